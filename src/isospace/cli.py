@@ -1,0 +1,290 @@
+"""The command line: each verb parses, calls one function, prints. Exit status 0 done, 1 stopped, 2 bad input."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from isospace.config import TrainConfig
+from isospace.display import Display
+from isospace.doctor import examine
+from isospace.errors import UserError
+from isospace.evaluate import evaluate
+from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.objectives.base import Objective
+from isospace.pooling import PoolingName
+from isospace.recipes import RECIPES, STS_COLUMNS
+from isospace.report import markdown_table, runs_table, write_curves, write_report
+from isospace.run import Run
+from isospace.train import Stopped, train
+
+_MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+_ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
+    {name: kind() for name, kind in OBJECTIVES.items()}, prefix_names=False
+)
+
+
+def _print(text: str) -> None:
+    """Results go to standard output; everything else goes to standard error."""
+    sys.stdout.write(text + "\n")
+
+
+def _print_table(title: str, rows: Sequence[dict[str, str]], as_json: bool) -> None:
+    if as_json:
+        _print(json.dumps(rows, indent=2))
+        return
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(row.get(column, "") for column in columns))
+    console = Console(highlight=False, markup=False)
+    console.print(
+        table if console.is_terminal else markdown_table(rows), soft_wrap=not console.is_terminal
+    )
+
+
+@dataclass(frozen=True)
+class Train:
+    """Adapt an encoder to a text file without labels, and say whether that helped."""
+
+    config: TrainConfig
+    objective: _ObjectiveChoice = field(default_factory=SimCSE)  # type: ignore[valid-type]
+    recipe: str = "adapt"
+    """Start from a row of `isospace recipes`; every other option overrides it."""
+    resume: Path | None = None
+    """Go on with an interrupted run; all other options are read from its folder."""
+    json: bool = False
+    """Print results.json on standard output and no progress."""
+
+    def run(self) -> int:
+        """Train, or go on."""
+        config = None if self.resume else replace(self.config, objective=self.objective)
+        if config is not None and not config.text.corpus:
+            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+        outcome = train(config, self.resume, quiet=self.json)
+        if self.json:
+            _print(json.dumps(outcome.results, indent=2))
+        elif self.resume:
+            _print(outcome.verdict)
+        return 0
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Score a model on the seven STS sets, and on pairs of your own."""
+
+    model: Annotated[str, tyro.conf.Positional] = "minilm"
+    """minilm, a model folder, the folder of a run, or a Hub name."""
+    data: str | None = None
+    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    pairs: Path | None = None
+    """A two-column file of texts that belong together."""
+    pooling: PoolingName | None = None
+    """Tokens to sentence; by default the model's own pooling."""
+    subsets: bool = False
+    """Print every sub-set and the settings all, mean and wmean too."""
+    json: bool = False
+    """Print everything as JSON."""
+
+    def run(self) -> int:
+        """Load, score, print."""
+        report = evaluate(self.model, self.data, self.pairs, self.pooling, Display(self.json))
+        if self.json:
+            _print(json.dumps(report.to_json(), indent=2))
+            return 0
+        for title, rows in report.tables(self.subsets):
+            _print_table(title, rows, as_json=False)
+        return 0
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """List the objectives that can be trained."""
+
+    json: bool = False
+    """Print as JSON."""
+
+    def run(self) -> int:
+        """Print the table."""
+        _print_table("objectives", [objective_row(name) for name in OBJECTIVES], self.json)
+        return 0
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """List the published settings, and the numbers they aim at."""
+
+    json: bool = False
+    """Print as JSON."""
+
+    def run(self) -> int:
+        """Print the table."""
+        rows = []
+        for name, recipe in RECIPES.items():
+            row = {"recipe": name, "aims at": recipe.table}
+            row |= {c: f"{recipe.published[c]:.2f}" for c in STS_COLUMNS if c in recipe.published}
+            rows.append({**row, "note": recipe.note})
+        _print_table("recipes (published values: Spearman x 100)", rows, self.json)
+        return 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make a page and a table from the folders of runs."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs."""
+    output: Path | None = None
+    """The page to write; default: report.html in the folder of a single run."""
+    picture: Path | None = None
+    """Also write the curves of a single run as a picture (svg, png, pdf)."""
+    json: bool = False
+    """Print the table as JSON."""
+
+    def run(self) -> int:
+        """Write the page, print the table."""
+        if not self.runs:
+            raise UserError("give the folders of one or more runs")
+        runs = [Run(folder) for folder in self.runs]
+        page = write_report(runs, self.output)
+        if self.picture is not None:
+            if len(runs) != 1:
+                raise UserError("--picture shows the curves of one run; give one folder")
+            write_curves(runs[0], self.picture)
+        _print_table("runs", runs_table(runs), self.json)
+        Display(self.json).line("report", str(page))
+        return 0
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say what works on this machine."""
+
+    json: bool = False
+    """Print as JSON."""
+
+    def run(self) -> int:
+        """Look and print."""
+        findings = examine()
+        if self.json:
+            _print(json.dumps([asdict(finding) for finding in findings], indent=2))
+            return 0
+        rows = [{"": "ok" if f.ok else "--", "what": f.name, "found": f.text} for f in findings]
+        _print_table("doctor", rows, as_json=False)
+        return 0
+
+
+Verb = Literal["train", "evaluate", "objectives", "recipes", "report", "doctor"]
+VERBS: dict[Verb, type[Any]] = {
+    "train": Train,
+    "evaluate": Evaluate,
+    "objectives": Objectives,
+    "recipes": Recipes,
+    "report": Report,
+    "doctor": Doctor,
+}
+
+
+def objective_row(name: str) -> dict[str, str]:
+    """The row of an objective in the table of objectives."""
+    kind: type[Objective] = OBJECTIVES[name]
+    objective = kind()
+    return {
+        "objective": name,
+        "paper": f"[{objective.paper.title.split(':')[0]}]({objective.paper.url})",
+        "year": str(objective.paper.year),
+        "views": objective.describe_views(),
+        "head": objective.head_summary,
+        "terms": ", ".join(objective.term_names),
+        "passes": str(len(objective.views)),
+    }
+
+
+def _train_default(arguments: Sequence[str]) -> Train:
+    """The defaults of `train`: those of the recipe that the arguments name."""
+    name = "adapt"
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == "--recipe":
+            name = following
+        elif word.startswith("--recipe="):
+            name = word.removeprefix("--recipe=")
+    if name not in RECIPES:
+        raise UserError(
+            f"--recipe {name}: no such recipe; isospace recipes lists {', '.join(RECIPES)}"
+        )
+    config = RECIPES[name].config
+    return Train(config=config, objective=config.objective, recipe=name)
+
+
+def _usage() -> str:
+    lines = [f"  {verb:<11} {(kind.__doc__ or '').splitlines()[0]}" for verb, kind in VERBS.items()]
+    return "\n".join(
+        [
+            "usage: isospace VERB [OPTIONS]",
+            "",
+            *lines,
+            "",
+            "isospace VERB --help lists the options of a verb.",
+        ]
+    )
+
+
+def _parse(arguments: Sequence[str]) -> Callable[[], int]:
+    verb, *rest = arguments
+    if verb not in VERBS:
+        raise UserError(f"{verb}: no such verb; expected one of {', '.join(VERBS)}")
+    kind = VERBS[verb]  # type: ignore[index]
+    default = _train_default(rest) if kind is Train else None
+    kwargs: dict[str, Any] = {} if default is None else {"default": default}
+    parsed = tyro.cli(kind, prog=f"isospace {verb}", args=rest, config=_MARKERS, **kwargs)
+    run: Callable[[], int] = parsed.run
+    return run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb.
+
+    Args:
+        argv: the words after `isospace`; default: those of this process.
+
+    Returns:
+        The exit status: 0 done, 1 stopped before the end, 2 bad input.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr
+    )
+    if not arguments or arguments[0] in ("-h", "--help"):
+        _print(_usage())
+        return 0 if arguments else 2
+    errors = Console(stderr=True, highlight=False, markup=False)
+    try:
+        return _parse(arguments)()
+    except UserError as error:
+        errors.print(f"isospace: {error}", soft_wrap=True)
+        return 2
+    except Stopped as error:
+        errors.print(f"isospace: {error}", soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        errors.print(
+            "isospace: interrupted before training began; nothing was written", soft_wrap=True
+        )
+        return 1
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

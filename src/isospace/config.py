@@ -1,0 +1,152 @@
+"""Every setting of a run: frozen dataclasses, JSON both ways.
+
+The line under a field is its help text on the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.objectives.base import Objective
+from isospace.pooling import PoolingName
+
+Unit = Literal["sentences", "epochs", "minutes"]
+SelectRule = Literal["label-free", "labels", "last"]
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """What to train on and how to clean it."""
+
+    corpus: tuple[str, ...] = ()
+    """Text to adapt to: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard
+    input, or docstrings for the prose of the installed Python packages."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the sentences."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    min_chars: int = 10
+    """Shorter sentences are dropped (characters, after white space is folded)."""
+    max_chars: int = 1000
+    """Longer sentences are dropped."""
+    near_duplicates: bool = True
+    """Drop sentences that nearly repeat an earlier one (Jaccard similarity of bigrams >= 0.7)."""
+    held_out: int = 2000
+    """Sentences kept out of training to measure on without labels; at most one in ten."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One run of `isospace train`."""
+
+    text: CorpusConfig = field(default_factory=CorpusConfig)
+    objective: Annotated[Objective, tyro.conf.Suppress] = field(default_factory=SimCSE)
+    model: str = "minilm"
+    """The encoder to start from: minilm, a model folder, or a Hub name."""
+    pooling: PoolingName | None = None
+    """Tokens to sentence; by default the model's own pooling."""
+    dropout: float | None = None
+    """Set the encoder's own dropout rate, for encoders that were built without one."""
+    max_length: int = 32
+    """Training sentences are cut to so many tokens (SimCSE, appendix A)."""
+    batch_size: int = 64
+    """Sentences whose views meet in one loss, over all processes."""
+    accumulate: int = 1
+    """Batches per update. Negatives and batch statistics stay those of one batch."""
+    budget: tuple[float, Unit] = (1.0, "epochs")
+    """How long to train: a number and sentences, epochs or minutes."""
+    learning_rate: float = 3e-5
+    """Peak of AdamW's learning rate; decays linearly to 0, without warm-up."""
+    weight_decay: float = 0.0
+    """AdamW's weight decay."""
+    clip_norm: float = 1.0
+    """Gradients are clipped to this norm."""
+    precision: Literal["auto", "bf16", "float32"] = "auto"
+    """auto takes bf16 where the processor has it; losses and weights stay float32."""
+    seed: int = 42
+    """Of the data order, the dropout masks and the head."""
+    looks: int = 5
+    """Evaluations, evenly spaced; the last one at the end."""
+    select: SelectRule = "label-free"
+    """How the checkpoint to keep is chosen."""
+    labels: str = "stsb-dev"
+    """What --select labels reads: stsb-dev, sickr-dev (of --data), or a file of sentence1, sentence2, score."""
+    pairs: Path | None = None
+    """A two-column file of texts that belong together: the score of the verdict."""
+    data: str | None = None
+    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    output: Path | None = None
+    """The run's folder; by default runs/ and a name made of date, objective and model."""
+    checkpoint_minutes: float = 2.0
+    """Longest time between two checkpoints."""
+    trackers: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Where else to send the metrics (Accelerate's trackers; each needs its own package)."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no run can have."""
+        positive = ("max_length", "batch_size", "accumulate", "learning_rate", "clip_norm", "looks")
+        for name in positive:
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise UserError(f"--{name.replace('_', '-')} {value}: expected a number above 0")
+        if self.batch_size < 2:
+            raise UserError("--batch-size 1: a contrastive batch needs at least 2 sentences")
+        if not (math.isfinite(self.budget[0]) and self.budget[0] > 0):
+            raise UserError(
+                f"--budget {self.budget[0]:g} {self.budget[1]}: expected a number above 0"
+            )
+        if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
+            raise UserError(f"--dropout {self.dropout}: a rate lies in [0, 1)")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings in JSON's own types."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values["text"] = dataclasses.asdict(self.text)
+        values["objective"] = {"name": objective_name(self.objective), **self.objective.to_json()}
+        for name in ("pairs", "output"):
+            values[name] = None if values[name] is None else str(values[name])
+        return values
+
+    def to_json(self) -> str:
+        """The settings as JSON; `from_json` reads it back."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> TrainConfig:
+        """Settings from the JSON that `to_json` wrote.
+
+        Raises:
+            UserError: not such JSON, or a field that this version does not know.
+        """
+        try:
+            values: dict[str, Any] = json.loads(text)
+            objective = dict(values.pop("objective"))
+            kind = OBJECTIVES[objective.pop("name")]
+            corpus = values.pop("text")
+            return cls(
+                **{
+                    **values,
+                    "text": CorpusConfig(**{**corpus, "corpus": tuple(corpus["corpus"])}),
+                    "objective": kind.from_json(objective),
+                    "budget": tuple(values["budget"]),
+                    "trackers": tuple(values["trackers"]),
+                    "pairs": Path(values["pairs"]) if values["pairs"] else None,
+                    "output": Path(values["output"]) if values["output"] else None,
+                }
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"not the configuration of a run: {error}") from error
+
+
+def objective_name(objective: Objective) -> str:
+    """The objective's name in the table."""
+    return next(name for name, kind in OBJECTIVES.items() if type(objective) is kind)

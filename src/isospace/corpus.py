@@ -1,0 +1,294 @@
+"""Sentences to train on: read, cleaned, without repetitions, on disk.
+
+Cleaning is Unicode NFC, the removal of control characters, and white space folded to single
+blanks. NFC and not NFKC: two spellings of one character become equal, while what the writer chose
+(a superscript, a ligature, a full-width letter) stays; a tokenizer that was trained on NFKC text
+applies it itself.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import mmap
+import re
+import tempfile
+import unicodedata
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace import readers
+from isospace.dedup import first_equal, near_duplicates
+from isospace.docstrings import Pairs, installed_packages, read_docstrings
+from isospace.errors import UserError
+from isospace.prose import split_sentences
+from isospace.readers import Source
+from isospace.tokens import built_once
+
+logger = logging.getLogger(__name__)
+
+# Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
+
+
+_LINE_COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """What to train on and how to clean it."""
+
+    corpus: tuple[str, ...] = ()
+    """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - (stdin) or docstrings."""
+    column: str = "text"
+    """Column of jsonl, csv, tsv and parquet files that holds the sentences."""
+    encoding: str = "utf-8"
+    """Character encoding of text files."""
+    min_chars: int = 10
+    """Sentences with fewer characters are dropped."""
+    max_chars: int = 1000
+    """Lines with more characters are dropped."""
+    near_duplicates: bool = True
+    """Drop sentences that nearly repeat an earlier one (word bigrams that overlap by 80 %)."""
+    held_out: int = 1000
+    """Sentences kept aside for measurements (at most a tenth of the corpus)."""
+
+
+class Lines:
+    """A UTF-8 file with a text a line, read by position through a memory map.
+
+    Args:
+        file: the file; every line ends in a newline.
+        offsets: (n + 1,) positions in bytes at which the lines begin, and the file's size.
+    """
+
+    def __init__(self, file: BinaryIO, offsets: NDArray[np.int64]) -> None:
+        self.offsets = offsets
+        # An empty file cannot be mapped.
+        size = int(offsets[-1])
+        self._bytes = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> str:
+        row = range(len(self))[row]  # negative positions, and IndexError beyond the ends
+        return self._bytes[self.offsets[row] : self.offsets[row + 1] - 1].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+
+class Corpus(Lines):
+    """Clean sentences in file order, those for training and those held out, read from disk.
+
+    Attributes:
+        counts: how many lines were read and what became of them.
+        digest: a hash of the sentences (and of the packages' versions, for docstrings).
+        packages: versions of the packages that were read, for docstrings.
+        pairs: natural pairs to evaluate on, for docstrings; none of their sentences is here.
+        train_rows: (n,) positions of the sentences to train on, ascending.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        with (folder / "sentences.txt").open("rb") as file:
+            # A plain array over the map is quicker to index than a np.memmap.
+            super().__init__(file, np.asarray(np.load(folder / "offsets.npy", mmap_mode="r")))
+        about = json.loads((folder / "about.json").read_text("utf-8"))
+        self.counts: dict[str, int] = about["counts"]
+        self.digest: str = about["digest"]
+        self.packages: dict[str, str] = about["packages"]
+        self.pairs = Pairs(*([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test")))
+        self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
+        self.train_rows = np.delete(np.arange(len(self)), self._held_rows)
+
+    def held_out(self) -> list[str]:
+        """Sentences to measure on without labels, never to train on.
+
+        They are those with the least hashes: a random sample of the corpus that depends on no
+        random state and not on the order of the lines, and that hardly changes when text is added.
+        """
+        return [self[row] for row in self._held_rows]
+
+
+def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:
+    """Reads, cleans and de-duplicates the text, or finds the result of an earlier call.
+
+    Args:
+        config: what to read and how.
+        cache: results are kept in `cache / "corpus"`, under a hash of the input's bytes, the
+            options and this code.
+        exclude: texts that must not be trained on, such as those of evaluation pairs: they, their
+            sentences, and what is a near duplicate of either are left out.
+
+    Raises:
+        UserError: the input cannot be read, or no sentence is left.
+    """
+    folder = cache / "corpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = installed_packages() if "docstrings" in config.corpus else {}
+    excluded = sorted(set(exclude))
+    with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
+        files = (name for name in config.corpus if name != "docstrings")
+        sources = readers.find_sources(files, Path(spool))
+        for source in sources:
+            readers.check(source, config.column, config.encoding)
+        options = {name: value for name, value in asdict(config).items() if name != "corpus"}
+        inputs = [
+            (source.format, source.compression, _file_hash(source.path)) for source in sources
+        ]
+        key = _hash(repr((_code_hashes(), options, packages, inputs, excluded)).encode())
+        result = built_once(
+            folder / key, lambda new: _build(new, config, packages, sources, excluded)
+        )
+    corpus = Corpus(result)
+    counts = ", ".join(f"{count:,} {what}" for what, count in corpus.counts.items())
+    logger.info("corpus: %s", counts)
+    if len(corpus) == 0:
+        raise UserError(
+            f"{', '.join(config.corpus) or 'no file'}: no sentence to train on ({counts}). "
+            f"Expected sentences of {config.min_chars} to {config.max_chars} characters."
+        )
+    return corpus
+
+
+def clean(text: str) -> str:
+    r"""NFC, without control characters, on one line and with single blanks.
+
+    >>> clean("  Two\twords,\0 one  cafe\u0301. \r\n")
+    'Two words, one café.'
+    """
+    if not text.isprintable():
+        text = _CONTROL.sub("", text)
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _build(
+    folder: Path,
+    config: CorpusConfig,
+    packages: dict[str, str],
+    sources: list[Source],
+    excluded: list[str],
+) -> None:
+    """Fills the folder that `Corpus` reads."""
+    lines = chain.from_iterable(readers.read(s, config.column, config.encoding) for s in sources)
+    pairs = Pairs([], [])
+    if packages:
+        found = read_docstrings(packages)
+        pairs = found.pairs
+        lines = chain(found.sentences, lines)
+        excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
+    parts = chain(excluded, *map(split_sentences, excluded))
+    references = [text for text in dict.fromkeys(map(clean, parts)) if text]
+    counts = dict.fromkeys(_LINE_COUNTS, 0)
+    with tempfile.TemporaryFile(dir=folder) as staged:
+        kept_lines = _usable(lines, config, counts)
+        text, hashes = _stage(chain(references, kept_lines), staged)
+        rows = _select(text, hashes, len(references), config.near_duplicates, folder, counts)
+        digest = _write_sentences(folder, text, rows)
+    held_out = min(config.held_out, len(rows) // 10)
+    held_rows = np.sort(np.argsort(hashes[rows], kind="stable")[:held_out])
+    np.save(folder / "held_out.npy", held_rows)
+    counts |= {"held out": held_out, "for training": len(rows) - held_out}
+    about = {
+        "counts": counts,
+        "digest": _hash(repr((digest, packages)).encode()),
+        "packages": packages,
+        "pairs": asdict(pairs),
+    }
+    (folder / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
+
+
+def _usable(lines: Iterable[str], config: CorpusConfig, counts: dict[str, int]) -> Iterator[str]:
+    """The clean lines of a usable length; counts the others."""
+    for line in lines:
+        sentence = clean(line)
+        counts["read"] += 1
+        if not line.isprintable() and _CONTROL.search(line):
+            counts["control characters removed"] += 1
+        if not sentence:
+            counts["empty"] += 1
+        elif len(sentence) < config.min_chars:
+            counts["too short"] += 1
+        elif len(sentence) > config.max_chars:
+            counts["too long"] += 1
+        else:
+            yield sentence
+
+
+def _stage(sentences: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64]]:
+    """Writes the sentences to a file; gives them back as lines, with a 64-bit hash of each."""
+    hashes = bytearray()
+    offsets = array("q", [0])
+    for sentence in sentences:
+        line = sentence.encode()
+        hashes += blake2b(line, digest_size=8).digest()
+        offsets.append(offsets[-1] + file.write(line + b"\n"))
+    file.flush()
+    return Lines(file, np.array(offsets)), np.frombuffer(hashes, dtype="<u8")
+
+
+def _select(
+    text: Lines,
+    hashes: NDArray[np.uint64],
+    references: int,
+    near: bool,
+    scratch: Path,
+    counts: dict[str, int],
+) -> NDArray[np.int64]:
+    """Rows of the text to keep, ascending; the first `references` rows are what to leave out."""
+    first = first_equal(hashes)
+    distinct = np.flatnonzero(first == np.arange(len(first)))
+    copies = len(first) - len(distinct)
+    listed = int(np.sum(first[references:] < references))
+    earlier = np.full(len(distinct), -1)
+    if near or references:
+        earlier = near_duplicates(text, distinct, references, scratch)
+    candidate = np.arange(len(distinct)) >= references
+    leaked = candidate & (earlier >= 0) & (earlier < references)
+    repeated = candidate & (earlier >= references) & near
+    counts |= {
+        "exact duplicates": copies - listed,
+        "near duplicates": int(repeated.sum()),
+        "evaluation pairs": listed + int(leaked.sum()),
+    }
+    return distinct[candidate & ~leaked & ~repeated]
+
+
+def _write_sentences(folder: Path, text: Lines, rows: NDArray[np.int64]) -> str:
+    """Writes these rows of the text and their positions; returns a hash of what was written."""
+    content = blake2b(digest_size=16)
+    with (folder / "sentences.txt").open("wb") as file:
+        for row in rows:
+            line = text[row].encode() + b"\n"
+            content.update(line)
+            file.write(line)
+    sizes = np.diff(text.offsets)[rows]
+    np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(sizes)]))
+    return content.hexdigest()
+
+
+def _code_hashes() -> list[str]:
+    """Hashes of the modules that a result depends on."""
+    names = ("corpus", "dedup", "docstrings", "prose", "readers")
+    return [_file_hash(Path(__file__).with_name(f"{name}.py")) for name in names]
+
+
+def _file_hash(path: Path) -> str:
+    content = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            content.update(chunk)
+    return content.hexdigest()
+
+
+def _hash(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,71 @@
+"""What this machine has: device, bf16, memory, versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import accelerate
+import psutil
+import sentence_transformers
+import torch
+import transformers
+
+_BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+"""Processor flags (x86: the first two; Arm: the last) of machines whose bf16 products are fast."""
+
+
+def default_device() -> str:
+    """The device that training and encoding use here: cuda, mps or cpu."""
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _cpuinfo(key: str) -> str:
+    """The first value of a key in /proc/cpuinfo, "" where there is no such file."""
+    path = Path("/proc/cpuinfo")
+    if not path.is_file():
+        return ""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next(
+        (v.strip() for k, _, v in (x.partition(":") for x in lines) if k.strip() == key), ""
+    )
+
+
+def has_bf16() -> bool:
+    """Whether the processor that trains here multiplies bf16 in hardware."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    flags = f"{_cpuinfo('flags')} {_cpuinfo('Features')}"
+    return bool(_BF16_FLAGS & set(flags.split()))
+
+
+def device_name() -> str:
+    """The processor's name for people."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def memory_gb() -> float:
+    """Memory in use: the GPU's peak where there is one, else this process's now, in GB."""
+    if torch.cuda.is_available():
+        return float(torch.cuda.max_memory_allocated()) / 1e9
+    return float(psutil.Process(os.getpid()).memory_info().rss) / 1e9
+
+
+def environment() -> dict[str, str | int]:
+    """Versions and machine, as results.json records them."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "sentence-transformers": sentence_transformers.__version__,
+        "accelerate": accelerate.__version__,
+        "device": default_device(),
+        "processor": device_name(),
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,211 @@
+"""The English prose in the docstrings of the Python packages installed on this machine.
+
+Tens of thousands of real technical sentences without a download, and a retrieval test that nobody
+had to label: a docstring's summary and its next paragraph are about the same thing. Packages are
+read as text, never imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from isospace.dedup import near_duplicates
+from isospace.prose import is_prose, paragraphs, split_sentences
+
+DISTRIBUTIONS = {
+    "torch": "torch",
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "sympy": "sympy",
+    "networkx": "networkx",
+    "pandas": "pandas",
+    "matplotlib": "matplotlib",
+}
+"""Packages that are read where they are installed, besides the standard library ("python")."""
+
+DEV_PAIRS, TEST_PAIRS = 1000, 2000
+
+Pair = tuple[str, str]
+
+_EXAMPLES = re.compile(r"^\s*Examples?:*\s*$", re.MULTILINE)
+_SIGNATURE = re.compile(r"[\w.]+\(.*\)")
+_SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages", "idlelib"}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Natural pairs (summary, next paragraph)."""
+
+    dev: list[Pair]
+    """For choices, such as between checkpoints."""
+    test: list[Pair]
+    """For the numbers that are reported."""
+
+
+@dataclass(frozen=True)
+class Docstrings:
+    """What was found."""
+
+    sentences: list[str]
+    """Sentences in file order, with repetitions, those of the pairs among them."""
+    pairs: Pairs
+    """Evaluation pairs."""
+
+
+def installed_packages() -> dict[str, str]:
+    """The version of every package that `read_docstrings` can read here, by import name."""
+    versions = {}
+    for name, distribution in DISTRIBUTIONS.items():
+        try:
+            versions[name] = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {**versions, "python": platform.python_version()}
+
+
+def read_docstrings(packages: Iterable[str]) -> Docstrings:
+    """Sentences and pairs of the packages (import names), read in parallel on all cores."""
+    files = [str(file) for package in packages for file in _python_files(_root(package))]
+    # The children are plain interpreters: a fork of a process with threads can hang, and
+    # multiprocessing's other ways run the user's script again where it has no main guard.
+    workers = os.cpu_count() or 1
+    shares = [files[i : i + 500] for i in range(0, len(files), 500)]
+    with ThreadPoolExecutor(workers) as pool:
+        modules = [module for share in pool.map(_extract_in_child, shares) for module in share]
+    sentences = [sentence for found, _ in modules for sentence in found]
+    return Docstrings(sentences, split_pairs([pair for _, found in modules for pair in found]))
+
+
+def split_pairs(pairs: list[Pair]) -> Pairs:
+    """Drops (nearly) repeated summaries or descriptions, and splits what is left in dev and test.
+
+    The order is by a hash of the text, so the packages are mixed and nothing depends on a random
+    state. Of fewer than `DEV_PAIRS + TEST_PAIRS` pairs, a third is dev.
+    """
+    ordered = sorted(set(pairs), key=lambda pair: blake2b(repr(pair).encode()).digest())
+    for side in (0, 1):
+        texts = [pair[side] for pair in ordered]
+        repeats = near_duplicates(texts, np.arange(len(texts)))
+        ordered = [pair for pair, earlier in zip(ordered, repeats, strict=True) if earlier < 0]
+    dev = min(DEV_PAIRS, len(ordered) // 3)
+    return Pairs(ordered[:dev], ordered[dev : dev + TEST_PAIRS])
+
+
+def _root(package: str) -> Path:
+    if package == "python":
+        return Path(sysconfig.get_path("stdlib"))
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No package {package}")
+    return Path(spec.origin).parent
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    """The modules below a folder in a fixed order, without tests."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
+        yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+
+
+def _extract_in_child(files: list[str]) -> list[tuple[list[str], list[Pair]]]:
+    child = subprocess.run(
+        [sys.executable, "-m", "isospace.docstrings"],
+        input=json.dumps(files),
+        stdout=subprocess.PIPE,
+        check=True,
+        encoding="utf-8",
+    )
+    return [(texts, [(a, b) for a, b in pairs]) for texts, pairs in json.loads(child.stdout)]
+
+
+def extract(source: bytes) -> tuple[list[str], list[Pair]]:
+    """Sentences and pairs of the docstrings of one module's source; none if it does not parse."""
+    sentences: list[str] = []
+    pairs: list[Pair] = []
+    for docstring in _docstrings(source):
+        for _, text in paragraphs(docstring):
+            sentences += [sentence for sentence in split_sentences(text) if is_prose(sentence)]
+        pair = natural_pair(docstring)
+        if pair is not None:
+            pairs.append(pair)
+    return sentences, pairs
+
+
+def _docstrings(source: bytes) -> Iterator[str]:
+    """Docstrings, and the texts that calls like `add_docstr(torch.abs, "...")` attach."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in _statements(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield ast.get_docstring(node) or ""
+        elif isinstance(call := getattr(node, "value", None), ast.Call):
+            function = call.func
+            if "doc" in getattr(function, "id", getattr(function, "attr", "")):
+                for leaf in ast.walk(call):
+                    if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str):
+                        yield inspect.cleandoc(leaf.value)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and the statements in it; expressions, most of a tree, are passed over."""
+    yield node
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for child in getattr(node, field, ()):
+            yield from _statements(child)
+
+
+def natural_pair(docstring: str) -> Pair | None:
+    r"""(summary, next paragraph) where a docstring begins with these two and both are prose.
+
+    >>> natural_pair("Sort the rows.\n\nEqual rows stay in the order in which they were given.")
+    >>> pair = natural_pair(
+    ...     "Return the rows in ascending order.\n\nNotes\n-----\n"
+    ...     "Equal ones stay in the order in which they were given, whatever the algorithm."
+    ... )
+    >>> pair[1]
+    'Equal ones stay in the order in which they were given, whatever the algorithm.'
+    """
+    head = _EXAMPLES.split(docstring, maxsplit=1)[0]
+    texts = [text for indent, text in paragraphs(head) if indent == 0]
+    if texts and _SIGNATURE.match(texts[0]):
+        del texts[0]
+    if len(texts) < 2:
+        return None
+    summary, description = texts[:2]
+    fits = len(summary) <= 200 and 60 <= len(description) <= 1000
+    repeats = summary.rstrip(".").casefold() in description.casefold()
+    prose = all(is_prose(s) for text in (summary, description) for s in split_sentences(text))
+    return (summary, description) if fits and prose and not repeats else None
+
+
+def _main() -> None:
+    """What `_extract_in_child` runs: the files as JSON in, what `extract` finds as JSON out."""
+    gc.disable()  # syntax trees have no cycles, and the collector takes a sixth of the time
+    warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
+    json.dump([extract(Path(file).read_bytes()) for file in json.load(sys.stdin)], sys.stdout)
+
+
+if __name__ == "__main__":
+    _main()

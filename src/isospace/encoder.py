@@ -1,0 +1,247 @@
+"""The encoder: text -> vector. The one module that knows sentence-transformers' parts.
+
+`load_encoder` (in `loading.py`) finds one; `Encoder.forward` makes the views that objectives see;
+`Encoder.encode` makes the vectors that users see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    Normalize,
+    Transformer,
+    WeightedLayerPooling,
+)
+from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from isospace.errors import UserError
+from isospace.noise import Noise
+from isospace.objectives.base import View
+from isospace.pooling import POOLINGS, PoolingName
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded token ids of one batch of sentences.
+
+    Attributes:
+        input_ids: (batch, length) int64.
+        attention_mask: (batch, length) int64, 1 for tokens.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on another device."""
+        return Batch(self.input_ids.to(device), self.attention_mask.to(device))
+
+    def repeat(self, times: int) -> Batch:
+        """The batch stacked `times` times, copy after copy (view-major rows)."""
+        if times == 1:
+            return self
+        return Batch(self.input_ids.repeat(times, 1), self.attention_mask.repeat(times, 1))
+
+
+class Encoder(nn.Module):
+    """A sentence-transformers model with control over its noise.
+
+    Args:
+        model: any text `SentenceTransformer` whose first module is a transformer.
+        source: where it came from (a name or path), for records and messages.
+    """
+
+    def __init__(self, model: SentenceTransformer, source: str) -> None:
+        super().__init__()
+        if not isinstance(model[0], Transformer) or model.tokenizer is None:
+            raise UserError(
+                f"{source}: the first module is {type(model[0]).__name__}; isospace adapts text encoders "
+                "that start with a transformer and its tokenizer"
+            )
+        self.model = model
+        self.source = source
+        self.noise = Noise(model)
+        self.prompt: str = model.prompts.get(model.default_prompt_name or "", "")
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The Hugging Face tokenizer."""
+        return self.model.tokenizer
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return next(self.model.parameters()).device
+
+    @property
+    def max_length(self) -> int | None:
+        """Longest input in tokens, special ones included (`None`: no limit known)."""
+        return self.model.max_seq_length
+
+    @property
+    def pooling(self) -> str:
+        """The pooling's name, or sentence-transformers' words for one that has none here."""
+        blend = next((m for m in self.model if isinstance(m, WeightedLayerPooling)), None)
+        pool = next((m for m in self.model if isinstance(m, PoolingModule)), None)
+        if pool is None:
+            return "none"
+        if blend is None:
+            return str(pool.pooling_mode)
+        weights = [0.0] * blend.layer_start + blend.layer_weights.tolist()
+        used = tuple(i for i, w in enumerate(weights) if w)
+        for name, rule in POOLINGS.items():
+            if used == tuple(sorted(i % len(weights) for i in rule.layers)):
+                return name
+        return f"layers {used}, {pool.pooling_mode}"
+
+    def set_pooling(self, name: PoolingName) -> None:
+        """Replace the pooling by one of `isospace.pooling.POOLINGS`."""
+        rule = POOLINGS[name]
+        transformer = self.model[0]
+        dim = transformer.get_embedding_dimension()
+        parts: list[nn.Module] = [PoolingModule(dim, rule.tokens)]
+        blend = len(rule.layers) > 1
+        transformer.model.config.output_hidden_states = blend
+        if blend:
+            layers = transformer.model.config.num_hidden_layers
+            weights = torch.zeros(layers + 1)
+            weights[list(rule.layers)] = 1.0
+            frozen = nn.Parameter(weights, requires_grad=False)
+            parts.insert(0, WeightedLayerPooling(dim, layers, layer_start=0, layer_weights=frozen))
+        rest = [m for m in self.model if not isinstance(m, PoolingModule | WeightedLayerPooling)][
+            1:
+        ]
+        self.model = SentenceTransformer(
+            modules=[transformer, *parts, *rest],
+            device=str(self.device),
+            prompts=self.model.prompts,
+            default_prompt_name=self.model.default_prompt_name,
+            similarity_fn_name=self.model.similarity_fn_name,
+        )
+        self.noise = Noise(self.model)
+
+    def fingerprint(self, max_length: int | None) -> str:
+        """Names what `token_ids` does: same fingerprint, same ids."""
+        backend = getattr(self.model.tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            tokenizer = {
+                "class": type(self.tokenizer).__name__,
+                "vocab": self.tokenizer.get_vocab(),
+            }
+        else:
+            tokenizer = json.loads(backend.to_str())
+            # Calls leave their own settings behind; they are not part of the tokenizer.
+            tokenizer.update(truncation=None, padding=None)
+        content = json.dumps([tokenizer, self.prompt, max_length], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def token_ids(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
+        """Token ids with special tokens, truncated to `max_length` (default: the encoder's own)."""
+        limit = (
+            self.max_length
+            if max_length is None
+            else min(max_length, self.max_length or max_length)
+        )
+        encoded = self.tokenizer(
+            [self.prompt + text for text in texts],
+            truncation=limit is not None,
+            max_length=limit,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def batch(self, ids: Sequence[Sequence[int]] | Sequence[np.ndarray]) -> Batch:
+        """Pad token ids to the longest sentence among them."""
+        longest = max(len(row) for row in ids)
+        padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
+        mask = np.zeros((len(ids), longest), dtype=np.int64)
+        for i, row in enumerate(ids):
+            padded[i, : len(row)] = row
+            mask[i, : len(row)] = 1
+        return Batch(torch.from_numpy(padded), torch.from_numpy(mask))
+
+    def _run(self, batch: Batch, *, normalised: bool) -> Tensor:
+        features: dict[str, Tensor] = {
+            "input_ids": batch.input_ids,
+            "attention_mask": batch.attention_mask,
+        }
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(batch.input_ids)
+        parts = list(self.model)
+        while not normalised and isinstance(parts[-1], Normalize):
+            parts.pop()
+        for part in parts:
+            features = part(features)
+        return features["sentence_embedding"]
+
+    def forward(self, batch: Batch, plan: Sequence[View]) -> Tensor:
+        """Encode a batch once per view, in one pass per distinct dropout rate.
+
+        A closing L2 normalisation is left out, as in the papers: heads and whitening see the pooled
+        vector itself. Losses built on cosines do not notice.
+
+        Args:
+            batch: token ids on the encoder's device.
+            plan: the views, in the order in which they are returned.
+
+        Returns:
+            (view, batch, dim).
+        """
+        views: dict[int, Tensor] = {}
+        for rate in dict.fromkeys(view.dropout for view in plan):
+            where = [i for i, view in enumerate(plan) if view.dropout == rate]
+            with self.noise.at(rate):
+                made = self._run(batch.repeat(len(where)), normalised=False)
+            views.update(zip(where, made.view(len(where), len(batch), -1), strict=True))
+        return torch.stack([views[i] for i in range(len(plan))])
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        view: View = View(dropout=0.0),  # noqa: B008 - frozen
+        max_length: int | None = None,
+        batch_tokens: int = 8192,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> np.ndarray:
+        """Vectors of texts, float32, in the order of the texts.
+
+        Sentences are sorted by token length and batched to a number of tokens; none of this changes
+        a clean vector beyond rounding (1e-6).
+
+        Args:
+            texts: n strings.
+            view: the noise; clean unless asked otherwise.
+            max_length: truncation in tokens; default: the encoder's own limit.
+            batch_tokens: padded tokens in a batch.
+            on_batch: called with the number of sentences done after each batch.
+
+        Returns:
+            (n, dim) float32.
+        """
+        ids = self.token_ids(texts, max_length) if len(texts) else []
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
+        vectors = np.empty((len(ids), self.model.get_embedding_dimension() or 0), dtype=np.float32)
+        start = 0
+        with torch.inference_mode(), self.noise.at(view.dropout):
+            while start < len(order):
+                rows = order[start : start + max(1, batch_tokens // len(ids[order[start]]))]
+                batch = self.batch([ids[i] for i in rows]).to(self.device)
+                vectors[rows] = self._run(batch, normalised=True).float().cpu().numpy()
+                start += len(rows)
+                if on_batch is not None:
+                    on_batch(len(rows))
+        return vectors

@@ -1,0 +1,152 @@
+"""Retrieval by natural pairs: does each first text find its own second text among all of them?
+
+A measure of domain adaptation that needs no labels: the pairs are a question and its answer, a
+summary and its description, or, where a corpus has no such pairs, the two halves of one sentence.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.evaluation.correlation import FloatArray
+from isospace.evaluation.pairs import Encode, TextPairs, encode_distinct
+
+DEPTHS = (1, 5, 10)
+"""The k of recall@k."""
+
+TIE = 1e-6
+"""Cosines closer than this are equal: the same text encoded in another batch differs by as much."""
+
+MIN_WORDS = 8
+MIN_CHARACTERS = 16
+"""The shortest sentence that `halves` cuts: words, or characters of a script without spaces."""
+
+# Japanese, Chinese, Thai, Lao, Burmese, Khmer: names of Unicode characters start with these.
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "MYANMAR", "KHMER")
+
+_CHUNK_ENTRIES = 1 << 22  # cosines held at once: 16 MB in float32
+
+
+@dataclass(frozen=True)
+class RetrievalScores:
+    """The rank of each query's own target among all targets, by cosine; 1 is best."""
+
+    ranks: FloatArray
+    """`(query,)`; half ranks come from ties."""
+    candidates: int
+
+    @property
+    def reciprocal_ranks(self) -> FloatArray:
+        """1 / rank of each query, `(query,)`: what `statistics.paired_bootstrap` compares."""
+        return 1.0 / self.ranks
+
+    @property
+    def mrr(self) -> float:
+        """Mean reciprocal rank, 0 to 1."""
+        return float(self.reciprocal_ranks.mean())
+
+    @property
+    def mean_rank(self) -> float:
+        """Mean rank, 1 to the number of candidates."""
+        return float(self.ranks.mean())
+
+    def recall(self, k: int) -> float:
+        """Share of queries whose own target is among the first k, 0 to 1."""
+        return float((self.ranks <= k).mean())
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers with their protocol; the ranks themselves are left out."""
+        return {
+            "protocol": f"cosine, {len(self.ranks)} queries ranked among {self.candidates} "
+            "targets, ties at their mean rank",
+            "queries": len(self.ranks),
+            "candidates": self.candidates,
+            "mrr": self.mrr,
+            "mean_rank": self.mean_rank,
+        } | {f"recall@{k}": self.recall(k) for k in DEPTHS}
+
+
+def rank_pairs(queries: NDArray[Any], targets: NDArray[Any]) -> RetrievalScores:
+    """Rank `targets[i]` for `queries[i]` among all targets by cosine.
+
+    Ties (within `TIE`) take their mean rank, `1 + better + tied / 2`: a collapsed encoder, to which
+    all texts are the same, gets the middle rank and not the first. Rows without a direction (zero,
+    NaN) have cosine 0.
+
+    Args:
+        queries: `(pair, dim)`.
+        targets: `(pair, dim)`.
+
+    >>> rank_pairs(np.eye(3), np.eye(3)[[0, 2, 1]]).ranks
+    array([1. , 2.5, 2.5])
+    """
+    if queries.shape != targets.shape or queries.ndim != 2 or len(queries) == 0:
+        raise ValueError(
+            f"expected two arrays (pair, dim) of one shape with at least one pair, "
+            f"got {queries.shape} and {targets.shape}"
+        )
+    queries, targets = _unit_rows(queries), _unit_rows(targets)
+    count = len(targets)
+    step = max(1, _CHUNK_ENTRIES // count)
+    ranks = np.empty(count)
+    for start in range(0, count, step):
+        cosines = queries[start : start + step] @ targets.T
+        rows = np.arange(len(cosines))
+        own = cosines[rows, start + rows, None]
+        better = (cosines > own + TIE).sum(1)
+        tied = (np.abs(cosines - own) <= TIE).sum(1) - 1
+        ranks[start : start + step] = 1 + better + tied / 2
+    return RetrievalScores(ranks, count)
+
+
+def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
+    """Rank the second texts for each first text; each distinct text is encoded once."""
+    rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
+    return rank_pairs(
+        embeddings[[rows[text] for text in pairs.first]],
+        embeddings[[rows[text] for text in pairs.second]],
+    )
+
+
+def halves(sentences: Sequence[str]) -> TextPairs:
+    """Pairs made from single sentences: the first half of the words and the second half.
+
+    A stand-in where a corpus has no natural pairs. Each distinct sentence of at least `MIN_WORDS`
+    words gives one pair; one that is mostly in a script written without spaces is cut by characters
+    (at least `MIN_CHARACTERS`), never before a combining mark. Shorter sentences are left out.
+
+    >>> list(halves(["one two three four five six seven eight", "too short"]))
+    [('one two three four', 'five six seven eight')]
+    """
+    cuts = [cut for sentence in dict.fromkeys(sentences) if (cut := _cut(sentence))]
+    first, second = zip(*cuts, strict=True) if cuts else ((), ())
+    return TextPairs("halves of sentences", first, second)
+
+
+def _cut(sentence: str) -> tuple[str, str] | None:
+    words = sentence.split()
+    if len(words) >= MIN_WORDS:
+        middle = len(words) // 2
+        return " ".join(words[:middle]), " ".join(words[middle:])
+    text = " ".join(words)
+    unspaced = sum(unicodedata.name(character, "").startswith(_UNSPACED) for character in text)
+    if len(text) < MIN_CHARACTERS or 2 * unspaced < len(text):
+        return None
+    middle = len(text) // 2
+    while middle < len(text) and unicodedata.category(text[middle]).startswith("M"):
+        middle += 1
+    first, second = text[:middle].strip(), text[middle:].strip()
+    return (first, second) if first and second else None
+
+
+def _unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
+    """Rows of length one in float32; rows that have no direction become zero."""
+    x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)

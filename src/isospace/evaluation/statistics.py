@@ -1,0 +1,206 @@
+"""Is a difference a difference? Paired bootstrap and the verdict that is made of it.
+
+Source: the percentile bootstrap over test items (Efron & Tibshirani 1993, chapter 13), paired as in
+Koehn 2004. It measures how far a gain depends on the choice of test items, not on the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.evaluation.correlation import FloatArray, spearman
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+
+SMALLEST_GAIN = 0.01
+"""The smallest gain worth having: one point of 100.
+
+Runs that differ in their seed alone lie one to two points apart on the STS average, so less than a
+point would not survive another seed.
+"""
+
+_CHUNK_ENTRIES = 1 << 20  # resampled items held at once: 8 MB an array
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A gain (after - before) with its bootstrap interval, in the units of the score."""
+
+    gain: float
+    low: float
+    high: float
+    p: float
+    """Two-sided: twice the smaller share of resamples on either side of zero."""
+    n: int
+    """Number of test items."""
+
+
+class Kind(str, Enum):
+    """The three things a comparison can say."""
+
+    ADAPTED = "adapted"
+    NO_DIFFERENCE = "no difference worth having"
+    KEEP_START = "keep the start"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison says, in one word and in one sentence."""
+
+    kind: Kind
+    text: str
+    protocol: str
+    interval: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, and the smallest gain worth having that was used."""
+        return asdict(self) | {"kind": self.kind.value, "smallest_gain": SMALLEST_GAIN}
+
+
+def paired_bootstrap(
+    before: FloatArray, after: FloatArray, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """Gain of the mean of per-item scores, such as reciprocal ranks, resampling the items.
+
+    Args:
+        before: score of each item under the start, `(item,)`.
+        after: score of the same items, in the same order, under the adapted encoder.
+        resamples: number of bootstrap resamples.
+        seed: of the resampling.
+    """
+    _require_same_items(before, after)
+    difference = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
+    n = len(difference)
+    gains = np.concatenate([counts @ difference / n for counts in _counts(n, resamples, seed)])
+    return _interval(float(difference.mean()), gains, n)
+
+
+def paired_bootstrap_spearman(
+    cosines_before: FloatArray,
+    cosines_after: FloatArray,
+    gold: FloatArray,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """Gain of Spearman's correlation with gold scores, resampling the pairs.
+
+    Exact, and without a sort per resample: a resample is a count for each pair, and the mean rank
+    of a value in it is the number of drawn pairs below it plus half of those that equal it.
+
+    Args:
+        cosines_before: cosine of each pair under the start, `(pair,)`.
+        cosines_after: the same pairs under the adapted encoder.
+        gold: their gold scores.
+        resamples: number of bootstrap resamples.
+        seed: of the resampling.
+    """
+    _require_same_items(cosines_before, cosines_after, gold)
+    columns = [_Column(values) for values in (cosines_before, cosines_after, gold)]
+    gains = []
+    for counts in _counts(len(gold), resamples, seed):
+        before, after, reference = (column.ranks(counts) for column in columns)
+        gains.append(
+            _weighted_pearson(after, reference, counts)
+            - _weighted_pearson(before, reference, counts)
+        )
+    gain = spearman(cosines_after, gold) - spearman(cosines_before, gold)
+    return _interval(gain, np.concatenate(gains), len(gold))
+
+
+def judge(interval: Interval, protocol: str, *, start_kept: bool = False) -> Verdict:
+    """Say what a gain means.
+
+    - "adapted": the interval lies above zero and the gain is at least `SMALLEST_GAIN`;
+    - "keep the start": the interval lies below zero, or selection kept the start;
+    - "no difference worth having": all else, also a gain that too few items leave uncertain.
+
+    Args:
+        interval: of the gain, in units of 0 to 1.
+        protocol: how the scores were made, for the sentence.
+        start_kept: selection kept the starting encoder.
+    """
+    if start_kept or interval.high < 0:
+        kind = Kind.KEEP_START
+    elif interval.low > 0 and interval.gain >= SMALLEST_GAIN:
+        kind = Kind.ADAPTED
+    else:
+        kind = Kind.NO_DIFFERENCE
+    reason = _reason(kind, interval, start_kept=start_kept)
+    text = (
+        f"{kind.value.capitalize()}: {100 * interval.gain:+.2f} points "
+        f"(95 % interval {100 * interval.low:+.2f} to {100 * interval.high:+.2f}) "
+        f"in {protocol}, n = {interval.n:,}; {reason}."
+    )
+    return Verdict(kind, text, protocol, interval)
+
+
+def _reason(kind: Kind, interval: Interval, *, start_kept: bool) -> str:
+    smallest = f"{100 * SMALLEST_GAIN:.2f}"
+    if start_kept:
+        return "by the selection criterion the start beats every checkpoint"
+    if kind is Kind.KEEP_START:
+        return "the adapted encoder is worse"
+    if kind is Kind.ADAPTED:
+        return f"the interval lies above zero and the gain is at least {smallest} points"
+    if interval.low <= 0:
+        return "the interval includes zero"
+    return f"less than the {smallest} points worth having"
+
+
+class _Column:
+    """One column of values, prepared for ranking inside many resamples."""
+
+    def __init__(self, values: FloatArray) -> None:
+        distinct, self._group = np.unique(values, return_inverse=True)
+        self._order = np.argsort(self._group, kind="stable")
+        self._starts = np.searchsorted(self._group[self._order], np.arange(len(distinct)))
+
+    def ranks(self, counts: FloatArray) -> FloatArray:
+        """Mean rank, from 0, of each item in each resample, `(resample, item)`."""
+        drawn = np.add.reduceat(counts[:, self._order], self._starts, axis=1)
+        below = np.cumsum(drawn, axis=1) - drawn
+        ranks: FloatArray = (below + (drawn - 1) / 2)[:, self._group]
+        return ranks
+
+
+def _weighted_pearson(x: FloatArray, y: FloatArray, counts: FloatArray) -> FloatArray:
+    """Pearson's correlation of ranks in each resample, `(resample,)`; 0 where one is constant."""
+    # The mean rank of n drawn items is (n - 1) / 2 in every resample.
+    middle = (counts.shape[1] - 1) / 2
+    x, y = x - middle, y - middle
+    covariance = np.einsum("rn,rn,rn->r", counts, x, y)
+    scale = np.sqrt(np.einsum("rn,rn,rn->r", counts, x, x) * np.einsum("rn,rn,rn->r", counts, y, y))
+    correlation: FloatArray = covariance / np.where(scale > 0, scale, 1.0)
+    return correlation
+
+
+def _counts(n: int, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """How often each of n items is drawn in each resample, `(resample, item)`, in chunks."""
+    random = np.random.default_rng(seed)
+    step = max(1, _CHUNK_ENTRIES // n)
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        draws = random.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+        yield np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+
+
+def _interval(gain: float, gains: FloatArray, n: int) -> Interval:
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(gains, [tail, 1 - tail])
+    smaller = min((gains <= 0).mean(), (gains >= 0).mean())
+    # A share of zero would claim more than this many resamples can show.
+    p = min(1.0, 2 * max(float(smaller), 1 / len(gains)))
+    return Interval(gain, float(low), float(high), p, n)
+
+
+def _require_same_items(*columns: NDArray[Any]) -> None:
+    shapes = [np.shape(column) for column in columns]
+    if len(set(shapes)) != 1 or len(shapes[0]) != 1 or shapes[0][0] < 2:
+        raise ValueError(f"expected vectors of the same two or more items, got shapes {shapes}")

@@ -1,0 +1,139 @@
+"""The examination that start and result both sit: the verdict's pairs, and STS where there is data."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isospace.config import TrainConfig
+from isospace.corpus import Corpus
+from isospace.errors import UserError
+from isospace.evaluation.hub import load_sts_hub
+from isospace.evaluation.pairs import (
+    Encode,
+    ScoredPairs,
+    TextPairs,
+    load_pairs,
+    load_scored_pairs,
+)
+from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, halves
+from isospace.evaluation.sts import STSResult, STSTask, evaluate_pairs, evaluate_sts, load_sts
+from isospace.evaluation.statistics import Verdict, judge, paired_bootstrap
+
+_DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
+
+
+def sts_data(data: str | None) -> str | None:
+    """Where the STS sets are: as given, else ISOSPACE_DATA; `None` for nowhere."""
+    return data or os.environ.get("ISOSPACE_DATA") or None
+
+
+def load_sts_data(data: str) -> dict[str, STSTask]:
+    """The seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
+    return load_sts_hub() if data == "hub" else load_sts(Path(data))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one encoder reached.
+
+    Attributes:
+        pairs: ranks of the verdict's pairs.
+        sts: the STS sets, where there is data.
+    """
+
+    pairs: RetrievalScores
+    sts: STSResult | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Every number with its protocol."""
+        return {"pairs": self.pairs.to_json(), "sts": self.sts.to_json() if self.sts else None}
+
+    def cells(self) -> dict[str, str]:
+        """Cells of the table that people see, x 100."""
+        cells = {"MRR": f"{100 * self.pairs.mrr:.2f}"}
+        cells |= {f"R@{k}": f"{100 * self.pairs.recall(k):.2f}" for k in (1, 10)}
+        if self.sts is not None:
+            row = self.sts.paper_row()
+            cells |= {name: f"{value:.2f}" for name, value in row.items() if value is not None}
+        return cells
+
+
+class Exam:
+    """The data of the examination, loaded before anything heavy so that bad files are refused early.
+
+    Args:
+        config: `pairs`, `data`, `select` and `labels` decide what is read.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        data = sts_data(config.data)
+        self._pairs = load_pairs(config.pairs) if config.pairs else None
+        self._tasks = load_sts_data(data) if data else None
+        self.labels: ScoredPairs | None = None
+        if config.select == "labels":
+            self.labels = self._load_labels(config.labels)
+        self.pairs = self._pairs
+        self.protocol = ""
+
+    def _load_labels(self, labels: str) -> ScoredPairs:
+        task = _DEV_SPLITS.get(labels)
+        if task is None:
+            return load_scored_pairs(Path(labels))
+        if self._tasks is None or "dev" not in self._tasks[task].subsets:
+            raise UserError(
+                f"--select labels with --labels {labels} reads the STS sets: give their folder "
+                "(--data FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score (--labels FILE)"
+            )
+        return self._tasks[task].subsets["dev"]
+
+    def texts(self) -> list[str]:
+        """Every text of the verdict's pairs, none of which may be trained on."""
+        return [] if self._pairs is None else [*self._pairs.first, *self._pairs.second]
+
+    def use_corpus(self, corpus: Corpus, held_out: list[str]) -> None:
+        """Take the verdict's pairs from the corpus where the user gave none.
+
+        Args:
+            corpus: its natural pairs, where it has any.
+            held_out: sentences for the fallback, the two halves of one sentence; not those by which
+                the checkpoint is chosen.
+        """
+        if self._pairs is not None:
+            self.pairs, kind = self._pairs, f"pairs of {self._pairs.name}"
+        elif corpus.pairs.test:
+            first, second = zip(*corpus.pairs.test, strict=True)
+            self.pairs = TextPairs("docstrings", first, second)
+            kind = "held-out docstring pairs (summary to next paragraph)"
+        else:
+            self.pairs = halves(held_out)
+            kind = "halves of held-out sentences (first to second)"
+            if len(self.pairs) < 2:
+                raise UserError(
+                    "the corpus has too few sentences of 8 words or more to measure anything on; give "
+                    "pairs of texts that belong together (--pairs FILE)"
+                )
+        self.protocol = f"MRR, {kind}"
+
+    def sit(self, encode: Encode) -> Scores:
+        """Examine one encoder."""
+        if self.pairs is None:
+            raise ValueError("use_corpus() comes first")
+        pairs = evaluate_retrieval(encode, self.pairs)
+        return Scores(pairs, evaluate_sts(encode, self._test_tasks()) if self._tasks else None)
+
+    def _test_tasks(self) -> dict[str, STSTask]:
+        return {name: task.test_only() for name, task in (self._tasks or {}).items()}
+
+    def label_score(self, encode: Encode) -> float:
+        """Spearman on the labelled pairs by which the checkpoint is chosen."""
+        if self.labels is None:
+            raise ValueError("no labels were loaded")
+        return evaluate_pairs(encode, self.labels).value
+
+    def verdict(self, before: Scores, after: Scores, start_kept: bool) -> Verdict:
+        """Compare start and result on the verdict's pairs."""
+        interval = paired_bootstrap(before.pairs.reciprocal_ranks, after.pairs.reciprocal_ranks)
+        return judge(interval, self.protocol, start_kept=start_kept)

@@ -1,0 +1,189 @@
+"""Inverse square roots of covariance matrices: ZCA, PCA, Cholesky, Newton-Schulz.
+
+Every function maps positive semi-definite matrices `C` (..., dim, dim) to `W` of the same shape
+such that `W.T @ C @ W = I`, so a centred row vector `x` is whitened as `x @ W`. Directions
+whose variance is rounding noise are sent to zero (the pseudo-inverse): nothing fails and nothing is
+NaN on rank-deficient, constant or zero input, and the gradient is the exact one at constant rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (..., dim), largest first, and their eigenvectors as columns (..., dim, dim).
+
+    Matrices of order 2 use the closed form, which needs no iteration and is exact where the two
+    eigenvalues meet (any rotation is right there). Order 3 has a closed form too (Cardano), but it
+    loses half the digits at nearly equal eigenvalues; 3 and more go to a batched `eigh`, in float64
+    because single precision there costs another digit of the result.
+    A matrix with NaN or infinity is read as the identity: the rows that made it are NaN anyway.
+    """
+    if covariance.shape[-1] == 2:
+        return _eigensystem_2x2(covariance)
+    finite = covariance.isfinite().all(dim=-1).all(dim=-1)[..., None, None]
+    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    finite_matrix = torch.where(finite, covariance, identity).double()
+    eigenvalues, eigenvectors = torch.linalg.eigh(finite_matrix)
+    return eigenvalues.flip(-1).to(covariance), eigenvectors.flip(-1).to(covariance)
+
+
+def _eigensystem_2x2(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    a, b, c = covariance[..., 0, 0], covariance[..., 0, 1], covariance[..., 1, 1]
+    half = (a - c) / 2
+    radius = torch.hypot(half, b)
+    largest = (a + c) / 2 + radius
+    # The determinant keeps the digits of a small eigenvalue that a difference would lose.
+    smallest = torch.where(largest > 0, (a * c - b * b) / largest, 0.0)
+    # Two formulas for the leading eigenvector; each is free of cancellation on its side.
+    left = half >= 0
+    x, y = torch.where(left, radius + half, b), torch.where(left, b, radius - half)
+    # Divided by the larger first: the norm of denormal numbers is not accurate.
+    size = torch.maximum(x.abs(), y.abs())
+    x = torch.where(size > 0, x / size, 1.0)
+    y = torch.where(size > 0, y / size, 0.0)
+    norm = torch.hypot(x, y)
+    x, y = x / norm, y / norm
+    eigenvectors = torch.stack([torch.stack([x, -y], -1), torch.stack([y, x], -1)], -2)
+    return torch.stack([largest, smallest], -1), eigenvectors
+
+
+def _inverse_root(eigenvalues: Tensor) -> Tensor:
+    """`s ** -0.5`, and 0 where `s` is nothing but the rounding of the largest eigenvalue."""
+    rounding = eigenvalues.shape[-1] * torch.finfo(eigenvalues.dtype).eps * eigenvalues[..., :1]
+    present = eigenvalues > rounding.clamp(min=_floor(eigenvalues))
+    return torch.where(present, torch.where(present, eigenvalues, 1.0).rsqrt(), 0.0)
+
+
+def _floor(x: Tensor) -> float:
+    """Variances below this count as zero: their gradients would overflow."""
+    return float(torch.finfo(x.dtype).tiny ** 0.5)
+
+
+def _divided_differences(root: Tensor) -> Tensor:
+    """`(f(s_i) - f(s_j)) / (s_i - s_j)` of `f(s) = s ** -0.5`, given `root = f(s)`.
+
+    Written without the difference, `-(r_i r_j)^2 / (r_i + r_j)`, so that it is exact where
+    eigenvalues meet. For a null direction (r_j = 0) it is `f(s_i) / s_i = r_i^3`.
+    """
+    r_i, r_j = root.unsqueeze(-1), root.unsqueeze(-2)
+    total = r_i + r_j
+    one_is_null = (r_i == 0) | (r_j == 0)
+    inside = -((r_i * r_j).square() / torch.where(total > 0, total, 1.0))
+    return torch.where(one_is_null, total**3, inside)
+
+
+class _ZCA(torch.autograd.Function):
+    """`C -> U diag(s^-1/2) U^T` with the gradient by divided differences (Daleckii-Krein)."""
+
+    @staticmethod
+    def forward(ctx: Any, covariance: Tensor) -> Tensor:
+        eigenvalues, eigenvectors = eigensystem(covariance)
+        root = _inverse_root(eigenvalues)
+        ctx.save_for_backward(root, eigenvectors)
+        return (eigenvectors * root.unsqueeze(-2)) @ eigenvectors.mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        root: Tensor
+        eigenvectors: Tensor
+        root, eigenvectors = ctx.saved_tensors
+        rotated = eigenvectors.mT @ gradient @ eigenvectors
+        return eigenvectors @ (_divided_differences(root) * rotated) @ eigenvectors.mT
+
+
+class _PCA(torch.autograd.Function):
+    """`C -> U diag(s^-1/2)`, columns by falling eigenvalue, largest entry of each positive."""
+
+    @staticmethod
+    def forward(ctx: Any, covariance: Tensor) -> Tensor:
+        eigenvalues, eigenvectors = eigensystem(covariance)
+        largest = eigenvectors.abs().argmax(dim=-2, keepdim=True)
+        sign = torch.where(eigenvectors.gather(-2, largest) < 0, -1.0, 1.0).to(eigenvectors.dtype)
+        eigenvectors = eigenvectors * sign
+        root = _inverse_root(eigenvalues)
+        ctx.save_for_backward(eigenvalues, root, eigenvectors)
+        return eigenvectors * root.unsqueeze(-2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        eigenvalues: Tensor
+        root: Tensor
+        eigenvectors: Tensor
+        eigenvalues, root, eigenvectors = ctx.saved_tensors
+        rotated = eigenvectors.mT @ gradient
+        gap = eigenvalues.unsqueeze(-2) - eigenvalues.unsqueeze(-1)
+        noise = eigenvalues.shape[-1] * torch.finfo(gap.dtype).eps * eigenvalues[..., :1, None]
+        # Axes of equal variance have no derivative of their own; their rotation gets none.
+        tied = gap.abs() <= noise
+        axes = torch.where(tied, 0.0, rotated * root.unsqueeze(-2) / torch.where(tied, 1.0, gap))
+        scales = torch.diag_embed(-0.5 * root**3 * rotated.diagonal(dim1=-2, dim2=-1))
+        return eigenvectors @ (axes + scales) @ eigenvectors.mT
+
+
+def zca(covariance: Tensor) -> Tensor:
+    """Symmetric root `U diag(s)^-1/2 U^T`: of all whitenings the one that moves x the least.
+
+    >>> zca(torch.tensor([[4.0, 0.0], [0.0, 0.25]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 2.0000]])
+    """
+    apply: Callable[[Tensor], Tensor] = _ZCA.apply
+    return apply(covariance)
+
+
+def pca(covariance: Tensor) -> Tensor:
+    """`U diag(s)^-1/2`: axes sorted by variance, which may swap from one batch to the next.
+
+    >>> pca(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    tensor([[ 0.4082,  0.7071],
+            [ 0.4082, -0.7071]])
+    """
+    apply: Callable[[Tensor], Tensor] = _PCA.apply
+    return apply(covariance)
+
+
+def cholesky(covariance: Tensor) -> Tensor:
+    """`L^-T` of `C = L L^T`: triangular, so column k mixes columns 1..k only.
+
+    A matrix that is singular to rounding gets a ridge of its own rounding error on the diagonal.
+
+    >>> cholesky(torch.tensor([[4.0, 0.0], [0.0, 0.25]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 2.0000]])
+    """
+    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    with torch.no_grad():
+        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
+        noise = 8 * covariance.shape[-1] * torch.finfo(covariance.dtype).eps * trace
+        factor, failed = torch.linalg.cholesky_ex(covariance)
+        smallest = factor.diagonal(dim1=-2, dim2=-1).square().amin(-1)
+        ridge = torch.where((failed > 0) | (smallest <= noise), noise, 0.0)
+        ridge = torch.where(trace > _floor(trace), ridge, 1.0)[..., None, None]
+    factor, _ = torch.linalg.cholesky_ex(covariance + ridge * identity)
+    inverse: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return inverse.mT
+
+
+def newton_schulz(covariance: Tensor, iterations: int = 5) -> Tensor:
+    """The symmetric root by matrix products alone (the coupled iteration; 5 steps as in IterNorm).
+
+    Approximate: `s` of the largest variances needs about `log(1 / s) / log(2.25)` steps, then the
+    error squares with every step. Directions without variance stay finite.
+    """
+    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    scale = torch.where(trace > _floor(trace), trace, 1.0)
+    y, z = covariance / scale, identity.expand_as(covariance)
+    for _ in range(iterations):
+        t = (3 * identity - z @ y) / 2
+        y, z = y @ t, t @ z
+    return z * scale.rsqrt()

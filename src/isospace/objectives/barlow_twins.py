@@ -1,0 +1,186 @@
+"""Barlow Twins, and SimCSE++'s study of its rank: added to InfoNCE, with artificial rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from isospace.heads import ArtificialRows, HeadChoice, Projector, mlp_or_none, seeded
+from isospace.objectives import simcsepp
+from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.similarity import info_nce, standardise
+
+
+def cross_correlation(a: Tensor, b: Tensor, *, eps: float = 0.0) -> Tensor:
+    """Correlation of every column of `a` with every column of `b`, (batch, dim) -> (dim, dim).
+
+    `eps` is added to the variances, as batch norm does.
+    """
+    return standardise(a, eps=eps).T @ standardise(b, eps=eps) / len(a)
+
+
+def uncentred_correlation(a: Tensor, b: Tensor) -> Tensor:
+    """Cosine of every column of `a` with every column of `b`; no mean is subtracted."""
+    return normalize(a, dim=0).T @ normalize(b, dim=0)
+
+
+def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
+    """`sum_j (1 - C_jj)^2` and `sum_{j != k} C_jk^2`.
+
+    >>> diagonal_terms(torch.tensor([[0.5, 2.0], [0.0, 1.0]]))
+    (tensor(0.2500), tensor(4.))
+    """
+    diagonal = correlation.diagonal()
+    off_diagonal = correlation - torch.diag(diagonal)
+    return (1 - diagonal).square().sum(), off_diagonal.square().sum()
+
+
+@dataclass(frozen=True)
+class BarlowTwins(Objective):
+    r"""Cross-correlation of two views driven to the identity, without negatives.
+
+    $$\ell = \sum_j (1 - C_{jj})^2 + \lambda \sum_{j \ne k} C_{jk}^2, \qquad
+      C = \tilde p^\top \tilde p' / N$$
+
+    $\tilde p$: the projector's output, columns standardised over the batch (batch norm without
+    affine part). Relations: the second half of `scd`; `rank-study` adds it to InfoNCE. It was made
+    for images and batches of thousands; on sentences, with the batch far below the dimension, it
+    is known to do badly. Paper: lambda 0.005; code: 0.0051, the default.
+    """
+
+    off_diagonal_weight: float = 0.0051
+    """lambda, weight of the redundancy term."""
+    projector: tuple[int, ...] = (8192, 8192, 8192)
+    """Widths of the projector; an empty list compares what the encoder gives."""
+    eps: float = 1e-5
+    """Added to the variance of every column (batch norm's)."""
+
+    paper: ClassVar[Paper] = Paper(
+        title="Barlow Twins: Self-Supervised Learning via Redundancy Reduction",
+        year=2021,
+        url="https://arxiv.org/abs/2103.03230",
+        bibtex="""@inproceedings{zbontar-etal-2021-barlow,
+    title = {Barlow Twins: Self-Supervised Learning via Redundancy Reduction},
+    author = {Zbontar, Jure and Jing, Li and Misra, Ishan and LeCun, Yann and Deny, St{\\'e}phane},
+    booktitle = {Proceedings of ICML 2021},
+    pages = {12310--12320},
+    year = {2021},
+    url = {https://arxiv.org/abs/2103.03230},
+}""",
+    )
+    term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Two noisy views."""
+        return (View(), View())
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return describe_projector(self.projector)
+
+    def build_head(self, dim: int, seed: int) -> nn.Module:
+        """The projector, no layer of it with a bias."""
+        return Projector(dim, self.projector, seeded(seed), first_bias=False)
+
+    def terms(self, views: Views) -> dict[str, Tensor]:
+        """Invariance and redundancy reduction."""
+        on, off = diagonal_terms(cross_correlation(*views.projected, eps=self.eps))
+        return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
+
+
+def describe_projector(widths: tuple[int, ...]) -> str:
+    """The projector in a few words.
+
+    >>> describe_projector((96, 96, 80))
+    'projector 96-96-80'
+    """
+    return f"projector {'-'.join(map(str, widths))}" if widths else "none"
+
+
+@dataclass(frozen=True)
+class RankStudy(Objective):
+    r"""InfoNCE plus Barlow Twins on the same vectors, with R artificial rows that lift the rank.
+
+    $$\ell = \ell_\mathrm{InfoNCE}(z, z') + w \Big( \sum_j (1 - C_{jj})^2
+      + \lambda \sum_{j \ne k} C_{jk}^2 \Big)$$
+
+    C: cross-correlation of the views' columns, taken over the N rows of the batch and R fixed rows
+    $\sim \mathcal N(0, 1)$, the same in both views. With N far below D the correlation cannot have
+    full rank; the rows give it. They also dilute the gradient of the second term; the control is
+    `rows_as="dilution"`: no rows, w scaled by N / (N + R). Relations: the sum of `simcse` and
+    `barlow-twins` without a projector; `dcl` is the other answer to the same bottleneck.
+    Paper and released code differ: the paper's columns are not centred and it names neither w nor
+    lambda; a commented-out helper standardises the columns and has 0.1 and 0.012. The default
+    follows the code because its constants belong to it.
+    """
+
+    rows: int = 0
+    """R, artificial rows: 0, 100, 300 or 704 in the paper."""
+    rows_as: Literal["rows", "dilution"] = "rows"
+    """Append the rows, or only scale the weight as they would (control)."""
+    barlow_weight: float = 0.1
+    """w, weight of the Barlow Twins term (code)."""
+    off_diagonal_weight: float = 0.012
+    """lambda, weight of its redundancy part (code)."""
+    eps: float = 1e-5
+    """Added to the variance of every column (batch norm's; released variant only)."""
+    variant: simcsepp.Variant = "released"
+    """Columns standardised (released), or only normalised (paper)."""
+    temperature: float = 0.05
+    """tau, divides the cosines."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = simcsepp.PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
+
+    def __post_init__(self) -> None:
+        require(self.rows >= 0, f"rows must not be negative; got {self.rows}")
+        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Two noisy views."""
+        return (View(), View())
+
+    def projected_views(self, batch: int) -> int:
+        """The artificial rows travel as further views."""
+        return 2 + (-(-self.rows // batch) if self.rows_as == "rows" else 0)
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "tanh MLP" if self.head == "mlp" else "none"
+
+    def build_head(self, dim: int, seed: int) -> nn.Module:
+        """The tanh MLP or nothing, then the artificial rows."""
+        generator = seeded(seed)
+        head = mlp_or_none(self.head, dim, generator)
+        if not self.rows or self.rows_as == "dilution":
+            return head
+        return nn.Sequential(head, ArtificialRows(self.rows, dim, generator))
+
+    def terms(self, views: Views) -> dict[str, Tensor]:
+        """Contrast between sentences, then the Barlow Twins term over batch and artificial rows."""
+        z1, z2, *packed = views.projected
+        rows = torch.cat([z1[:0], *packed])[: self.rows]
+        with_rows = torch.cat([z1, rows]), torch.cat([z2, rows])
+        correlation = (
+            cross_correlation(*with_rows, eps=self.eps)
+            if self.variant == "released"
+            else uncentred_correlation(*with_rows)
+        )
+        on, off = diagonal_terms(correlation)
+        diluted = len(z1) / (len(z1) + self.rows) if self.rows_as == "dilution" else 1.0
+        weight = self.barlow_weight * diluted
+        return {
+            "info_nce": info_nce(z1, z2, self.temperature),
+            "on_diagonal": weight * on,
+            "off_diagonal": weight * self.off_diagonal_weight * off,
+        }

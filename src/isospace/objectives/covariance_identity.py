@@ -1,0 +1,89 @@
+"""A loss that drives the batch covariance towards identity, in place of whitening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from isospace.heads import HeadChoice, mlp_or_none, seeded
+from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.similarity import info_nce
+from isospace.whitening import covariance
+
+
+def identity_distance(x: Tensor) -> Tensor:
+    """`||d C / tr C - I||_F^2 / d` of the covariance C of `x` (batch, d): 0 when isotropic.
+
+    >>> identity_distance(torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]))
+    tensor(0.)
+    """
+    cov = covariance(x, ddof=0)
+    trace = cov.trace().clamp(min=torch.finfo(cov.dtype).tiny)
+    identity = torch.eye(len(cov), dtype=cov.dtype, device=cov.device)
+    return (len(cov) * cov / trace - identity).square().sum() / len(cov)
+
+
+@dataclass(frozen=True)
+class CovarianceIdentity(Objective):
+    r"""InfoNCE plus a penalty on the covariance of what the encoder gives.
+
+    $$\ell = \ell_\mathrm{InfoNCE}(z, z')
+      + \lambda \frac1V \sum_v \frac1d \Big\| \frac{d}{\mathrm{tr}\,C_v} C_v - I \Big\|_F^2, \qquad
+      C_v = \mathrm{Cov}(h_v)$$
+
+    $h_v$: view v before the head, where `whitenedcse` would whiten. The question is that of a talk
+    on WhitenedCSE: if mild whitening is enough, would a loss do? Relations: no paper has this exact
+    form; the nearest are VICReg's variance and covariance terms, and `dcl` for two views. The identity is meant up to a scale, because
+    cosines do not see the scale. With a batch of N < d the penalty cannot fall below
+    d / (N - 1) - 1.
+    """
+
+    temperature: float = 0.05
+    """tau, divides the cosines."""
+    covariance_weight: float = 0.01
+    """lambda, weight of the penalty (ours)."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = Paper(
+        title="VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning",
+        year=2022,
+        url="https://arxiv.org/abs/2105.04906",
+        bibtex="""@inproceedings{bardes-etal-2022-vicreg,
+    title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
+    author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
+    booktitle = {Proceedings of ICLR 2022},
+    year = {2022},
+    url = {https://arxiv.org/abs/2105.04906},
+}""",
+    )
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Two noisy views."""
+        return (View(), View())
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "tanh MLP" if self.head == "mlp" else "none"
+
+    def build_head(self, dim: int, seed: int) -> nn.Module:
+        """The tanh MLP, or nothing."""
+        return mlp_or_none(self.head, dim, seeded(seed))
+
+    def terms(self, views: Views) -> dict[str, Tensor]:
+        """Contrast after the head, penalty before it."""
+        z1, z2 = views.projected
+        distances = torch.stack([identity_distance(view) for view in views.encoded])
+        return {
+            "info_nce": info_nce(z1, z2, self.temperature),
+            "covariance": self.covariance_weight * distances.mean(),
+        }

@@ -1,0 +1,80 @@
+"""SimCSE: the same sentence twice through the encoder, dropout as the only augmentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from isospace.heads import HeadChoice, mlp_or_none, seeded
+from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.similarity import cosine_matrix, softmax_losses
+
+
+@dataclass(frozen=True)
+class SimCSE(Objective):
+    r"""InfoNCE between two views of every sentence.
+
+    $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
+        {\sum_j e^{\cos(z_i, z'_j)/\tau} + \sum_j e^{\cos(z_i, z^-_j)/\tau + w [j=i]}}$$
+
+    $z, z'$: the two views after the head; with supervision the anchor and its paired positive.
+    $z^-$: hard negatives, with triples only. The loss is the mean over the batch, in one direction.
+    Relations: `whitenedcse` with one positive and no whitening is this; `off-dropout` replaces the
+    negatives, `dcl` adds a term. Paper and code agree, but for the evaluation interval (250 and 125
+    steps); the supervised models keep the head at inference, which is not done here.
+    """
+
+    temperature: float = 0.05
+    """tau, divides the cosines (Appendix A)."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
+    supervision: Literal["none", "pairs", "triples"] = "none"
+    """Texts per example: the sentence; with a positive; with a hard negative too (Section 4)."""
+    hard_negative_weight: float = 0.0
+    """w, added to the logit of the own hard negative; log alpha of Section 4, alpha = 1."""
+
+    paper: ClassVar[Paper] = Paper(
+        title="SimCSE: Simple Contrastive Learning of Sentence Embeddings",
+        year=2021,
+        url="https://aclanthology.org/2021.emnlp-main.552",
+        bibtex="""@inproceedings{gao-etal-2021-simcse,
+    title = {{SimCSE}: Simple Contrastive Learning of Sentence Embeddings},
+    author = {Gao, Tianyu and Yao, Xingcheng and Chen, Danqi},
+    booktitle = {Proceedings of EMNLP 2021},
+    pages = {6894--6910},
+    year = {2021},
+    url = {https://aclanthology.org/2021.emnlp-main.552},
+}""",
+    )
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Twice the sentence; with supervision each text of the example once."""
+        if self.supervision == "none":
+            return (View(), View())
+        texts = {"pairs": 2, "triples": 3}[self.supervision]
+        return tuple(View(text=text) for text in range(texts))
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "tanh MLP" if self.head == "mlp" else "none"
+
+    def build_head(self, dim: int, seed: int) -> nn.Module:
+        """The tanh MLP, or nothing."""
+        return mlp_or_none(self.head, dim, seeded(seed))
+
+    def terms(self, views: Views) -> dict[str, Tensor]:
+        """One cross-entropy over the batch, and over the hard negatives if there are any."""
+        anchor, *others = views.projected
+        logits = [cosine_matrix(anchor, other) / self.temperature for other in others]
+        if self.supervision == "triples":
+            logits[1] = logits[1] + self.hard_negative_weight * torch.eye(len(anchor)).to(anchor)
+        return {"info_nce": softmax_losses(torch.cat(logits, dim=1)).mean()}

@@ -1,0 +1,232 @@
+"""SimCSE++: negatives without dropout, and a contrast between dimensions; alone and together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from isospace.heads import HeadChoice, mlp_or_none, seeded
+from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.similarity import (
+    cosine_matrix,
+    cosine_pairs,
+    info_nce,
+    softmax_losses,
+    standardise,
+    with_diagonal,
+)
+
+Variant = Literal["released", "paper"]
+
+PAPER = Paper(
+    title="SimCSE++: Improving Contrastive Learning for Sentence Embeddings from Two Perspectives",
+    year=2023,
+    url="https://aclanthology.org/2023.emnlp-main.737",
+    bibtex="""@inproceedings{xu-etal-2023-simcse,
+    title = {{SimCSE++}: Improving Contrastive Learning for Sentence Embeddings from Two
+             Perspectives},
+    author = {Xu, Jiahao and Shao, Wei and Chen, Lihui and Liu, Lemao},
+    booktitle = {Proceedings of EMNLP 2023},
+    pages = {12028--12040},
+    year = {2023},
+    url = {https://aclanthology.org/2023.emnlp-main.737},
+}""",
+)
+
+
+def off_dropout(
+    z1: Tensor, z2: Tensor, clean: Tensor, *, temperature: float, m: float, variant: Variant
+) -> Tensor:
+    """InfoNCE with noisy positives and clean negatives, all (batch, dim) -> a scalar."""
+    positive = cosine_pairs(z1, z2) / temperature
+    negatives = cosine_matrix(clean, clean) / temperature
+    if variant == "released":
+        return softmax_losses(with_diagonal(negatives, m * positive)).mean()
+    return softmax_losses(with_diagonal(negatives + math.log(m), positive)).mean()
+
+
+def dimension_contrast(z1: Tensor, z2: Tensor, *, temperature: float, variant: Variant) -> Tensor:
+    """InfoNCE between columns: column c of `z1` is to find column c of `z2`. A scalar."""
+    if variant == "released":
+        correlation = standardise(z1, eps=1e-5).T @ standardise(z2, eps=1e-5) / len(z1)
+        return softmax_losses(correlation / temperature).mean()
+    return softmax_losses(standardise(z1, ddof=1).T @ standardise(z2, ddof=1) / temperature).sum()
+
+
+@dataclass(frozen=True)
+class OffDropout(Objective):
+    r"""InfoNCE whose negatives are dropout-free.
+
+    $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
+      p_i = \cos(z_i, z'_i)/\tau, \quad n_{ij} = \cos(\hat z_i, \hat z_j)/\tau$$
+
+    $z, z'$: two dropout views; $\hat z$: the clean view, with gradient. Mean over the batch.
+    Relations: with all views equal and m = 1 it is `simcse`; `simcse++` adds the `dcl` term.
+    Paper and released code differ: Eq. 3 has $e^{p_i} / (e^{p_i} + m \sum_{j \ne i} e^{n_{ij}})$.
+    With m = 0.9 the first makes negatives count more, the second less. The default follows the
+    code, because the paper's own sensitivity to m only fits that form.
+    """
+
+    temperature: float = 0.05
+    """tau, divides the cosines."""
+    m: float = 0.9
+    """m, on the positive's logit (released) or on the sum over negatives (paper)."""
+    variant: Variant = "released"
+    """Where m stands: released code, or Eq. 3."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
+        require(self.m > 0, f"m must be above 0; got {self.m}")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Two noisy, one clean."""
+        return (View(), View(), View(dropout=0.0))
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "tanh MLP" if self.head == "mlp" else "none"
+
+    def build_head(self, dim: int, seed: int) -> nn.Module:
+        """The tanh MLP, or nothing."""
+        return mlp_or_none(self.head, dim, seeded(seed))
+
+    def terms(self, views: Views) -> dict[str, Tensor]:
+        """Noisy positives against clean negatives."""
+        z1, z2, clean = views.projected
+        return {
+            "off_dropout": off_dropout(
+                z1, z2, clean, temperature=self.temperature, m=self.m, variant=self.variant
+            )
+        }
+
+
+@dataclass(frozen=True)
+class DCL(Objective):
+    r"""InfoNCE plus the dimension-wise contrastive loss.
+
+    $$\ell = w\,\ell_\mathrm{InfoNCE} + \lambda \frac1D \sum_c -\log
+      \frac{e^{S_{cc}/\tau_D}}{\sum_d e^{S_{cd}/\tau_D}}, \qquad
+      S = \tilde z^\top \tilde z' / N$$
+
+    $\tilde z$: columns standardised over the batch. Relations: w = 0 is the term alone (the paper's
+    fine-tuning with it, $\tau_D$ 0.05); `barlow-twins` drives the same S to identity by squares.
+    Paper and released code differ: Eq. 5 has the plain dot product (no 1/N), the sum over c, and
+    the divisor N - 1; the code adds 1e-5 to the variance. Gradients differ by about D N, so one
+    lambda cannot serve both; the default follows the code, with which 0.1 and 5 were tuned. One
+    released file fixes $\tau_D$ at 10.
+    """
+
+    temperature: float = 0.05
+    """tau, divides the cosines of InfoNCE."""
+    contrast_weight: float = 1.0
+    """w, weight of InfoNCE; 0 leaves the dimension-wise term alone."""
+    dimension_weight: float = 0.1
+    """lambda, weight of the dimension-wise term."""
+    dimension_temperature: float = 5.0
+    """tau_D, divides the correlations."""
+    variant: Variant = "released"
+    """Scale of the dimension-wise term: released code, or Eq. 5."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
+        require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Two noisy views."""
+        return (View(), View())
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "tanh MLP" if self.head == "mlp" else "none"
+
+    def build_head(self, dim: int, seed: int) -> nn.Module:
+        """The tanh MLP, or nothing."""
+        return mlp_or_none(self.head, dim, seeded(seed))
+
+    def terms(self, views: Views) -> dict[str, Tensor]:
+        """Contrast between sentences, contrast between dimensions."""
+        z1, z2 = views.projected
+        between_dimensions = dimension_contrast(
+            z1, z2, temperature=self.dimension_temperature, variant=self.variant
+        )
+        return {
+            "info_nce": self.contrast_weight * info_nce(z1, z2, self.temperature),
+            "dimension_contrast": self.dimension_weight * between_dimensions,
+        }
+
+
+@dataclass(frozen=True)
+class SimCSEPP(Objective):
+    r"""Negatives without dropout plus contrast between dimensions: `off-dropout` + `dcl`'s term.
+
+    $$\ell = \ell_\mathrm{off\text{-}dropout}(z, z', \hat z) + \lambda\,\ell_\mathrm{DCL}(z, z')$$
+
+    Relations: symbols, and where paper and code differ, see `OffDropout` and `DCL`. The released trainer has
+    every line of the second term commented out and sets m = 1; this class adds the term, as the
+    paper says.
+    """
+
+    temperature: float = 0.05
+    """tau, divides the cosines."""
+    m: float = 0.9
+    """m, on the positive's logit (released) or on the sum over negatives (paper)."""
+    dimension_weight: float = 0.1
+    """lambda, weight of the dimension-wise term."""
+    dimension_temperature: float = 5.0
+    """tau_D, divides the correlations."""
+    variant: Variant = "released"
+    """Form of both terms: released code, or Eq. 3 and 5."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
+        require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
+        require(self.m > 0, f"m must be above 0; got {self.m}")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Two noisy, one clean."""
+        return (View(), View(), View(dropout=0.0))
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "tanh MLP" if self.head == "mlp" else "none"
+
+    def build_head(self, dim: int, seed: int) -> nn.Module:
+        """The tanh MLP, or nothing."""
+        return mlp_or_none(self.head, dim, seeded(seed))
+
+    def terms(self, views: Views) -> dict[str, Tensor]:
+        """Noisy positives against clean negatives, contrast between dimensions."""
+        z1, z2, clean = views.projected
+        between_dimensions = dimension_contrast(
+            z1, z2, temperature=self.dimension_temperature, variant=self.variant
+        )
+        return {
+            "off_dropout": off_dropout(
+                z1, z2, clean, temperature=self.temperature, m=self.m, variant=self.variant
+            ),
+            "dimension_contrast": self.dimension_weight * between_dimensions,
+        }

@@ -1,0 +1,57 @@
+"""Sentence poolings, one formula each.
+
+`hidden_states` is what a transformer returns under that name: index 0 is the embedding layer, index
+L the last of L layers. Papers use "first-last average" for two different things: SimCSE and
+WhitenedCSE average layers 1 and L, SCD and SimCSE++ average layers 0 and L. Here each has its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2"]
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Mean of some layers, then the first token or the mean over tokens.
+
+    Attributes:
+        layers: indices into `hidden_states`, averaged with equal weight; negative ones count from L.
+        tokens: "cls" takes position 0; "mean" averages the positions that the mask marks.
+        formula: for tables and help texts.
+    """
+
+    layers: tuple[int, ...]
+    tokens: Literal["cls", "mean"]
+    formula: str
+
+    def __call__(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
+        """Pool hidden states.
+
+        Args:
+            hidden_states: L + 1 tensors of shape (batch, length, dim).
+            mask: (batch, length), 1 for tokens and 0 for padding.
+
+        Returns:
+            (batch, dim).
+        """
+        states = sum((hidden_states[i] for i in self.layers[1:]), hidden_states[self.layers[0]])
+        states = states / len(self.layers)
+        if self.tokens == "cls":
+            return states[:, 0]
+        weight = mask.unsqueeze(-1).to(states.dtype)
+        return (states * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+POOLINGS: dict[PoolingName, Pooling] = {
+    "cls": Pooling((-1,), "cls", "h_L at position 0"),
+    "mean": Pooling((-1,), "mean", "mean over tokens of h_L"),
+    "first_last": Pooling((1, -1), "mean", "mean over tokens of (h_1 + h_L) / 2"),
+    "embedding_last": Pooling((0, -1), "mean", "mean over tokens of (h_0 + h_L) / 2"),
+    "last2": Pooling((-2, -1), "mean", "mean over tokens of (h_(L-1) + h_L) / 2"),
+}

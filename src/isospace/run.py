@@ -1,0 +1,116 @@
+"""A run: one folder that holds everything about one training.
+
+config.json     the settings
+metrics.jsonl   a line per logged update ("step") and per evaluation ("look")
+checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
+results.json    scores with their protocols, the choice, the verdict, the environment
+model/          the encoder, loadable by sentence-transformers
+report.html     the same for people
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from isospace.config import TrainConfig, objective_name
+from isospace.errors import UserError
+from isospace.files import write_text
+
+
+class Run:
+    """A run's folder.
+
+    Args:
+        folder: an existing run; make new ones with `Run.create`.
+
+    Raises:
+        UserError: the folder is not a run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / "config.json").is_file():
+            raise UserError(
+                f"{folder}: not a run (no config.json in it). A run is what train writes"
+            )
+        self.folder = folder
+        self.metrics_path = folder / "metrics.jsonl"
+        self.last_checkpoint = folder / "checkpoints" / "last.pt"
+        self.kept_weights = folder / "checkpoints" / "kept.safetensors"
+        self.model_folder = folder / "model"
+        self.results_path = folder / "results.json"
+
+    @classmethod
+    def create(cls, config: TrainConfig) -> Run:
+        """Make the folder of a new run.
+
+        Raises:
+            UserError: the folder exists and holds something, or cannot be written.
+        """
+        folder = config.output or _new_name(config)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UserError(
+                f"--output {folder}: exists already. Give another folder, or continue it with "
+                f"isospace train --resume {folder}"
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / "config.json", config.to_json() + "\n")
+        except OSError as error:
+            raise UserError(f"--output {folder}: cannot be written ({error.strerror})") from error
+        return cls(folder)
+
+    @property
+    def config(self) -> TrainConfig:
+        """The settings that the run was made with."""
+        return TrainConfig.from_json((self.folder / "config.json").read_text(encoding="utf-8"))
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """What results.json holds, `None` while the run is not finished."""
+        if not self.results_path.is_file():
+            return None
+        content: dict[str, Any] = json.loads(self.results_path.read_text(encoding="utf-8"))
+        return content
+
+    def write_results(self, results: Mapping[str, Any]) -> None:
+        """Write results.json."""
+        write_text(self.results_path, json.dumps(results, indent=2) + "\n")
+
+    def log(self, kind: str, values: Mapping[str, Any]) -> None:
+        """Append a line to metrics.jsonl."""
+        with self.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, **values}) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl; a line torn by a kill is left out."""
+        if not self.metrics_path.is_file():
+            return []
+        lines = []
+        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
+            try:
+                lines.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+        return lines
+
+    def rewind(self, step: int) -> None:
+        """Drop the metrics of updates after `step`: a resumed run will make them again."""
+        kept = [line for line in self.metrics() if line.get("step", 0) <= step]
+        write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _new_name(config: TrainConfig) -> Path:
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    model = Path(config.model).name or "model"
+    name = f"{stamp}-{objective_name(config.objective)}-{model}".replace(os.sep, "-")
+    folder = Path("runs") / name
+    number = 2
+    while folder.exists():
+        folder = Path("runs") / f"{name}-{number}"
+        number += 1
+    return folder

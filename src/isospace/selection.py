@@ -1,0 +1,107 @@
+"""Which checkpoint to keep: by labels, without labels, or the last. Pure decisions over numbers.
+
+**label-free** (the default). Every look measures held-out sentences that were not trained on. The
+criterion is the held-out contrastive loss between the two halves of a sentence: each half is encoded
+clean, and the first half must find its second half among all others,
+
+    L = mean_i -log softmax_j( cos(u_i, v_j) / 0.05 )[i].
+
+It asks for alignment (the halves of one sentence lie close) and uniformity (all others lie far) at
+once; unlike the training loss it shares no words between the two sides, so that it cannot be lowered by
+growing insensitive to dropout. A look is set aside as collapsed where the effective rank has fallen below
+half of the start's, or where the ten nearest neighbours of a sentence keep less than a tenth of the
+start's. The start is one of the looks: it is kept where nothing beats it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Rule = Literal["label-free", "labels", "last"]
+
+CRITERIA: dict[Rule, tuple[str, int]] = {
+    "label-free": ("halves_loss", -1),
+    "labels": ("labels_spearman", 1),
+    "last": ("step", 1),
+}
+"""Rule -> (measurement, +1 where higher is better)."""
+
+SMALLEST_RANK_SHARE = 0.5
+SMALLEST_NEIGHBOUR_OVERLAP = 0.1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The look that is kept.
+
+    Attributes:
+        step: the optimiser step of the look; 0 is the start.
+        rule: how it was chosen.
+        criterion: name of the measurement that decided.
+        value: its value at the look kept.
+        start_value: its value at the start.
+        collapsed: steps that were set aside as collapsed.
+        reason: one sentence for people.
+    """
+
+    step: int
+    rule: Rule
+    criterion: str
+    value: float
+    start_value: float
+    collapsed: tuple[int, ...]
+    reason: str
+
+
+def is_collapsed(look: Mapping[str, float], start: Mapping[str, float]) -> bool:
+    """Whether a look's space has degenerated against the start's (see the module's docstring)."""
+    return not (
+        look["effective_rank"] >= SMALLEST_RANK_SHARE * start["effective_rank"]
+        and look["neighbour_overlap"] >= SMALLEST_NEIGHBOUR_OVERLAP
+    )
+
+
+def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
+    """Pick a look.
+
+    Args:
+        looks: measurements in order of step; the first is the start (step 0).
+        rule: "label-free", "labels" or "last".
+
+    Raises:
+        ValueError: no looks, or the criterion was not measured.
+
+    >>> start = {"step": 0, "halves_loss": 2.0, "effective_rank": 90.0, "neighbour_overlap": 1.0}
+    >>> later = {"step": 9, "halves_loss": 1.8, "effective_rank": 95.0, "neighbour_overlap": 0.7}
+    >>> choose([start, later], "label-free").step
+    9
+    """
+    if not looks:
+        raise ValueError("choose() needs at least the start's look")
+    criterion, sign = CRITERIA[rule]
+    missing = [look.get("step") for look in looks if criterion not in look]
+    if missing:
+        raise ValueError(f"rule {rule!r} needs {criterion!r}, not measured at steps {missing}")
+    start = looks[0]
+    collapsed = tuple(int(look["step"]) for look in looks[1:] if is_collapsed(look, start))
+
+    def key(look: Mapping[str, float]) -> float:
+        usable = rule != "label-free" or int(look["step"]) not in collapsed
+        return sign * look[criterion] if usable and math.isfinite(look[criterion]) else -math.inf
+
+    kept = max(looks, key=key)
+    step = int(kept["step"])
+    if rule == "last":
+        reason = f"the last checkpoint (step {step}), as asked"
+    elif step == 0:
+        reason = f"no checkpoint beats the start by {criterion} ({start[criterion]:.4f})"
+    else:
+        reason = f"step {step} has the best {criterion}: {kept[criterion]:.4f}, start {start[criterion]:.4f}"
+    if collapsed:
+        reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
+    return Choice(
+        step, rule, criterion, float(kept[criterion]), float(start[criterion]), collapsed, reason
+    )

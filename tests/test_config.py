@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES
+from isospace.recipes import RECIPES
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_json_both_ways(name):
+    config = TrainConfig(
+        text=CorpusConfig(corpus=("a.txt", "-"), max_chars=7),
+        objective=OBJECTIVES[name](),
+        budget=(3.0, "minutes"),
+        pairs=Path("pairs.tsv"),
+        trackers=("tensorboard",),
+    )
+    assert TrainConfig.from_json(config.to_json()) == config
+    assert json.loads(config.to_json())["objective"]["name"] == name
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_survive_json_and_are_in_the_papers_columns(name):
+    recipe = RECIPES[name]
+    assert TrainConfig.from_json(recipe.config.to_json()) == recipe.config
+    if recipe.published:
+        *sets, average = recipe.published.values()
+        assert average == pytest.approx(sum(sets) / len(sets), abs=0.011)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_heads_of_recipes_can_be_built(name):
+    model = RECIPES[name].config.model
+    dim = 384 if model == "minilm" else 1024 if "large" in model else 768
+    RECIPES[name].config.objective.build_head(dim, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("batch_size", 1, "at least 2"),
+        ("batch_size", 0, "above 0"),
+        ("learning_rate", float("nan"), "learning-rate"),
+        ("budget", (0.0, "epochs"), "budget"),
+        ("dropout", 1.5, "dropout"),
+        ("looks", 0, "looks"),
+    ],
+)
+def test_impossible_values_are_refused(field, value, words):
+    with pytest.raises(UserError, match=words):
+        replace(TrainConfig(), **{field: value})
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"objective": {"name": "none"}}'])
+def test_what_is_no_configuration_is_refused(text):
+    with pytest.raises(UserError, match="not the configuration"):
+        TrainConfig.from_json(text)

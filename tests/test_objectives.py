@@ -1,0 +1,294 @@
+"""The contract of the whole table, then what each paper's formula promises."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import json
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd import gradcheck
+
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.base import Objective, View, Views
+
+DIM, BATCH = 8, 6
+SMALL = {"projector": (10, 10, 8), "passes": 2}
+"""Widths and counts that the paper has larger than a test needs."""
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("simcse", {"head": "none"}),
+    ("simcse", {"supervision": "pairs"}),
+    ("simcse", {"supervision": "triples", "hard_negative_weight": 0.5}),
+    ("whitenedcse", {"positives": "permutation", "num_views": 4}),
+    ("whitenedcse", {"whitening": "none", "loss": "l2", "num_views": 2}),
+    ("whitenedcse", {"whitening": "pca", "loss": "l2-printed"}),
+    ("whitenedcse", {"whitening": "zca", "loss": "l2-plus", "num_views": 5}),
+    ("whitenedcse", {"whitening": "group", "groups": 2, "head": "none"}),
+    ("whitenedcse", {"variant": "released", "groups": 2}),
+    ("scd", {"variant": "printed", "temperature": 0.05}),
+    ("scd", {"self_contrast_weight": 0.0}),
+    ("scd", {"decorrelation_weight": 0.0}),
+    ("off-dropout", {"variant": "paper"}),
+    ("dcl", {"variant": "paper"}),
+    ("dcl", {"contrast_weight": 0.0, "dimension_temperature": 0.05}),
+    ("simcse++", {"variant": "paper", "head": "none"}),
+    ("noise-study", {"part": "positives"}),
+    ("noise-study", {"noise": "more", "part": "positives"}),
+    ("noise-study", {"noise": "more", "head": "none"}),
+    ("rank-study", {"rows": 13, "variant": "paper"}),
+    ("rank-study", {"rows": 13}),
+    ("rank-study", {"rows": 13, "rows_as": "dilution"}),
+    ("barlow-twins", {"projector": ()}),
+    ("covariance-identity", {"head": "none"}),
+    ("iso", {"head": "mlp", "num_views": 3}),
+]
+ALL = [(name, {}) for name in OBJECTIVES] + VARIANTS
+
+
+def build(name: str, overrides: dict[str, Any]) -> Objective:
+    kind = OBJECTIVES[name]
+    small = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
+    return kind(**{**small, **overrides})
+
+
+def ids(case: tuple[str, dict[str, Any]]) -> str:
+    return " ".join([case[0], *(f"{k}={v}" for k, v in case[1].items())])
+
+
+cases = pytest.mark.parametrize("case", ALL, ids=ids)
+rows = pytest.mark.parametrize("name", OBJECTIVES)
+
+
+def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Views of one batch that resemble each other."""
+    generator = torch.Generator().manual_seed(0)
+    shared = torch.randn(1, BATCH, DIM, generator=generator, dtype=torch.float64)
+    own = torch.randn(len(objective.views), BATCH, DIM, generator=generator, dtype=torch.float64)
+    return (shared + 0.5 * own).to(dtype)
+
+
+def terms_of(objective: Objective, head: nn.Module, encoded: Tensor) -> dict[str, Tensor]:
+    return objective(Views(encoded, head(encoded)))
+
+
+def total(terms: dict[str, Tensor]) -> Tensor:
+    return torch.stack(list(terms.values())).sum()
+
+
+@cases
+def test_terms_are_finite_named_scalars(case: tuple[str, dict[str, Any]]) -> None:
+    objective = build(*case)
+    terms = terms_of(objective, objective.build_head(DIM, 0), encoded_for(objective).float())
+    assert tuple(terms) == objective.term_names
+    for value in terms.values():
+        assert value.shape == ()
+        assert value.dtype == torch.float32
+        assert value.isfinite()
+
+
+@cases
+def test_gradient_reaches_every_planned_view_and_the_head(case: tuple[str, dict[str, Any]]) -> None:
+    objective = build(*case)
+    head = objective.build_head(DIM, 0)
+    encoded = encoded_for(objective).float().requires_grad_()
+    total(terms_of(objective, head, encoded)).backward()
+    assert encoded.grad is not None
+    assert encoded.grad.isfinite().all()
+    assert (encoded.grad.abs().sum(dim=(1, 2)) > 0).all()
+    for parameter in head.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+
+
+@cases
+def test_the_order_of_the_batch_does_not_matter(case: tuple[str, dict[str, Any]]) -> None:
+    objective = build(*case)
+    if case[1].get("variant") == "released" and case[0] == "whitenedcse":
+        pytest.skip("the released layout whitens thirds of the batch, which depend on its order")
+    if case[1].get("noise") == "more":
+        pytest.skip("Gaussian noise is drawn row by row")
+    encoded = encoded_for(objective)
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    first, second = (
+        terms_of(objective, objective.build_head(DIM, 0).double(), views)
+        for views in (encoded, encoded[:, order])
+    )
+    for term, value in first.items():
+        torch.testing.assert_close(second[term], value, rtol=1e-9, atol=1e-12)
+
+
+@cases
+def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
+    """Numerically, in float64, through head and objective."""
+    objective = build(*case)
+    if "stop_gradient" in {f.name for f in fields(objective)}:
+        objective = build(case[0], {**case[1], "stop_gradient": False})
+    head = objective.build_head(DIM, 0).double()
+
+    def loss(encoded: Tensor) -> Tensor:
+        return total(terms_of(objective, copy.deepcopy(head), encoded))
+
+    assert gradcheck(loss, encoded_for(objective).requires_grad_())
+
+
+@cases
+def test_half_precision_gives_float32_terms(case: tuple[str, dict[str, Any]]) -> None:
+    objective = build(*case)
+    encoded = encoded_for(objective).bfloat16()
+    projected = objective.build_head(DIM, 0)(encoded).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = objective(Views(encoded, projected))
+        under_autocast = terms_of(objective, objective.build_head(DIM, 0), encoded)
+    full = objective(Views(encoded.float(), projected.float()))
+    for term, value in half.items():
+        assert value.dtype == torch.float32
+        assert torch.equal(value, full[term])
+        assert under_autocast[term].dtype == torch.float32
+        assert under_autocast[term].isfinite()
+
+
+@rows
+def test_wrong_shapes_are_refused_with_the_shape(name: str) -> None:
+    objective = build(name, {})
+    encoded = encoded_for(objective)
+    projected = objective.build_head(DIM, 0).double()(encoded)
+    for wrong, message in (
+        (encoded[0], r"\(view, batch, dim\); got \(6, 8\)"),
+        (encoded[:, :1], r"at least 2 sentences; got \(\d+, 1, 8\)"),
+        (encoded.long(), r"floating point; got torch.int64"),
+        (encoded[:, :3], r"same batch; got \(\d+, 3, 8\) and \(\d+, 6, 8\)"),
+        (encoded[:0], r"plans \d+ views .*\(0, 6, 8\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            objective(Views(wrong, projected))
+    with pytest.raises(ValueError, match=r"head gives \d+ views; got .*\(9, 6, 8\)"):
+        objective(Views(encoded, encoded[:1].repeat(9, 1, 1)))
+
+
+@cases
+def test_json_round_trip(case: tuple[str, dict[str, Any]]) -> None:
+    objective = build(*case)
+    assert type(objective).from_json(json.loads(json.dumps(objective.to_json()))) == objective
+
+
+@rows
+def test_unknown_hyper_parameters_are_refused_with_the_known_ones(name: str) -> None:
+    known = fields(OBJECTIVES[name])[0].name
+    with pytest.raises(ValueError, match=rf"no hyper-parameter temprature; it has .*{known}"):
+        OBJECTIVES[name].from_json({"temprature": 0.1})
+
+
+@rows
+def test_citation_is_complete(name: str) -> None:
+    paper = OBJECTIVES[name].paper
+    assert paper.url.startswith("https://")
+    entries = re.split(r"\n\n(?=@)", paper.bibtex)
+    for entry in entries:
+        assert re.match(r"@\w+\{[\w-]+,\n", entry)
+        assert entry.count("{") == entry.count("}")
+        found = dict(re.findall(r"^ +(\w+) = \{(.*?)\},$", entry, flags=re.MULTILINE | re.DOTALL))
+        assert {"title", "author", "year", "url"} <= set(found)
+    assert str(paper.year) in entries[0]
+    assert paper.url in entries[0]
+
+
+@rows
+def test_documentation_has_formula_relations_and_a_line_per_field(name: str) -> None:
+    kind = OBJECTIVES[name]
+    documentation = inspect.getdoc(kind) or ""
+    assert documentation.count("$$") >= 2
+    assert "Relations:" in documentation
+    body = ast.parse(inspect.getsource(kind)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    helped = {
+        field.target.id
+        for field, text in zip(body.body, body.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
+    assert {f.name for f in fields(kind)} <= helped
+
+
+@cases
+def test_head_continues_its_random_stream_from_a_checkpoint(
+    case: tuple[str, dict[str, Any]],
+) -> None:
+    objective = build(*case)
+    encoded = encoded_for(objective).float()
+    head = objective.build_head(DIM, 0)
+    head(encoded)
+    saved = {key: value.clone() for key, value in head.state_dict().items()}
+    expected = head(encoded)
+    resumed = objective.build_head(DIM, 1)
+    resumed.load_state_dict(saved)
+    assert torch.equal(resumed(encoded), expected)
+    for key, value in head.state_dict().items():
+        assert torch.equal(resumed.state_dict()[key], value)
+
+
+@cases
+def test_heads_depend_on_their_seed_and_leave_the_global_generator_alone(
+    case: tuple[str, dict[str, Any]],
+) -> None:
+    objective = build(*case)
+    encoded = encoded_for(objective).float()
+    before = torch.get_rng_state()
+    first, again, other = (objective.build_head(DIM, seed)(encoded) for seed in (0, 0, 1))
+    total(objective(Views(encoded, first)))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first, again)
+    if objective.head_summary not in ("none", "PCA", "ZCA", "group whitening"):
+        assert not torch.equal(first, other)
+
+
+@rows
+def test_the_table_can_describe_every_row(name: str) -> None:
+    objective = OBJECTIVES[name]()
+    assert objective.describe_views()
+    assert objective.head_summary
+    assert objective.term_names
+
+
+PASSES = {"simcse": 2, "whitenedcse": 3, "scd": 2, "off-dropout": 3, "noise-study": 22, "dcl": 2}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_cost_in_encoder_passes(name: str) -> None:
+    assert len(OBJECTIVES[name]().views) == PASSES[name]
+
+
+def test_plans_in_words() -> None:
+    assert OBJECTIVES["scd"]().describe_views() == "1 dropout 0.05 + 1 dropout 0.15"
+    assert OBJECTIVES["simcse++"]().describe_views() == "2 dropout + 1 clean"
+    assert OBJECTIVES["simcse"](supervision="triples").views == (View(), View(text=1), View(text=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        ("simcse", {"temperature": 0.0}, "temperature must be above 0; got 0"),
+        ("whitenedcse", {"num_views": 1}, "num_views must be at least 2; got 1"),
+        ("whitenedcse", {"positives": "permutation", "whitening": "group"}, "shuffled-group"),
+        ("off-dropout", {"m": 0.0}, "m must be above 0; got 0"),
+        ("scd", {"high_dropout": 1.0}, r"\[0, 1\); got 1"),
+        ("noise-study", {"passes": 0}, "passes must be at least 1; got 0"),
+        ("rank-study", {"rows": -1}, "rows must not be negative; got -1"),
+    ],
+)
+def test_impossible_values_are_refused(name: str, overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(name, overrides)
+
+
+@pytest.mark.parametrize("name", ["whitenedcse", "iso"])
+def test_384_groups_of_1024_dimensions_are_refused_with_what_is_possible(name: str) -> None:
+    with pytest.raises(ValueError, match=r"1024 dimensions .* 384 groups .* 256, 512"):
+        build(name, {"groups": 384}).build_head(1024, 0)

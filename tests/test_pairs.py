@@ -1,0 +1,108 @@
+"""Files of pairs, with and without scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from isospace.errors import UserError
+from isospace.evaluation.pairs import load_pairs, load_scored_pairs
+from isospace.evaluation.sts import evaluate_pairs
+
+
+def write(path, text):
+    path.write_bytes(text.encode("utf-8"))
+
+
+def angles(sentences):
+    """The sentence "30" lies at 30 degrees, so that cosines are known."""
+    radians = np.radians([float(sentence.split()[0]) for sentence in sentences])
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("p.csv", 'sentence1,sentence2,score\n"0, zero",10,4.5\n0,80,0.5\n\n0,40,2\n'),
+        ("p.csv", '\ufeff"0, zero",10,4.5\r\n0,80,0.5\r\n0,40,2'),
+        ("p.tsv", "0 \t10\t4.5\n0\t80\t0.5\n0\t40\t2\n"),
+        (
+            "p.jsonl",
+            '{"score": 4.5, "sentence1": "0", "sentence2": "10"}\n["0", "80", 0.5]\n'
+            '\n{"sentence2": "40", "sentence1": "0", "score": 2, "more": 1}\n',
+        ),
+    ],
+)
+def test_a_users_scored_pairs(tmp_path, name, text):
+    write(tmp_path / name, text)
+    pairs = load_scored_pairs(tmp_path / name)
+    assert pairs.gold.tolist() == [4.5, 0.5, 2.0]
+    score = evaluate_pairs(lambda s: angles([t.replace(",", "") for t in s]), pairs)
+    assert score.value == pytest.approx(1.0)
+    assert (score.task, score.metric, score.n) == (name, "spearman", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("p.csv", "a,b,1\na,b\n", r"p\.csv:2: 2 columns; expected 3"),
+        ("p.csv", "a,b,1\na,b,good\n", r"p\.csv:2: the score 'good'"),
+        ("p.csv", "left,right,much\na,b,1\n", r"p\.csv:1: the score 'much'"),
+        ("p.csv", 'a,"b\nc",1\na,,2\n', r"p\.csv:3: expected a text"),
+        ("p.csv", 'a,b,1\n"a,b,2\n', r"p\.csv:2: not a well-formed"),
+        ("p.csv", "a,b,1\n", "1 pairs; expected at least two"),
+        ("p.tsv", "a\tb\t1\n\na\tb\tinf\n", r"p\.tsv:3: the score 'inf'"),
+        ("p.jsonl", '["a", "b", 1]\n{"sentence1": "a"}\n', r"p\.jsonl:2: no field 'sentence2'"),
+        ("p.jsonl", '["a", "b", 1]\n["a", "b", true]\n', r"p\.jsonl:2: the score True"),
+        ("p.jsonl", '["a", "b", 1]\n{"sentence1"\n', r"p\.jsonl:2: not JSON"),
+        ("p.jsonl", '["a", "b", 1]\n7\n', r"p\.jsonl:2: expected a JSON object"),
+        ("p.jsonl", '["a", 4, 1]\n', r"p\.jsonl:1: expected a text, found 4"),
+        ("p.parquet", "", "ending '.parquet' is not known"),
+    ],
+)
+def test_broken_scored_pairs_are_named_with_their_line(tmp_path, name, text, message):
+    write(tmp_path / name, text)
+    with pytest.raises(UserError, match=message):
+        load_scored_pairs(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("p.csv", 'Query,Document\nq 1,"d, 1"\nq 2,"a ""d""\n2"\n'),
+        ("p.csv", 'q  1,"d, 1"\r\nq 2,"a ""d""\n2"'),
+        ("p.tsv", 'title\tbody\nq 1\td, 1\nq 2\ta "d" 2\n'),
+        ("p.jsonl", '["q 1", "d, 1"]\n["q 2", "a \\"d\\"\\n2"]\n'),
+        ("p.jsonl", '{"x": "q 1", "y": "d, 1"}\n{"y": "a \\"d\\" 2", "x": "q 2"}\n'),
+    ],
+)
+def test_a_users_pairs_of_texts(tmp_path, name, text):
+    write(tmp_path / name, text)
+    assert list(load_pairs(tmp_path / name)) == [("q 1", "d, 1"), ("q 2", 'a "d" 2')]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("p.csv", "a,b\nc\n", r"p\.csv:2: 1 columns; expected 2"),
+        ("p.csv", 'a,"b\nb"\nc,d,e\n', r"p\.csv:3: 3 columns; expected 2"),
+        ("p.tsv", "a\t \nc\td\n", r"p\.tsv:1: expected a text"),
+        ("p.tsv", "query\tdocument\na\tb\n", "1 pairs"),
+        ("p.csv", "", "0 pairs"),
+        ("p.jsonl", '{"x": "a", "y": "b"}\n{"x": "a", "z": "b"}\n', r"p\.jsonl:2: no field 'y'"),
+        ("p.jsonl", '{"x": "a"}\n', r"p\.jsonl:1: 1 columns"),
+        ("p.txt", "a b\n", "ending '.txt' is not known"),
+    ],
+)
+def test_broken_pairs_are_named_with_their_line(tmp_path, name, text, message):
+    write(tmp_path / name, text)
+    with pytest.raises(UserError, match=message):
+        load_pairs(tmp_path / name)
+
+
+def test_a_missing_file_and_wrong_bytes_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.csv .*expected a csv, tsv or jsonl file of 2"):
+        load_pairs(tmp_path / "none.csv")
+    (tmp_path / "p.csv").write_bytes("a,b\nc,d\n\ncaf\xe9,f\n".encode("latin-1"))
+    with pytest.raises(UserError, match=r"p\.csv:4: .*UTF-8"):
+        load_pairs(tmp_path / "p.csv")

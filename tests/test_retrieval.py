@@ -1,0 +1,110 @@
+"""Retrieval: ranks against a dull loop, ties, and halves of sentences."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from isospace.evaluation import retrieval
+from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.retrieval import evaluate_retrieval, halves, rank_pairs
+
+
+def ranks_by_a_loop(queries, targets):
+    """Mean rank among ties, one pair at a time, in exact integer-friendly arithmetic."""
+
+    def cos(x, y):
+        return float(x @ y) / max(float(np.sqrt((x @ x) * (y @ y))), 1e-300)
+
+    ranks = []
+    for i, query in enumerate(queries):
+        own = cos(query, targets[i])
+        better = sum(cos(query, target) > own + 1e-9 for target in targets)
+        tied = sum(abs(cos(query, target) - own) <= 1e-9 for target in targets)
+        positions = range(better + 1, better + tied + 1)
+        ranks.append(sum(positions) / tied)
+    return ranks
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("chunk", [1, 100, 1 << 24])
+def test_ranks_equal_a_loops_with_many_ties(monkeypatch, seed, chunk):
+    monkeypatch.setattr(retrieval, "_CHUNK_ENTRIES", chunk)
+    random = np.random.default_rng(seed)
+    queries, targets = random.integers(-1, 2, (2, 30, 3)).astype(float)
+    assert rank_pairs(queries, targets).ranks.tolist() == ranks_by_a_loop(queries, targets)
+
+
+def test_measures_by_hand():
+    angles = np.radians([0, 40, 60, 90])
+    targets = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    # At 45 degrees the order is 40, 60, 0 and 90 (tied); so the ranks are 3.5, 1, 2, 3.5.
+    scores = rank_pairs(np.full((4, 2), 0.7), targets)
+    assert scores.ranks.tolist() == [3.5, 1.0, 2.0, 3.5]
+    assert scores.mrr == pytest.approx((1 / 3.5 + 1 + 1 / 2 + 1 / 3.5) / 4)
+    assert scores.mean_rank == 2.5
+    assert [scores.recall(k) for k in (1, 2, 3, 5)] == [0.25, 0.5, 0.5, 1.0]
+    document = scores.to_json()
+    assert json.loads(json.dumps(document)) == document
+    assert (document["recall@1"], document["queries"], document["candidates"]) == (0.25, 4, 4)
+    assert "4 queries ranked among 4 targets" in document["protocol"]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, np.nan])
+def test_a_collapsed_encoder_gets_the_middle_rank(value):
+    vectors = np.full((101, 8), value, np.float32)
+    assert set(rank_pairs(vectors, vectors).ranks) == {51.0}
+
+
+def test_rounding_noise_on_a_repeated_target_is_a_tie():
+    targets = np.random.default_rng(0).normal(size=(50, 16)).astype(np.float32)
+    targets[1] = targets[0] * np.float32(1 + 1e-7)
+    assert rank_pairs(targets, targets).ranks[:3].tolist() == [1.5, 1.5, 1.0]
+
+
+@pytest.mark.parametrize("shapes", [((3, 2), (2, 2)), ((3,), (3,)), ((0, 2), (0, 2))])
+def test_wrong_shapes_are_refused(shapes):
+    with pytest.raises(ValueError, match="pair, dim"):
+        rank_pairs(*(np.ones(shape) for shape in shapes))
+
+
+def test_each_distinct_text_is_encoded_once():
+    calls = []
+
+    def encode(texts):
+        calls.append(list(texts))
+        return np.array([[len(text), 1.0] for text in texts], np.float32)
+
+    pairs = TextPairs("p", ("a", "bb", "a"), ("a", "bb", "cccc"))
+    scores = evaluate_retrieval(encode, pairs)
+    assert calls == [["a", "bb", "cccc"]]
+    assert scores.ranks.tolist() == [1.0, 1.0, 3.0]
+
+
+def test_halves_of_words():
+    sentences = [
+        "a b c d e f g h i",
+        "too short to be cut",
+        "a b c d e f g h i",
+        "  folded\twhite space   is one space in both halves  ",
+    ]
+    assert list(halves(sentences)) == [
+        ("a b c d", "e f g h i"),
+        ("folded white space is", "one space in both halves"),
+    ]
+
+
+def test_scripts_without_spaces_are_cut_by_characters():
+    chinese = "我们在没有标签的情况下训练句子的向量表示方法"
+    thai = "ก" * 8 + "กี่กี่" + "ข" * 6  # the middle falls between a consonant and its marks
+    pairs = list(halves([chinese, thai, "短い文です", "averyveryverylongsinglelatinword"]))
+    assert pairs[0] == (chinese[:11], chinese[11:])
+    assert "".join(pairs[1]) == thai
+    assert pairs[1][1][0] in "กข"
+    assert len(pairs) == 2
+
+
+def test_no_halves_are_an_empty_set_of_pairs():
+    assert list(halves(["short", ""])) == []

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from isospace.selection import choose
+
+
+def look(step, loss, rank=100.0, overlap=0.8, **more):
+    return {"step": step, "halves_loss": loss, "effective_rank": rank, "neighbour_overlap": overlap, **more}
+
+
+START = look(0, 2.0, overlap=1.0)
+
+
+@pytest.mark.parametrize(
+    ("looks", "step"),
+    [
+        ([START, look(1, 1.5), look(2, 1.7)], 1),
+        ([START, look(1, 2.5), look(2, 2.1)], 0),  # nothing beats the start
+        ([START, look(1, 0.5, rank=49.0), look(2, 1.9)], 2),  # collapsed rank
+        ([START, look(1, 0.5, overlap=0.05), look(2, 1.9)], 2),  # neighbours lost
+        ([START, look(1, math.nan), look(2, 3.0)], 0),
+        ([START, look(1, 1.0, rank=math.nan)], 0),
+        ([START, look(1, 2.0)], 0),  # a tie keeps the start
+    ],
+)
+def test_label_free(looks, step):
+    assert choose(looks, "label-free").step == step
+
+
+def test_labels_and_last():
+    looks = [
+        look(0, 2.0, labels_spearman=0.8, overlap=1.0),
+        look(1, 1.0, labels_spearman=0.7),
+        look(2, 3.0, labels_spearman=0.9),
+        look(3, 3.0, labels_spearman=0.85),
+    ]
+    assert choose(looks, "labels").step == 2
+    assert choose(looks, "last").step == 3
+    assert choose(looks[:2], "labels").step == 0
+
+
+def test_reason_says_what_happened():
+    choice = choose([START, look(5, 1.5, rank=10.0), look(9, 1.9)], "label-free")
+    assert choice.collapsed == (5,)
+    assert "step 9" in choice.reason
+    assert "collapsed at steps 5" in choice.reason
+    assert "no checkpoint beats the start" in choose([START, look(1, 9.0)], "label-free").reason
+
+
+def test_a_missing_measurement_is_an_error():
+    with pytest.raises(ValueError, match="labels_spearman"):
+        choose([START], "labels")
+    with pytest.raises(ValueError, match="start"):
+        choose([], "last")
