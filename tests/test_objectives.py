@@ -275,6 +275,7 @@ def test_plans_in_words() -> None:
     ("name", "overrides", "message"),
     [
         ("simcse", {"temperature": 0.0}, "temperature must be above 0; got 0"),
+        ("iso", {"head": "mpl"}, r"head must be one of \('mlp', 'none'\); got 'mpl'"),
         ("whitenedcse", {"num_views": 1}, "num_views must be at least 2; got 1"),
         ("whitenedcse", {"positives": "permutation", "whitening": "group"}, "shuffled-group"),
         ("off-dropout", {"m": 0.0}, "m must be above 0; got 0"),

@@ -119,7 +119,11 @@ class Loop:
         torch.manual_seed(config.seed + accelerator.process_index)
         encoder.to(accelerator.device)
         dim = encoder.model.get_embedding_dimension()
-        self.head = self.objective.build_head(dim, config.seed).to(accelerator.device).train()
+        try:
+            head = self.objective.build_head(dim, config.seed)
+        except ValueError as error:
+            raise UserError(f"{encoder.source} and this objective: {error}") from error
+        self.head = head.to(accelerator.device).train()
         self._probe()
         self._parameters = [
             p for m in (encoder, self.head) for p in m.parameters() if p.requires_grad

@@ -12,8 +12,10 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -53,23 +55,19 @@ def find_sources(files: Iterable[str], spool: Path) -> list[Source]:
     """
     sources: list[Source] = []
     for file in files:
-        path = Path(file)
         if file == "-":
             sources.append(_spool_standard_input(spool))
-        elif path.is_dir():
-            sources += _folder_sources(path)
-        elif path.is_file():
-            source = _source(path)
-            if source is None:
-                raise UserError(f"{file}: unknown kind of file. Expected {_supported()}.")
-            sources.append(source)
-        elif path.exists():
-            raise UserError(f"{file} is neither a file nor a folder. Use - for standard input.")
-        else:
+        elif os.path.isdir(file):
+            sources += _folder_sources(Path(file))
+        elif not os.path.isfile(file):
             raise UserError(
                 f"{file}: no such file or folder. "
                 "Expected a path, - for standard input, or docstrings."
             )
+        elif source := _source(Path(file)):
+            sources.append(source)
+        else:
+            raise UserError(f"{file}: unknown kind of file. Expected {_supported()}.")
     return sources
 
 
@@ -128,15 +126,10 @@ def _read_jsonl(source: Source, column: str, encoding: str) -> Iterator[str]:
                 f'such as {{"{column}": "A sentence."}}.'
             ) from None
         if not isinstance(record, dict):
-            raise UserError(
-                f"{where}: a JSON {type(record).__name__}, expected an object with "
-                f'"{column}" in it.'
-            )
+            raise UserError(f'{where}: expected a JSON object with "{column}" in it.')
         if column not in record:
             raise _no_column(where, column, record)
-        value = record[column]
-        if value is None:
-            value = ""
+        value = "" if record[column] is None else record[column]
         if not isinstance(value, str):
             raise UserError(
                 f'{where}: "{column}" is {json.dumps(value)[:80]}, expected a string. '
@@ -145,18 +138,12 @@ def _read_jsonl(source: Source, column: str, encoding: str) -> Iterator[str]:
         yield value
 
 
-def _read_csv(source: Source, column: str, encoding: str) -> Iterator[str]:
-    return _read_rows(source, column, encoding, delimiter=",", quoting=csv.QUOTE_MINIMAL)
-
-
-def _read_tsv(source: Source, column: str, encoding: str) -> Iterator[str]:
-    # Tab-separated text is as a rule written without quoting: a quote is a quote.
-    return _read_rows(source, column, encoding, delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def _read_rows(source: Source, column: str, encoding: str, **dialect: Any) -> Iterator[str]:
-    csv.field_size_limit(LINE_LIMIT)  # the module's own default is 128 KiB, process-wide
-    rows = csv.reader(_csv_lines(source, encoding), strict=True, **dialect)
+def _read_rows(
+    source: Source, column: str, encoding: str, delimiter: str, quoting: Literal[0, 3]
+) -> Iterator[str]:
+    csv.field_size_limit(LINE_LIMIT)  # for the whole process; the default is 128 KiB
+    lines = _row_lines(source, encoding)
+    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
         header = next(rows, [])
         if column not in header:
@@ -164,24 +151,18 @@ def _read_rows(source: Source, column: str, encoding: str, **dialect: Any) -> It
         index = header.index(column)
         for row in rows:
             if row and len(row) <= index:
-                raise UserError(
-                    f"{source.name}:{rows.line_num}: {len(row)} fields, expected {len(header)} "
-                    "as in the header."
-                )
+                where = f"{source.name}:{rows.line_num}"
+                raise UserError(f"{where}: {len(row)} fields, the header has {len(header)}.")
             yield row[index] if row else ""
     except csv.Error as error:
-        raise UserError(
-            f"{source.name}:{rows.line_num}: not valid {source.format} ({error})."
-        ) from error
+        where = f"{source.name}:{rows.line_num}"
+        raise UserError(f"{where}: not valid {source.format} ({error}).") from error
 
 
-def _csv_lines(source: Source, encoding: str) -> Iterator[str]:
+def _row_lines(source: Source, encoding: str) -> Iterator[str]:
     for number, line in _lines(source, encoding, newline=""):
         if len(line) == LINE_LIMIT:
-            raise UserError(
-                f"{source.name}:{number}: a line of {LINE_LIMIT:,} characters or more, "
-                f"expected {source.format}."
-            )
+            raise UserError(f"{source.name}:{number}: a line of {LINE_LIMIT:,} characters or more.")
         yield line.replace("\0", "")  # the csv module of Python 3.10 refuses NULs
 
 
@@ -208,8 +189,9 @@ def _read_parquet(source: Source, column: str, encoding: str) -> Iterator[str]:
 READERS: dict[str, Callable[[Source, str, str], Iterator[str]]] = {
     "txt": _read_txt,
     "jsonl": _read_jsonl,
-    "csv": _read_csv,
-    "tsv": _read_tsv,
+    "csv": partial(_read_rows, delimiter=",", quoting=csv.QUOTE_MINIMAL),
+    # Tab-separated text is as a rule written without quoting: a quote in it is a quote.
+    "tsv": partial(_read_rows, delimiter="\t", quoting=csv.QUOTE_NONE),
     "parquet": _read_parquet,
 }
 
@@ -234,41 +216,33 @@ def _lines(source: Source, encoding: str, newline: str | None = None) -> Iterato
 
 def _open(source: Source) -> BinaryIO:
     """The (decompressed) bytes; Arrow's stream, unlike others, reports a truncated .zst file."""
-    file = source.path.open("rb")
-    if source.compression is None:
-        return file
-    stream: BinaryIO = pa.CompressedInputStream(pa.PythonFile(file), source.compression)
+    stream: BinaryIO = pa.input_stream(source.path, compression=source.compression)
     return stream
 
 
 def _undecodable(source: Source, encoding: str) -> UserError:
-    """Says where the first bytes are that are not text in this encoding."""
-    encoding = encoding.removesuffix("-sig")
-    decoder = codecs.getincrementaldecoder(encoding)()
+    """Reads the file again to say where the first bytes are that are no text in this encoding."""
+    name = encoding.removesuffix("-sig")
+    decoder = codecs.getincrementaldecoder(name)()
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
-    line, offset, start, what = 1, 0, b"", ""
+    line, offset, start = 1, 0, b""
     with _open(source) as raw:
-        while not what:
-            chunk = raw.read(1 << 20)
+        for chunk in chain(iter(partial(raw.read, 1 << 20), b""), [b""]):
             start = start or chunk[:2]
-            pending = len(decoder.getstate()[0])
+            begun = len(decoder.getstate()[0])  # bytes of a character that the last chunk began
             try:
-                line += newlines.decode(decoder.decode(chunk, final=not chunk)).count("\n")
+                text = decoder.decode(chunk, final=not chunk)
             except UnicodeDecodeError as error:
-                before = error.object[: error.start].decode(encoding, "replace")
+                before = error.object[: error.start].decode(name, "replace")
                 line += newlines.decode(before, final=True).count("\n")
-                offset += error.start - pending
-                what = f" (0x{error.object[error.start]:02x}: {error.reason})"
-            except UnicodeError as error:
-                what = f" ({error})"
-            else:
-                offset += len(chunk)
-                what = "" if chunk else " (the file has changed while it was read)"
-    other = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
-    hint = f"such as --encoding {other}" if encoding == "utf-8" else "with --encoding"
+                offset += error.start - begun
+                break
+            line += newlines.decode(text).count("\n")
+            offset += len(chunk)
+    likely = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
     return UserError(
-        f"{source.name}:{line}: not {encoding} at byte {offset}{what}. "
-        f"Convert the file, or name its encoding, {hint}."
+        f"{source.name}:{line}: not {name} at byte {offset} of the text. Convert the file, "
+        f"or name its encoding, for instance --encoding {likely}."
     )
 
 
@@ -301,9 +275,8 @@ def _folder_sources(folder: Path) -> list[Source]:
     def refuse(error: OSError) -> None:
         raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
 
-    paths = sorted(
-        Path(root, name) for root, _, names in os.walk(folder, onerror=refuse) for name in names
-    )
+    walk = os.walk(folder, onerror=refuse)
+    paths = sorted(Path(root, name) for root, _, names in walk for name in names)
     found = {path: _source(path) for path in paths}
     sources = [source for source in found.values() if source is not None]
     if not sources:

@@ -141,6 +141,7 @@ class RankStudy(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.rows >= 0, f"rows must not be negative; got {self.rows}")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
 

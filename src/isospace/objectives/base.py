@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, TypeVar, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
 
@@ -79,6 +79,13 @@ class Objective(ABC):
 
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        types = get_type_hints(type(self))
+        for field in fields(self):
+            choices, value = get_args(types[field.name]), getattr(self, field.name)
+            if get_origin(types[field.name]) is Literal:
+                require(value in choices, f"{field.name} must be one of {choices}; got {value!r}")
 
     @property
     @abstractmethod

@@ -35,10 +35,10 @@ class CovarianceIdentity(Objective):
       C_v = \mathrm{Cov}(h_v)$$
 
     $h_v$: view v before the head, where `whitenedcse` would whiten. The question is that of a talk
-    on WhitenedCSE: if mild whitening is enough, would a loss do? Relations: no paper has this exact
-    form; the nearest are VICReg's variance and covariance terms, and `dcl` for two views. The identity is meant up to a scale, because
-    cosines do not see the scale. With a batch of N < d the penalty cannot fall below
-    d / (N - 1) - 1.
+    on WhitenedCSE: if mild whitening is enough, would a loss do? The identity is meant up to a
+    scale, because cosines do not see the scale. With a batch of N < d the penalty cannot fall below
+    d / (N - 1) - 1. Relations: no paper has this exact form; the nearest are VICReg's variance and
+    covariance terms, and `dcl`, which compares the dimensions of two views.
     """
 
     temperature: float = 0.05
@@ -63,6 +63,7 @@ class CovarianceIdentity(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
 
     @property

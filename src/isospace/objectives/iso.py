@@ -57,6 +57,7 @@ class Iso(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.num_views >= 2, f"num_views must be at least 2; got {self.num_views}")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.dimension_temperature > 0, "dimension_temperature must be above 0")

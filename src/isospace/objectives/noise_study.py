@@ -22,9 +22,9 @@ class NoiseStudy(Objective):
 
     and in $p$ ("positives") or in $n$ ("negatives") the views $z, z'$ are replaced by less noisy
     ones, each the mean of K further dropout passes, or by noisier ones, $z + N(0, \sigma^2)$.
-    Relations: without the replacement it is `simcse`; `off-dropout` is the cheap limit of less noise in
-    negatives. The paper does not say whether means and noise are taken
-    before or after the MLP, and there is no code; here after, on the vectors that are compared.
+    Relations: without the replacement it is `simcse`; `off-dropout` is the cheap limit of less
+    noise in negatives. The paper does not say whether means and noise are taken before or after the
+    MLP, and there is no code; here after, on the vectors that are compared.
     """
 
     noise: Literal["less", "more"] = "less"
@@ -44,6 +44,7 @@ class NoiseStudy(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.passes >= 1, f"passes must be at least 1; got {self.passes}")
         require(self.variance >= 0, f"variance must not be negative; got {self.variance}")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")

@@ -78,6 +78,7 @@ class SCD(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("self_contrast", "on_diagonal", "off_diagonal")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         for rate in (self.low_dropout, self.high_dropout):
             require(0 <= rate < 1, f"a dropout rate lies in [0, 1); got {rate}")

@@ -52,6 +52,7 @@ class SimCSE(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
 
     @property

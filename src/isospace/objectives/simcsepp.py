@@ -83,6 +83,7 @@ class OffDropout(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.m > 0, f"m must be above 0; got {self.m}")
 
@@ -143,6 +144,7 @@ class DCL(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
 
@@ -178,9 +180,9 @@ class SimCSEPP(Objective):
 
     $$\ell = \ell_\mathrm{off\text{-}dropout}(z, z', \hat z) + \lambda\,\ell_\mathrm{DCL}(z, z')$$
 
-    Relations: symbols, and where paper and code differ, see `OffDropout` and `DCL`. The released trainer has
-    every line of the second term commented out and sets m = 1; this class adds the term, as the
-    paper says.
+    Relations: `OffDropout` and `DCL` explain the symbols, and where paper and code differ. The
+    released trainer has every line of the second term commented out and sets m = 1; this class
+    adds the term, as the paper says.
     """
 
     temperature: float = 0.05
@@ -200,6 +202,7 @@ class SimCSEPP(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
         require(self.m > 0, f"m must be above 0; got {self.m}")

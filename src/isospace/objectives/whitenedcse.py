@@ -82,6 +82,7 @@ class WhitenedCSE(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("multi_positive",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.num_views >= 2, f"num_views must be at least 2; got {self.num_views}")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.positive_weight > 0, "positive_weight must be above 0")

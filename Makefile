@@ -1,0 +1,39 @@
+# Everything a newcomer needs: `make demo` runs the main job, `make test` passes the tests.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check constraints clean
+
+demo: .venv/demo
+	$(BIN)/isospace train --corpus docstrings
+
+test: .venv/test
+	$(MAKE) check
+
+check:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/demo: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[offline]'
+	touch $@
+
+.venv/test: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	touch $@ .venv/demo
+
+# The versions that the two commands install, for every Python from 3.10 on. torch brings its own
+# CUDA packages where it needs them.
+constraints: .venv/test
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 \
+		--no-header --no-annotate | grep -vE '^(nvidia-|cuda-|triton)' > constraints.txt
+
+clean:
+	rm -rf .venv

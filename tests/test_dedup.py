@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from isospace.dedup import THRESHOLD, first_equal, jaccard, near_duplicates, words
+
+LONG = (
+    "a function that returns the sum of the squares of all values in the given array along the "
+    "last axis without a copy of the data"
+)
+
+
+def answers(texts: list[str], references: int = 0) -> list[int]:
+    return near_duplicates(texts, np.arange(len(texts)), references).tolist()
+
+
+def bigrams(text: str) -> set[tuple[str, str]]:
+    """The same sets by a plain loop over text that needs no folding."""
+    found, previous = set(), "<"
+    for word in [*text.split(), ">"]:
+        found.add((previous, word))
+        previous = word
+    return found
+
+
+def random_texts(n: int) -> list[str]:
+    """Texts of 5 to 40 words, half of them edited copies of an earlier one."""
+    rng = random.Random(3)
+    vocabulary = [f"w{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(300)]
+    texts: list[list[str]] = []
+    for i in range(n):
+        text = rng.choices(vocabulary, k=rng.randint(5, 40))
+        if i % 2:
+            text = list(rng.choice(texts))
+            for _ in range(rng.randint(0, 6)):
+                text[rng.randrange(len(text))] = rng.choice(vocabulary)
+        texts.append(text)
+    return [" ".join(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Plain, simple (words)!", ["plain", "simple", "words"]),
+        ("STRASSE straße", ["strasse", "strasse"]),
+        ("ﬁle ｗｉｄｅ", ["file", "wide"]),
+        ("v1.25 in 1999", ["v0", "0", "in", "0"]),
+        ("猫が好き 2匹", ["猫", "が", "好", "き", "0", "匹"]),
+        ("سلام دنیا", ["سلام", "دنیا"]),
+        ("🙂🙂", ["🙂🙂"]),
+        ("", [""]),
+    ],
+)
+def test_words(text, expected):
+    assert words(text) == expected
+
+
+def test_jaccard_is_that_of_bigram_sets():
+    texts = random_texts(60)
+    for first, second in zip(texts, texts[1:] + texts[:1], strict=True):
+        a, b = bigrams(first), bigrams(second)
+        assert jaccard(first, second) == len(a & b) / len(a | b)
+    assert jaccard(texts[0], texts[0].upper()) == 1
+
+
+def test_no_false_positive_and_few_misses_against_all_pairs():
+    texts = random_texts(600)
+    sets = [bigrams(text) for text in texts]
+    near = [
+        [j for j in range(i) if len(sets[i] & sets[j]) / len(sets[i] | sets[j]) >= THRESHOLD]
+        for i in range(len(texts))
+    ]
+    found = answers(texts)
+    assert all(earlier in near[i] for i, earlier in enumerate(found) if earlier >= 0)
+    repeats = [i for i, earlier in enumerate(near) if earlier]
+    missed = [i for i in repeats if found[i] < 0]
+    assert len(repeats) > 100
+    assert len(missed) <= 0.01 * len(repeats)
+
+
+@pytest.mark.parametrize(
+    ("second", "near"),
+    [
+        (LONG.upper() + "!", True),
+        (LONG.replace("squares", "cubes"), True),
+        (LONG + " 123", True),
+        (LONG.replace("squares", "cubes").replace("last", "first").replace("copy", "view"), False),
+        (" ".join(reversed(LONG.split())), False),
+    ],
+)
+def test_one_word_may_differ(second, near):
+    assert answers([LONG, second]) == [-1, 0 if near else -1]
+
+
+def test_numbers_do_not_count():
+    texts = [f"Listing {n} shows the result of example {n * 7}." for n in range(50)]
+    assert answers(texts) == [-1] + [0] * 49
+
+
+def test_only_the_given_rows_are_compared():
+    texts = [LONG, "something else", LONG + ".", LONG + "!"]
+    assert near_duplicates(texts, np.array([1, 2, 3])).tolist() == [-1, -1, 1]
+    assert near_duplicates(texts, np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_a_reference_goes_before_other_texts():
+    reference = LONG.replace("squares", "cubes")
+    texts = [reference, LONG, LONG + ".", "another text altogether, of no interest"]
+    assert answers(texts, references=1) == [-1, 0, 0, -1]
+
+
+def test_first_equal_is_that_of_a_loop():
+    keys = np.random.default_rng(0).integers(0, 50, 200).astype(np.uint64)
+    expected = [next(j for j in range(200) if keys[j] == key) for key in keys]
+    assert first_equal(keys).tolist() == expected
+
+
+def test_the_answer_does_not_depend_on_the_process():
+    script = (
+        "import numpy as np, sys; from isospace.dedup import _band_keys;"
+        "print(_band_keys([['one', 'two'], ['three']]).tolist())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1

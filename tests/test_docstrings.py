@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import re
+import sys
+from textwrap import dedent
+
+import pytest
+
+from isospace import docstrings
+from isospace.docstrings import extract, installed_packages, read_docstrings, split_pairs
+from isospace.prose import is_prose, paragraphs, split_sentences
+
+NUMPY_STYLE = '''
+def f(x, axis):
+    """
+    Return the sum of all values along an axis.
+
+    The values are added in pairs, so that the rounding error of
+    the result grows with the logarithm of their number [1]_.
+
+    Parameters
+    ----------
+    x : array_like, of shape (n, m)
+        The values to be added, which are
+        not changed.
+    axis : int
+        The axis that goes away.  It is counted from zero.
+
+    See Also
+    --------
+    mean : The same divided by the number of values.
+
+    Notes
+    -----
+    .. versionadded:: 1.2
+        This text belongs to the directive and is not read.
+
+    .. note:: The method :meth:`~package.module.Class.total` is
+        an alias of this function.
+
+    References
+    ----------
+    .. [1] A. Author, "The title of a paper," A Journal, 1999.
+
+    Examples
+    --------
+    Add the first ten numbers that are given::
+
+        This line is code, whatever it looks like.
+
+    >>> f([1, 2], 0)
+    This output is not a sentence.
+    """
+'''
+GOOGLE_STYLE = '''
+class C:
+    r"""Applies a linear map to the incoming data.
+
+    Args:
+        size (int, optional): The number of values that come in. Must be
+            positive.
+        **kwargs: Are handed to the parent class as they are.
+
+    Returns:
+        The mapped data of the same shape as the input.
+
+    ```python
+    This is not read because it is inside of a fence.
+    ```
+
+    * The first item of the list.
+    * The second item of the list.
+
+    | A table has | no sentences at all. |
+    """
+    async def g(self):
+        """Not prose: x = y[0]."""
+add_docstr(C.h, r"""
+h(x, *, out=None) -> Tensor
+
+Computes the natural logarithm of every value.
+
+The logarithm of a value that is less than zero is not a number, without any warning.
+""".format(**common))
+print("This is not a docstring of anything.")
+'''
+
+
+@pytest.mark.parametrize(
+    ("source", "sentences"),
+    [
+        (
+            NUMPY_STYLE,
+            [
+                "Return the sum of all values along an axis.",
+                "The values are added in pairs, so that the rounding error of the result grows with "
+                "the logarithm of their number.",
+                "The values to be added, which are not changed.",
+                "The axis that goes away.",
+                "It is counted from zero.",
+                "The method total is an alias of this function.",
+            ],
+        ),
+        (
+            GOOGLE_STYLE,
+            [
+                "Applies a linear map to the incoming data.",
+                "The number of values that come in.",
+                "Are handed to the parent class as they are.",
+                "The mapped data of the same shape as the input.",
+                "The first item of the list.",
+                "The second item of the list.",
+                "Computes the natural logarithm of every value.",
+                "The logarithm of a value that is less than zero is not a number, without any "
+                "warning.",
+            ],
+        ),
+        ("def broken(:", []),
+    ],
+)
+def test_sentences_of_a_module(source, sentences):
+    assert extract(source.encode())[0] == sentences
+
+
+def test_pairs_of_a_module():
+    assert extract(NUMPY_STYLE.encode())[1] == [
+        (
+            "Return the sum of all values along an axis.",
+            "The values are added in pairs, so that the rounding error of the result grows with "
+            "the logarithm of their number.",
+        )
+    ]
+    assert [summary for summary, _ in extract(GOOGLE_STYLE.encode())[1]] == [
+        "Computes the natural logarithm of every value."
+    ]
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "One paragraph is not a pair, however long it may be in the end.",
+        "Return the rows of a table.\n\nToo short to say anything.",
+        "Return the rows of a table.\n\nReturn the rows of a table, or of what can be made one.",
+        "Return rows.\n\nThe summary above has too few words to be taken for a sentence of prose.",
+        "Return the rows of a table.\n\n  This paragraph is indented, so it may belong to a field.",
+        "Return the rows of a table.\n\nExamples\n--------\nThe rows of a small table are printed "
+        "by this example of a function.",
+    ],
+)
+def test_what_is_no_pair(docstring):
+    assert docstrings.natural_pair(docstring) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "See `the guide <http://x.y>`_ or :class:`~a.B`, :func:`c.d` and ``e``.",
+            "See the guide or B, c.d and e.",
+        ),
+        ("It is *very* **important** as shown in [2]_.", "It is very important as shown."),
+        ("Two  blanks\nand a line.", "Two blanks and a line."),
+        ("A star 2 * 3 * 4 stays.", "A star 2 * 3 * 4 stays."),
+    ],
+)
+def test_markup_is_reduced_to_its_words(text, expected):
+    assert paragraphs(text) == [(0, expected)]
+
+
+def test_paragraphs_end_at_blank_lines_markers_and_changes_of_indentation():
+    text = """\
+        First paragraph
+        goes on.
+          Indented.
+        - item
+          goes on
+        - item
+        Not an item.
+
+        Heading
+        ~~~~~~~
+        :param x: hanging
+            text
+        """
+    assert paragraphs(dedent(text)) == [
+        (0, "First paragraph goes on."),
+        (2, "Indented."),
+        (1, "item goes on"),
+        (1, "item"),
+        (0, "Not an item."),
+        (1, "hanging text"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("By J. Doe et al. In Fig. A, see.", ["By J. Doe et al. In Fig. A, see."]),
+        ("Version 1.2 of x.y is old. It is.", ["Version 1.2 of x.y is old.", "It is."]),
+    ],
+)
+def test_split_sentences(text, expected):
+    assert split_sentences(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lower case at the beginning of it.",
+        "No full stop at the end of it",
+        "Too few words here.",
+        "Too " + "many " * 60 + "words.",
+        "The value of x = y is here.",
+        "The call f(x) is in this sentence.",
+        "Das hier ist kein englischer Satz mehr.",
+        "Array int32 float64 x1 x2 of the y3.",
+        "A bracket (is opened and not closed.",
+        "See the page at https://example.org for it.",
+    ],
+)
+def test_what_is_not_prose(text):
+    assert not is_prose(text)
+
+
+def test_split_pairs_drops_repeats_and_does_not_depend_on_order():
+    def words(text: str, i: int) -> str:
+        return " ".join(f"{text}{chr(97 + i // 26**k % 26)}{chr(97 + k)}" for k in range(3))
+
+    pairs = [(words("s", i), words("d", i)) for i in range(90)]
+    repeats = [
+        (pairs[0][0], "another description"),
+        (pairs[1][0].upper() + "!", "a third description"),
+        ("another summary", pairs[2][1]),
+        pairs[3],
+    ]
+    split = split_pairs([*pairs, *repeats])
+    assert split == split_pairs([*repeats, *reversed(pairs)])
+    assert (len(split.dev), len(split.test)) == (30, 60)
+    everything = [*split.dev, *split.test]
+    for side in (0, 1):
+        texts = [re.sub(r"\W", "", pair[side].casefold()) for pair in everything]
+        assert len(set(texts)) == 90
+
+
+def test_dev_and_test_have_their_full_size(monkeypatch):
+    monkeypatch.setattr(docstrings, "DEV_PAIRS", 5)
+    monkeypatch.setattr(docstrings, "TEST_PAIRS", 7)
+    pairs = [(f"s{chr(97 + i)}", f"d{chr(97 + i)}") for i in range(26)]
+    split = split_pairs(pairs)
+    assert (len(split.dev), len(split.test)) == (5, 7)
+    assert not set(split.dev) & set(split.test)
+
+
+def test_a_package_is_read_without_import_and_without_tests(tmp_path, monkeypatch):
+    package = tmp_path / "some_package"
+    (package / "tests").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError")
+    (package / "b.py").write_text(GOOGLE_STYLE)
+    (package / "a.py").write_text(NUMPY_STYLE)
+    (package / "tests" / "c.py").write_text('"""The tests are not read by anybody."""')
+    monkeypatch.syspath_prepend(tmp_path)
+    found = read_docstrings(["some_package"])
+    expected = [extract(source.encode()) for source in (NUMPY_STYLE, GOOGLE_STYLE)]
+    assert found.sentences == [*expected[0][0], *expected[1][0]]
+    assert found.pairs == split_pairs([*expected[0][1], *expected[1][1]])
+    assert "some_package" not in sys.modules
+
+
+def test_a_real_package_gives_prose_and_pairs():
+    assert "numpy" in installed_packages()
+    found = read_docstrings(["numpy"])
+    distinct = set(found.sentences)
+    assert len(distinct) > 4000
+    assert sum("array" in sentence for sentence in distinct) > 500
+    assert not [sentence for sentence in distinct if ">>>" in sentence or "----" in sentence]
+    assert len(found.pairs.dev) > 50
+    assert len(found.pairs.test) > 100
+
+
+def test_a_package_that_is_missing_is_left_out(monkeypatch):
+    monkeypatch.setitem(docstrings.DISTRIBUTIONS, "no_such_package", "no-such-package")
+    versions = installed_packages()
+    assert "no_such_package" not in versions
+    assert versions["python"] == ".".join(map(str, sys.version_info[:3]))

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import logging
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from isospace import readers
+from isospace.errors import UserError
+
+TEXTS = ["One plain sentence.", 'Quotes "and, commas".', "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]
+
+
+def as_txt(texts: list[str]) -> bytes:
+    return "".join(f"{text}\n" for text in texts).encode()
+
+
+def as_jsonl(texts: list[str]) -> bytes:
+    return "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(texts)).encode()
+
+
+def as_csv(texts: list[str]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out).writerows([("id", "text"), *enumerate(texts)])
+    return out.getvalue().encode()
+
+
+def as_tsv(texts: list[str]) -> bytes:
+    return ("id\ttext\n" + "".join(f"{i}\t{t}\n" for i, t in enumerate(texts))).encode()
+
+
+def as_parquet(texts: list[str]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), out, row_group_size=2)
+    return out.getvalue()
+
+
+WRITERS = {
+    "txt": as_txt,
+    "jsonl": as_jsonl,
+    "csv": as_csv,
+    "tsv": as_tsv,
+    "parquet": as_parquet,
+}
+
+
+def load(*files: Path | str, column: str = "text", encoding: str = "utf-8") -> list[str]:
+    sources = readers.find_sources(map(str, files), Path())
+    for source in sources:
+        readers.check(source, column, encoding)
+    texts = (text for source in sources for text in readers.read(source, column, encoding))
+    return [text.rstrip("\n") for text in texts]
+
+
+def put(folder: Path, name: str, content: bytes | str) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_every_format_gives_the_texts(tmp_path, suffix):
+    assert load(put(tmp_path, f"a.{suffix}", WRITERS[suffix](TEXTS))) == TEXTS
+
+
+@pytest.mark.parametrize("suffix", sorted(WRITERS.keys() - {"parquet"}))
+def test_compressed_files_in_several_parts(tmp_path, suffix):
+    content = WRITERS[suffix](TEXTS)
+    half = len(content) // 2
+    for name, pack in (("gz", gzip.compress), ("zst", zstandard.ZstdCompressor().compress)):
+        packed = pack(content[:half]) + pack(content[half:])
+        assert load(put(tmp_path, f"A.{suffix}.{name}".upper(), packed)) == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"one\ntwo\n", ["one", "two"]),
+        (b"one\ntwo", ["one", "two"]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"one\rtwo\r", ["one", "two"]),
+        (b"\xef\xbb\xbfone\n\ntwo", ["one", "", "two"]),
+        (b"one\x0btwo\xe2\x80\xa8three\n", ["one\x0btwo\u2028three"]),
+    ],
+)
+def test_lines_end_where_files_of_any_system_end_them(tmp_path, content, expected):
+    assert load(put(tmp_path, "a.txt", content)) == expected
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig"])
+def test_other_encodings(tmp_path, encoding):
+    path = put(tmp_path, "a.txt", "déjà vu\nça va\n".encode(encoding))
+    assert load(path, encoding=encoding) == ["déjà vu", "ça va"]
+
+
+def test_csv_with_mark_quoted_newlines_and_a_huge_field(tmp_path):
+    huge = "x" * 300_000
+    content = f'\ufefftext,id\r\n"two\r\nlines",1\r\n\r\n"{huge}",2\r\nwith\0nul,3'
+    assert load(put(tmp_path, "a.csv", content)) == ["two\r\nlines", "", huge, "withnul"]
+
+
+def test_tsv_quotes_are_text(tmp_path):
+    assert load(put(tmp_path, "a.tsv", 'text\n"Open quote\nAnother "one"\n')) == [
+        '"Open quote',
+        'Another "one"',
+    ]
+
+
+def test_missing_values_are_empty_texts(tmp_path):
+    jsonl = put(tmp_path, "a.jsonl", '{"text": null}\n\n{"text": "b"}')
+    table = pa.table({"text": pa.array([None, "b"]).dictionary_encode()})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert load(jsonl) == ["", "", "b"]
+    assert load(tmp_path / "a.parquet") == ["", "b"]
+
+
+def test_another_column(tmp_path):
+    assert load(put(tmp_path, "a.csv", "id,body\n1,hello\n"), column="body") == ["hello"]
+
+
+def test_a_line_of_a_megabyte(tmp_path):
+    line = "word " * 200_000
+    assert load(put(tmp_path, "a.txt", f"first\n{line}\nlast")) == ["first", line, "last"]
+    assert load(put(tmp_path, "a.jsonl", as_jsonl([line, "last"]))) == [line, "last"]
+
+
+def test_a_line_without_end_is_cut_and_the_next_is_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "LINE_LIMIT", 8)
+    path = put(tmp_path, "a.txt", "short\n" + "x" * 50 + "\nafter\n" + "y" * 8)
+    assert load(path) == ["short", "x" * 8, "after", "y" * 8]
+    with pytest.raises(UserError, match=r"a\.csv:2: a line of 8 characters or more"):
+        load(put(tmp_path, "a.csv", "text\n" + "x" * 50))
+
+
+def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
+    (tmp_path / "b").mkdir()
+    put(tmp_path / "b", "z.txt", "third")
+    put(tmp_path, "a.jsonl", as_jsonl(["first"]))
+    put(tmp_path, "c.txt", "fourth")
+    put(tmp_path, "aa.csv", as_csv(["second"]))
+    put(tmp_path, "picture.png", b"\x89PNG")
+    with caplog.at_level(logging.WARNING):
+        assert load(tmp_path) == ["first", "second", "third", "fourth"]
+    assert "picture.png" in caplog.text
+    assert "c.txt" not in caplog.text
+
+
+def test_standard_input_and_several_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe\r\n")))
+    monkeypatch.chdir(tmp_path)
+    other = put(tmp_path, "a.txt", "from a file")
+    assert load("-", other) == ["from a pipe", "from a file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", r"a\.txt is empty"),
+        ("a.txt.gz", gzip.compress(b""), r"a\.txt\.gz is empty"),
+        ("a.md", b"text", r"a\.md: unknown kind of file\. Expected \.txt, \.jsonl"),
+        ("a.parquet.gz", b"text", r"a\.parquet\.gz: unknown kind of file"),
+        ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 at byte 5 .* --encoding latin-1"),
+        ("a.txt", b"ok\r\rcut \xe7\x8c", r"a\.txt:3: not utf-8 at byte 8 "),
+        ("a.txt", "ab\n".encode("utf-16"), r"a\.txt:1: not utf-8 at byte 0 .* --encoding utf-16"),
+        ("a.csv", b"text\nna\xefve\n", r"a\.csv:2: not utf-8 at byte 7 "),
+        ("a.txt.gz", b"not compressed", r"a\.txt\.gz cannot be read as \.gz"),
+        ("a.txt.zst", b"not compressed", r"a\.txt\.zst cannot be read as \.zst"),
+        (
+            "a.txt.gz",
+            gzip.compress(bytes(range(97, 123)) * 9)[:-9],
+            r"cannot be read as \.gz: Trun",
+        ),
+        ("a.parquet", b"not a parquet file", r"a\.parquet cannot be read as parquet"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": "b}\n', r"a\.jsonl:2: not valid JSON"),
+        ("a.jsonl", b"[" * 100_000, r"a\.jsonl:1: not valid JSON"),
+        ("a.jsonl", b'["a"]\n', r'a\.jsonl:1: expected a JSON object with "text"'),
+        ("a.jsonl", b'{"body": "a"}\n', r'a\.jsonl:1: no column "text"\. Columns: body\.'),
+        ("a.jsonl", b'{"text": "a"}\n{"text": 7}\n', r'a\.jsonl:2: "text" is 7, expected a string'),
+        ("a.csv", b"id,body\n1,a\n", r'a\.csv:1: no column "text"\. Columns: id, body\.'),
+        ("a.csv", b"id,text\n1,a\n2\n", r"a\.csv:3: 1 fields, the header has 2"),
+        ("a.csv", b'text\nfine\n"never closed\nmore\n', r"a\.csv:4: not valid csv"),
+        ("a.tsv", b"id\tbody\n1\ta\n", r'a\.tsv:1: no column "text"'),
+    ],
+)
+def test_bad_files_are_refused_by_name_line_and_expectation(tmp_path, name, content, message):
+    path = put(tmp_path, name, content)
+    with pytest.raises(UserError, match=message):
+        load(path)
+
+
+def test_bad_bytes_far_into_a_file_are_located(tmp_path):
+    content = "ligne é\r\n".encode() * 200_000
+    path = put(tmp_path, "a.txt", content + b"\xff\n")
+    with pytest.raises(UserError, match=rf":200001: not utf-8 at byte {len(content)} "):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"body": ["a"]}, r'a\.parquet: no column "text"\. Columns: body'),
+        ({"text": [1]}, r'a\.parquet: column "text" is of type int64, expected string'),
+    ],
+)
+def test_parquet_of_another_schema(tmp_path, table, message):
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=message):
+        load(tmp_path / "a.parquet")
+
+
+def test_missing_file_empty_folder_and_unknown_encoding(tmp_path):
+    with pytest.raises(UserError, match=r"none\.txt: no such file or folder"):
+        load(tmp_path / "none.txt")
+    with pytest.raises(UserError, match="no file to read in this folder"):
+        load(tmp_path)
+    path = put(tmp_path, "a.txt", "text")
+    for encoding in ("utf-9", "base64"):
+        with pytest.raises(UserError, match=f"--encoding {encoding}: Python knows no such"):
+            load(path, encoding=encoding)
+
+
+def test_no_permission(tmp_path, monkeypatch):
+    path = put(tmp_path, "a.txt", "text")
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(readers.pa, "input_stream", refuse)  # root may read everything
+    with pytest.raises(UserError, match=r"a\.txt cannot be read as txt: Permission denied"):
+        load(path)
+
+
+def test_check_reads_no_more_than_the_beginning(tmp_path):
+    path = put(tmp_path, "a.txt", b"fine\n" * 10_000 + b"\xff")
+    (source,) = readers.find_sources([str(path)], tmp_path)
+    readers.check(source, "text", "utf-8")
+    with pytest.raises(UserError, match=":10001: not utf-8"):
+        list(readers.read(source, "text", "utf-8"))

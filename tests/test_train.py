@@ -1,0 +1,268 @@
+"""The main job on a toy encoder: start to verdict, kills, resumption, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import WORDS, sentences
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.errors import UserError
+from isospace.loading import load_encoder
+from isospace.objectives import SimCSE, WhitenedCSE
+from isospace.run import Run
+from isospace.train import Stopped, train
+from safetensors.torch import load_file
+
+
+@pytest.fixture
+def config(toy_model, toy_corpus, tmp_path) -> TrainConfig:
+    return TrainConfig(
+        text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
+        objective=WhitenedCSE(),
+        model=str(toy_model),
+        batch_size=16,
+        budget=(320, "sentences"),
+        learning_rate=1e-3,
+        looks=2,
+        output=tmp_path / "run",
+        select="last",
+    )
+
+
+def kept(run: Run) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in load_file(run.kept_weights).items()}
+
+
+def assert_same_run(first: Run, second: Run) -> None:
+    one, other = kept(first), kept(second)
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        assert np.array_equal(values, other[name]), name
+    assert first.results is not None
+    assert second.results is not None
+    assert first.results["looks"] == second.results["looks"]
+    steps = [
+        [line["step"] for line in run.metrics() if line["kind"] == "step"]
+        for run in (first, second)
+    ]
+    assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
+
+
+def test_a_run_from_start_to_verdict(config):
+    outcome = train(config, quiet=True)
+    run = outcome.run
+    assert sorted(p.name for p in run.folder.iterdir()) == [
+        "checkpoints", "config.json", "metrics.jsonl", "model", "report.html", "results.json",
+    ]  # fmt: skip
+    assert run.config == config
+    results = outcome.results
+    assert json.loads(run.results_path.read_text()) == json.loads(json.dumps(results))
+    assert results["choice"]["step"] == results["steps"] == 20
+    assert [look["step"] for look in results["looks"]] == [0, 10, 20]
+    assert outcome.verdict.startswith(("Adapted", "No difference", "Keep the start"))
+    assert "halves of held-out sentences" in results["verdict"]["protocol"]
+    card = (run.model_folder / "README.md").read_text()
+    assert "WhitenedCSE" in card
+    for sentence in sentences(400):
+        assert sentence not in card
+    report = (run.folder / "report.html").read_text()
+    assert "<svg" in report
+    assert "http://" not in report.replace("http://www.w3.org", "").replace(
+        "http://purl.org", ""
+    ).replace("http://creativecommons.org", "")
+
+
+def test_the_model_saved_is_the_model_scored(config):
+    outcome = train(config, quiet=True)
+    saved = load_encoder(str(outcome.model_folder), device="cpu")
+    trained = load_encoder(config.model, device="cpu")
+    if outcome.results["verdict"]["kind"] != "keep the start":
+        trained.model.load_state_dict(load_file(outcome.run.kept_weights))
+    texts = sentences(10, seed=5)
+    assert np.allclose(saved.embed(texts), trained.embed(texts), atol=1e-6)
+
+
+def test_the_start_is_kept_when_nothing_beats_it(config):
+    """A learning rate that wrecks the encoder: the model is the start, and the verdict says so."""
+    outcome = train(replace(config, learning_rate=0.5, select="label-free"), quiet=True)
+    assert outcome.results["choice"]["step"] == 0
+    assert outcome.verdict.startswith("Keep the start")
+    texts = sentences(10, seed=5)
+    start = load_encoder(config.model, device="cpu").embed(texts)
+    saved = load_encoder(str(outcome.model_folder), device="cpu").embed(texts)
+    assert np.allclose(saved, start, atol=1e-6)
+
+
+def command(config: TrainConfig, *more: str) -> list[str]:
+    assert config.output is not None
+    return [
+        sys.executable, "-m", "isospace.cli", "train",
+        "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,
+        "--batch-size", "16", "--budget", "960", "sentences", "--learning-rate", "1e-3",
+        "--looks", "3", "--select", "last", "--output", str(config.output), *more, "whitenedcse",
+    ]  # fmt: skip
+
+
+def wait_for_steps(run_folder: Path, steps: int, process: subprocess.Popen[str]) -> None:
+    """Until the run has logged so many updates."""
+    metrics = run_folder / "metrics.jsonl"
+    while process.poll() is None:
+        if metrics.is_file() and metrics.read_text().count('"kind": "step"') >= steps:
+            return
+        time.sleep(0.002)
+
+
+def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
+    whole = subprocess.run(command(config), capture_output=True, text=True)
+    assert whole.returncode == 0, whole.stderr
+    killed = replace(config, output=tmp_path / "killed")
+    source = random.Random(time.time_ns())
+    target = source.randint(1, 55)
+    process = subprocess.Popen(
+        command(killed, "--checkpoint-minutes", str(source.choice([0, 0.001]))),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    wait_for_steps(tmp_path / "killed", target, process)
+    process.kill()
+    process.wait()
+    outcome = train(resume=tmp_path / "killed", quiet=True)
+    assert_same_run(Run(tmp_path / "run"), outcome.run)
+
+
+def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
+    train(replace(config, budget=(960, "sentences"), looks=3), quiet=True)
+    stopped = replace(config, output=tmp_path / "stopped")
+    process = subprocess.Popen(command(stopped), stderr=subprocess.PIPE, text=True)
+    wait_for_steps(tmp_path / "stopped", 2, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "isospace train --resume" in errors
+    again = subprocess.run(
+        [sys.executable, "-m", "isospace.cli", "train", "--resume", str(tmp_path / "stopped"), "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["steps"] == 60
+    assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+
+
+def test_a_finished_run_resumes_to_its_results(config):
+    outcome = train(config, quiet=True)
+    assert train(resume=outcome.run.folder, quiet=True).results == outcome.run.results
+
+
+def test_divergence_keeps_the_last_good_checkpoint(config, monkeypatch):
+    original = SimCSE.terms
+
+    def terms(self, views):
+        calls.append(1)
+        scale = float("nan") if len(calls) > 12 else 1.0
+        return {name: value * scale for name, value in original(self, views).items()}
+
+    calls: list[int] = []
+    monkeypatch.setattr(SimCSE, "terms", terms)
+    with pytest.raises(Stopped, match=r"step 13: info_nce is nan.*step 10.*--learning-rate"):
+        train(replace(config, objective=SimCSE()), quiet=True)
+    assert Run(config.output).last_checkpoint.is_file()
+
+
+def test_selection_by_the_users_labels(config, tmp_path):
+    labels = tmp_path / "labels.tsv"
+    lines = [
+        f"{a}\t{b}\t{i % 6}"
+        for i, (a, b) in enumerate(zip(sentences(30, 1), sentences(30, 2), strict=True))
+    ]
+    labels.write_text("\n".join(lines), encoding="utf-8")
+    outcome = train(replace(config, select="labels", labels=str(labels)), quiet=True)
+    looks = [look["labels_spearman"] for look in outcome.results["looks"]]
+    best = int(np.argmax(looks))
+    assert outcome.results["choice"]["step"] == [0, 10, 20][best]
+    assert outcome.results["result"]["labels"] == str(labels)
+
+
+def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
+    texts = sentences(400)
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(texts[:50], texts[50:100], strict=True)))
+    outcome = train(replace(config, pairs=pairs), quiet=True)
+    assert "pairs.csv" in outcome.results["verdict"]["protocol"]
+    assert outcome.results["start"]["scores"]["pairs"]["queries"] == 50
+    assert sum(outcome.results["corpus"]["counts"].values()) >= 400
+    assert outcome.results["corpus"]["sentences"] <= 300
+
+
+def test_minutes_are_a_budget(config):
+    outcome = train(replace(config, budget=(0.01, "minutes"), looks=1), quiet=True)
+    assert outcome.results["steps"] >= 1
+
+
+def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, str]:
+    """Bad input by name: the settings, and what the message must say."""
+
+    def corpus(*names: str, **more) -> TrainConfig:
+        return replace(config, text=replace(config.text, corpus=names, **more))
+
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("naïve sentence one\n".encode("latin-1"))
+    few = tmp_path / "few.txt"
+    few.write_text("\n".join(sentences(12)))
+    pairs = tmp_path / "bad.csv"
+    pairs.write_text("only one column\n")
+    return {
+        "missing": (corpus(str(tmp_path / "no.txt")), r"no\.txt"),
+        "empty": (corpus(os.devnull), "."),
+        "latin": (corpus(str(latin)), r"latin\.txt.*--encoding"),
+        "few": (corpus(str(few)), r"11 usable sentences.*fewer than a batch of 16"),
+        "pairs": (replace(config, pairs=pairs), r"bad\.csv"),
+        "data": (replace(config, data=str(tmp_path / "nothing")), "--data hub"),
+        "labels": (replace(config, select="labels"), "--data"),
+        "output": (replace(config, output=few), "exists already"),
+        "none": (corpus(), "."),
+    }[case]
+
+
+@pytest.mark.parametrize(
+    "case", ["missing", "empty", "latin", "few", "pairs", "data", "labels", "none"]
+)
+def test_bad_input_is_refused_before_the_model_loads(config, tmp_path, monkeypatch, case):
+    def fail(*_: object) -> None:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr("isospace.train.load_encoder", fail)
+    settings, message = bad(config, tmp_path, case)
+    with pytest.raises(UserError, match=message):
+        train(settings, quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_folder_is_not_overwritten(config):
+    assert config.output is not None
+    config.output.mkdir()
+    (config.output / "thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match="exists already"):
+        train(config, quiet=True)
+    assert (config.output / "thesis.txt").read_text() == "precious"
+
+
+def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(UserError, match="not a run"):
+        train(resume=tmp_path, quiet=True)
+
+
+def test_words_are_known_to_the_toy(toy_model):
+    """The toy's sentences are not all unknown tokens, or nothing above would mean a thing."""
+    encoder = load_encoder(str(toy_model), device="cpu")
+    unknown = encoder.tokenizer.unk_token_id
+    assert all(unknown not in ids for ids in encoder.token_ids(WORDS))
