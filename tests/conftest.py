@@ -21,8 +21,12 @@ WORDS = [
 
 def _tokenizer() -> PreTrainedTokenizerFast:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    characters = [prefix + c for c in string.ascii_lowercase + string.digits for prefix in ("", "##")]
-    vocab = {token: i for i, token in enumerate([*special, *WORDS, *(set(characters) - set(WORDS))])}
+    characters = [
+        prefix + c for c in string.ascii_lowercase + string.digits for prefix in ("", "##")
+    ]
+    vocab = {
+        token: i for i, token in enumerate([*special, *WORDS, *(set(characters) - set(WORDS))])
+    }
     vocab = {token: i for i, token in enumerate(sorted(vocab, key=lambda t: (t not in special, t)))}
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)

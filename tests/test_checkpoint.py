@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
+
 from isospace import checkpoint
 from isospace.errors import UserError
 from isospace.files import atomic_path, write_text
@@ -60,7 +61,7 @@ def test_unreadable_checkpoints_are_named(tmp_path, content):
     path = tmp_path / "last.pt"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UserError, match="last.pt"):
+    with pytest.raises(UserError, match=r"last\.pt"):
         checkpoint.load(path)
 
 

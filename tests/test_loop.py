@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+
 from conftest import sentences
 from isospace import checkpoint
 from isospace.config import TrainConfig

@@ -3,11 +3,18 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from isospace.selection import choose
 
 
 def look(step, loss, rank=100.0, overlap=0.8, **more):
-    return {"step": step, "halves_loss": loss, "effective_rank": rank, "neighbour_overlap": overlap, **more}
+    return {
+        "step": step,
+        "pairs_loss": loss,
+        "effective_rank": rank,
+        "neighbour_overlap": overlap,
+        **more,
+    }
 
 
 START = look(0, 2.0, overlap=1.0)

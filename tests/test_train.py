@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
+
 from conftest import WORDS, sentences
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
@@ -21,7 +23,6 @@ from isospace.loading import load_encoder
 from isospace.objectives import SimCSE, WhitenedCSE
 from isospace.run import Run
 from isospace.train import Stopped, train
-from safetensors.torch import load_file
 
 
 @pytest.fixture

@@ -31,12 +31,12 @@ tags: [sentence-transformers, feature-extraction, sentence-similarity, isospace]
 
 {verdict["text"]}
 
-``python
+```python
 from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("path/to/this/folder")
 vectors = model.encode(["one sentence", "another sentence"])
-``
+```
 
 | x 100 | start | this model |
 |---|---|---|
@@ -47,12 +47,13 @@ Protocol: {verdict["protocol"]}; {after["protocol"]}. Checkpoint: {results["choi
 
 - Start: `{config.model}`; pooling: {results["pooling"]}
 - Objective: `{objective_name(objective)}` ({objective.paper.title}, {objective.paper.year})
-- Corpus: {corpus["sentences"]:,} sentences after cleaning, digest `{corpus["digest"]}`; none is quoted here
-- Updates: {results["steps"]} of {config.batch_size * config.accumulate} sentences, peak learning rate \
-{config.learning_rate:g}, seed {config.seed}
+- Corpus: {corpus["sentences"]:,} sentences after cleaning (none is quoted here), digest
+  `{corpus["digest"]}`
+- Updates: {results["steps"]} of {config.batch_size * config.accumulate} sentences, peak learning
+  rate {config.learning_rate:g}, seed {config.seed}
 - Made with isospace {results["isospace"]}
 
-``bibtex
+```bibtex
 {objective.paper.bibtex}
-``
+```
 """

@@ -1,4 +1,7 @@
-"""The command line: each verb parses, calls one function, prints. Exit status 0 done, 1 stopped, 2 bad input."""
+"""The command line: each verb parses, calls one function, prints.
+
+Exit status: 0 done, 1 stopped before the end, 2 bad input.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
+from transformers.utils.logging import disable_progress_bar
 
 from isospace.config import TrainConfig
 from isospace.display import Display
@@ -28,9 +32,12 @@ from isospace.run import Run
 from isospace.train import Stopped, train
 
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
-_ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
-    {name: kind() for name, kind in OBJECTIVES.items()}, prefix_names=False
-)
+if TYPE_CHECKING:
+    _ObjectiveChoice = Objective
+else:
+    _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
+        {name: kind() for name, kind in OBJECTIVES.items()}, prefix_names=False
+    )
 
 
 def _print(text: str) -> None:
@@ -59,7 +66,8 @@ class Train:
     """Adapt an encoder to a text file without labels, and say whether that helped."""
 
     config: TrainConfig
-    objective: _ObjectiveChoice = field(default_factory=SimCSE)  # type: ignore[valid-type]
+    objective: _ObjectiveChoice = field(default_factory=SimCSE)
+    """The objective, followed by its own options (--help after its name lists them)."""
     recipe: str = "adapt"
     """Start from a row of `isospace recipes`; every other option overrides it."""
     resume: Path | None = None
@@ -244,7 +252,7 @@ def _parse(arguments: Sequence[str]) -> Callable[[], int]:
     verb, *rest = arguments
     if verb not in VERBS:
         raise UserError(f"{verb}: no such verb; expected one of {', '.join(VERBS)}")
-    kind = VERBS[verb]  # type: ignore[index]
+    kind = VERBS[verb]
     default = _train_default(rest) if kind is Train else None
     kwargs: dict[str, Any] = {} if default is None else {"default": default}
     parsed = tyro.cli(kind, prog=f"isospace {verb}", args=rest, config=_MARKERS, **kwargs)
@@ -262,6 +270,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0 done, 1 stopped before the end, 2 bad input.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr
     )

@@ -39,7 +39,7 @@ class CorpusConfig:
     max_chars: int = 1000
     """Longer sentences are dropped."""
     near_duplicates: bool = True
-    """Drop sentences that nearly repeat an earlier one (Jaccard similarity of bigrams >= 0.7)."""
+    """Drop sentences that nearly repeat an earlier one (Jaccard of word bigrams >= 0.8)."""
     held_out: int = 2000
     """Sentences kept out of training to measure on without labels; at most one in ten."""
 
@@ -79,7 +79,8 @@ class TrainConfig:
     select: SelectRule = "label-free"
     """How the checkpoint to keep is chosen."""
     labels: str = "stsb-dev"
-    """What --select labels reads: stsb-dev, sickr-dev (of --data), or a file of sentence1, sentence2, score."""
+    """What --select labels reads: stsb-dev or sickr-dev (of --data), or a file of sentence1,
+    sentence2, score."""
     pairs: Path | None = None
     """A two-column file of texts that belong together: the score of the verdict."""
     data: str | None = None

@@ -16,7 +16,7 @@ import tempfile
 import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace import readers
+from isospace.config import CorpusConfig
 from isospace.dedup import first_equal, near_duplicates
 from isospace.docstrings import Pairs, installed_packages, read_docstrings
 from isospace.errors import UserError
@@ -40,26 +41,6 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]
 
 
 _LINE_COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
-
-
-@dataclass(frozen=True)
-class CorpusConfig:
-    """What to train on and how to clean it."""
-
-    corpus: tuple[str, ...] = ()
-    """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - (stdin) or docstrings."""
-    column: str = "text"
-    """Column of jsonl, csv, tsv and parquet files that holds the sentences."""
-    encoding: str = "utf-8"
-    """Character encoding of text files."""
-    min_chars: int = 10
-    """Sentences with fewer characters are dropped."""
-    max_chars: int = 1000
-    """Lines with more characters are dropped."""
-    near_duplicates: bool = True
-    """Drop sentences that nearly repeat an earlier one (word bigrams that overlap by 80 %)."""
-    held_out: int = 1000
-    """Sentences kept aside for measurements (at most a tenth of the corpus)."""
 
 
 class Lines:
@@ -109,6 +90,11 @@ class Corpus(Lines):
         self.pairs = Pairs(*([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test")))
         self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
         self.train_rows = np.delete(np.arange(len(self)), self._held_rows)
+
+    @property
+    def summary(self) -> str:
+        """The counts in words."""
+        return ", ".join(f"{n:,} {what}" for what, n in self.counts.items() if n)
 
     def held_out(self) -> list[str]:
         """Sentences to measure on without labels, never to train on.

@@ -75,7 +75,7 @@ def near_duplicates(
     """For each text, the position of an earlier text that it nearly repeats.
 
     Dropping every text with an answer keeps the first of each cluster. The cost is linear in the
-    number of texts; memory is about 40 bytes a text, and 80 bytes a text of disk.
+    number of texts; memory is about 60 bytes a text, and disk 80.
 
     Args:
         texts: the texts.

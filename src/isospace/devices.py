@@ -37,7 +37,7 @@ def _cpuinfo(key: str) -> str:
 def has_bf16() -> bool:
     """Whether the processor that trains here multiplies bf16 in hardware."""
     if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     flags = f"{_cpuinfo('flags')} {_cpuinfo('Features')}"
     return bool(_BF16_FLAGS & set(flags.split()))
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from isospace.config import TrainConfig, objective_name
+from isospace.corpus import Corpus
 from isospace.devices import memory_gb
-from isospace.loop import Step
+from isospace.encoder import Encoder
+from isospace.exam import Scores
+from isospace.loop import Loop, Step
+from isospace.run import Run
 
 
 class Display:
@@ -54,6 +60,60 @@ class Display:
         task = bar.add_task(label, total=total)
         with bar:
             yield lambda n: bar.advance(task, n)
+
+    def corpus(self, corpus: Corpus) -> None:
+        """What cleaning left."""
+        self.line("corpus", corpus.summary)
+
+    def encoder(self, encoder: Encoder, precision: str) -> None:
+        """What is trained, and in which arithmetic."""
+        rates = ", ".join(f"{rate:g}" for rate in encoder.noise.rates)
+        size = sum(p.numel() for p in encoder.parameters()) / 1e6
+        arithmetic = "bf16" if precision == "bf16" else "float32"
+        self.line(
+            "encoder",
+            f"{encoder.source}: {size:.1f} M parameters, pooling {encoder.pooling}, "
+            f"dropout {rates}, {encoder.device.type}, {arithmetic}",
+        )
+
+    def plan(self, config: TrainConfig, loop: Loop, run: Run) -> None:
+        """What the training is going to do."""
+        size = config.batch_size
+        if config.accumulate > 1:
+            self.line(
+                "note",
+                f"an update accumulates {config.accumulate} batches of {size}: each anchor meets "
+                f"the {size - 1} other sentences of its own batch only, and batch statistics "
+                f"(whitening, decorrelation) are over {size} sentences",
+            )
+        self.line(
+            "train",
+            f"{objective_name(config.objective)}: {loop.total_steps:,} updates of "
+            f"{loop.sentences_per_step} sentences, from step {loop.step}, into {run.folder}",
+        )
+
+    def look(self, looks: Sequence[Mapping[str, float]]) -> None:
+        """The newest look, beside the start."""
+        if not looks:
+            return
+        shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
+        cells = [
+            f"{name} {looks[-1][name]:.4g} (start {looks[0][name]:.4g})"
+            for name in shown
+            if name in looks[-1]
+        ]
+        self.line("look", f"step {looks[-1]['step']:.0f}: {', '.join(cells)}")
+
+    def results(self, before: Scores, after: Scores, results: Mapping[str, Any], run: Run) -> None:
+        """Scores before and after, the verdict, and how to load the model."""
+        rule, labels = results["choice"]["rule"], results["result"]["labels"]
+        selected = f"dev-selected on {labels}" if labels else rule
+        rows = {"start": before.cells(), f"result ({selected})": after.cells()}
+        self.table("before and after, x 100", rows)
+        self.line("kept", results["choice"]["reason"])
+        self.line("verdict", results["verdict"]["text"])
+        self.line("took", f"{results['seconds']:.0f} s; everything is in {run.folder}")
+        self.line("load it", f'SentenceTransformer("{run.model_folder}")')
 
 
 class TrainingBar:

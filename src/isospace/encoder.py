@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,18 +68,24 @@ class Encoder(nn.Module):
         super().__init__()
         if not isinstance(model[0], Transformer) or model.tokenizer is None:
             raise UserError(
-                f"{source}: the first module is {type(model[0]).__name__}; isospace adapts text encoders "
-                "that start with a transformer and its tokenizer"
+                f"{source}: the first module is {type(model[0]).__name__}; isospace adapts text "
+                "encoders that start with a transformer and its tokenizer"
             )
         self.model = model
         self.source = source
         self.noise = Noise(model)
-        self.prompt: str = model.prompts.get(model.default_prompt_name or "", "")
+        self.prompt = model.prompts.get(model.default_prompt_name or "") or ""
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The Hugging Face tokenizer."""
-        return self.model.tokenizer
+        tokenizer: PreTrainedTokenizerBase = self.model.tokenizer
+        return tokenizer
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return int(self.model.get_embedding_dimension() or 0)
 
     @property
     def device(self) -> torch.device:
@@ -109,7 +116,7 @@ class Encoder(nn.Module):
     def set_pooling(self, name: PoolingName) -> None:
         """Replace the pooling by one of `isospace.pooling.POOLINGS`."""
         rule = POOLINGS[name]
-        transformer = self.model[0]
+        transformer: Any = self.model[0]
         dim = transformer.get_embedding_dimension()
         parts: list[nn.Module] = [PoolingModule(dim, rule.tokens)]
         blend = len(rule.layers) > 1
@@ -126,7 +133,7 @@ class Encoder(nn.Module):
         self.model = SentenceTransformer(
             modules=[transformer, *parts, *rest],
             device=str(self.device),
-            prompts=self.model.prompts,
+            prompts={name: text for name, text in self.model.prompts.items() if text},
             default_prompt_name=self.model.default_prompt_name,
             similarity_fn_name=self.model.similarity_fn_name,
         )
@@ -164,7 +171,7 @@ class Encoder(nn.Module):
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def batch(self, ids: Sequence[Sequence[int]] | Sequence[np.ndarray]) -> Batch:
+    def batch(self, ids: Sequence[Sequence[int] | np.ndarray]) -> Batch:
         """Pad token ids to the longest sentence among them."""
         longest = max(len(row) for row in ids)
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
@@ -234,7 +241,7 @@ class Encoder(nn.Module):
         """
         ids = self.token_ids(texts, max_length) if len(texts) else []
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
-        vectors = np.empty((len(ids), self.model.get_embedding_dimension() or 0), dtype=np.float32)
+        vectors = np.empty((len(ids), self.dim), dtype=np.float32)
         start = 0
         with torch.inference_mode(), self.noise.at(view.dropout):
             while start < len(order):

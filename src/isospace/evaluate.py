@@ -98,7 +98,7 @@ def evaluate(
 
     Args:
         model: "minilm", a model folder, a run's folder, or a Hub name.
-        data: folder with the STS sets in SentEval's layout, or "hub"; default: ISOSPACE_DATA, if set.
+        data: folder with the STS sets in SentEval's layout, or "hub"; default: ISOSPACE_DATA.
         pairs: two-column file of texts that belong together.
         pooling: default: the model's own.
         display: where progress is shown; default: nowhere.
@@ -112,8 +112,9 @@ def evaluate(
     tasks = load_sts_data(where) if where else {}
     if own is None and not tasks:
         raise UserError(
-            f"nothing to score on: give the folder of the STS sets (--data FOLDER, or ISOSPACE_DATA), "
-            f"--data hub for {', '.join(PAPER_COLUMNS)} from the Hub, or --pairs FILE"
+            "nothing to score on: give the folder of the STS sets (--data FOLDER, or "
+            f"ISOSPACE_DATA), --data hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
+            "or --pairs FILE"
         )
     folder = Path(model) / "model" if (Path(model) / "model" / "modules.json").is_file() else None
     encoder = load_encoder(str(folder or model), pooling)

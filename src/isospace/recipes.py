@@ -61,8 +61,9 @@ _SIMCSE_NOTE = (
     "75.11 on average (73.16 to 76.70)."
 )
 _WHITENED_NOTE = (
-    "The released code does not run, uses 128 groups, batch 128 and learning rate 1e-5, and evaluates the raw "
-    "[CLS]; the row follows the paper. Published ablations were picked on the test sets."
+    "The released code does not run, uses 128 groups, batch 128 and learning rate 1e-5, and "
+    "evaluates the raw [CLS]; the row follows the paper. Published ablations were picked on the "
+    "test sets."
 )
 
 RECIPES: dict[str, Recipe] = {

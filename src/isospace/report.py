@@ -52,7 +52,7 @@ def _smooth(values: Sequence[float], width: int) -> list[float]:
 
 
 def curves(run: Run) -> Figure:
-    """One run's curves: loss terms, held-out criterion, alignment and uniformity, effective rank."""
+    """One run's curves: loss terms, the criterion, alignment and uniformity, effective rank."""
     metrics = run.metrics()
     steps = [line for line in metrics if line["kind"] == "step"]
     looks = [line for line in metrics if line["kind"] == "look"]
@@ -70,8 +70,8 @@ def curves(run: Run) -> Figure:
         losses.plot(where, values, color=colour, alpha=0.25, linewidth=1)
         losses.plot(where, _smooth(values, 20), color=colour, label=name)
     _style(losses, "training loss, by term (running mean of 20)")
-    criterion.plot(seen, [look["halves_loss"] for look in looks], "o-", color=_COLOURS[0])
-    _style(criterion, "held-out loss between halves of sentences (lower is better)")
+    criterion.plot(seen, [look["pairs_loss"] for look in looks], "o-", color=_COLOURS[0])
+    _style(criterion, "held-out contrastive loss of pairs (lower is better)")
     for i, name in enumerate(("alignment", "uniformity")):
         space.plot(seen, [look[name] for look in looks], "o-", color=_COLOURS[i], label=name)
     _style(space, "alignment and uniformity (lower is better)")
@@ -111,7 +111,7 @@ def _row(run: Run) -> dict[str, str]:
 
 
 def runs_table(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """One row of cells per run: objective, what was kept, scores before and after x 100, verdict."""
+    """A row of cells per run: objective, what was kept, scores before and after, verdict."""
     return [_row(run) for run in runs]
 
 
@@ -143,7 +143,8 @@ def _html_table(rows: Sequence[dict[str, str]]) -> str:
 def _section(run: Run) -> str:
     results: dict[str, Any] | None = run.results
     if results is None:
-        verdict = f"Not finished. Go on with <code>isospace train --resume {html.escape(str(run.folder))}</code>"
+        command = html.escape(f"isospace train --resume {run.folder}")
+        verdict = f"Not finished. Go on with <code>{command}</code>"
     else:
         verdict = html.escape(results["verdict"]["text"])
     parts = [f"<h2>{html.escape(run.folder.name)}</h2>", f'<p class="verdict">{verdict}</p>']

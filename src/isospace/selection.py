@@ -1,15 +1,16 @@
 """Which checkpoint to keep: by labels, without labels, or the last. Pure decisions over numbers.
 
-**label-free** (the default). Every look measures held-out sentences that were not trained on. The
-criterion is the held-out contrastive loss between the two halves of a sentence: each half is encoded
-clean, and the first half must find its second half among all others,
+**label-free** (the default). Every look measures text that is not trained on. The criterion is the
+held-out contrastive loss of pairs that nobody labelled: natural pairs where the corpus has them (a
+docstring's summary and its next paragraph), else the two halves of one sentence. All are encoded
+clean, and each first text u must find its own second text v among all others,
 
     L = mean_i -log softmax_j( cos(u_i, v_j) / 0.05 )[i].
 
-It asks for alignment (the halves of one sentence lie close) and uniformity (all others lie far) at
-once; unlike the training loss it shares no words between the two sides, so that it cannot be lowered by
-growing insensitive to dropout. A look is set aside as collapsed where the effective rank has fallen below
-half of the start's, or where the ten nearest neighbours of a sentence keep less than a tenth of the
+It asks for alignment (what belongs together lies close) and uniformity (all else lies far) at once;
+unlike the training loss its two sides are different texts, so that it cannot be lowered by growing
+insensitive to dropout. A look is set aside as collapsed where the effective rank has fallen below
+half of the start's, or where a sentence's ten nearest neighbours keep less than a tenth of the
 start's. The start is one of the looks: it is kept where nothing beats it.
 """
 
@@ -23,7 +24,7 @@ from typing import Literal
 Rule = Literal["label-free", "labels", "last"]
 
 CRITERIA: dict[Rule, tuple[str, int]] = {
-    "label-free": ("halves_loss", -1),
+    "label-free": ("pairs_loss", -1),
     "labels": ("labels_spearman", 1),
     "last": ("step", 1),
 }
@@ -74,8 +75,8 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
     Raises:
         ValueError: no looks, or the criterion was not measured.
 
-    >>> start = {"step": 0, "halves_loss": 2.0, "effective_rank": 90.0, "neighbour_overlap": 1.0}
-    >>> later = {"step": 9, "halves_loss": 1.8, "effective_rank": 95.0, "neighbour_overlap": 0.7}
+    >>> start = {"step": 0, "pairs_loss": 2.0, "effective_rank": 90.0, "neighbour_overlap": 1.0}
+    >>> later = {"step": 9, "pairs_loss": 1.8, "effective_rank": 95.0, "neighbour_overlap": 0.7}
     >>> choose([start, later], "label-free").step
     9
     """
@@ -99,7 +100,10 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
     elif step == 0:
         reason = f"no checkpoint beats the start by {criterion} ({start[criterion]:.4f})"
     else:
-        reason = f"step {step} has the best {criterion}: {kept[criterion]:.4f}, start {start[criterion]:.4f}"
+        reason = (
+            f"step {step} has the best {criterion}: {kept[criterion]:.4f}, "
+            f"start {start[criterion]:.4f}"
+        )
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
     return Choice(

@@ -1,46 +1,40 @@
 """The main job: text in, adapted encoder out, measured before and after.
 
-Read from here: `train` prepares everything and draws updates from `loop.Loop`, which makes the views
-(`encoder.Encoder`) and calls the objective (`objectives/`).
+Read from here: `train` prepares everything and draws updates from `loop.Loop`, which makes the
+views (`encoder.Encoder`) and calls the objective (`objectives/`).
 """
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 from safetensors.torch import load_file, save_file
 
 import isospace
 from isospace import checkpoint
 from isospace.card import model_card
-from isospace.config import TrainConfig, objective_name
-from isospace.corpus import Corpus, load_corpus
-from isospace.devices import environment, has_bf16
+from isospace.config import TrainConfig
+from isospace.devices import environment
 from isospace.display import Display, TrainingBar
-from isospace.encoder import Encoder
 from isospace.errors import UserError
-from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.statistics import Kind
-from isospace.exam import Exam, Scores
+from isospace.exam import Scores
 from isospace.export import save_model
-from isospace.files import atomic_path, cache_folder
+from isospace.files import atomic_path
 from isospace.loading import load_encoder
-from isospace.loop import Diverged, Loop
+from isospace.loop import Diverged
 from isospace.objectives.base import View
+from isospace.prepare import make_accelerator, prepare
 from isospace.report import write_report
 from isospace.run import Run
 from isospace.selection import Choice, choose
-from isospace.tokens import Tokens, tokenise
+from isospace.signals import polite_stop
 
 
 class Stopped(Exception):
@@ -84,107 +78,31 @@ def train(
         UserError: bad input; refused before the work starts.
         Stopped: Ctrl-C, SIGTERM, or a loss that diverged.
     """
-    if (config is None) == (resume is None):
-        raise UserError("give either the settings of a new run or the folder of a run to resume")
-    run = None if resume is None else Run(resume)
-    if run is not None and run.results is not None:
-        return Outcome(run, run.results)
-    config = run.config if run is not None else config
-    session = _Session(config, quiet)  # type: ignore[arg-type]
-    return session.go(run)
-
-
-@contextmanager
-def _polite_stop() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of dying in the middle of a step; a second one insists."""
-    received: list[int] = []
-
-    def note(number: int, _: object) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
-    try:
-        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: whoever runs us handles signals
-        old = {}
-    try:
-        yield received
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+    if resume is not None and config is None:
+        run = Run(resume)
+        if run.results is not None:
+            return Outcome(run, run.results)
+        return _Session(run.config, quiet).go(run)
+    if config is not None and resume is None:
+        return _Session(config, quiet).go(None)
+    raise UserError("give either the settings of a new run or the folder of a run to resume")
 
 
 class _Session:
     """One process's part in a run: everything loaded, then `go`."""
 
     def __init__(self, config: TrainConfig, quiet: bool) -> None:
+        self.started = time.monotonic()
         self.config = config
-        bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
-        self.accelerator = Accelerator(
-            mixed_precision="bf16" if bf16 else "no", log_with=list(config.trackers) or None
-        )
+        self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.display = Display(quiet or not self.main)
-        self.started = time.monotonic()
-        if config.batch_size % self.accelerator.num_processes:
-            raise UserError(
-                f"--batch-size {config.batch_size} cannot be shared by "
-                f"{self.accelerator.num_processes} processes; give a multiple"
-            )
-        self.exam = Exam(config)
-        self.corpus = self._load_corpus()
-        held_out = self.corpus.held_out()
-        # Two disjoint sets: a score on the sentences that chose the checkpoint would flatter it.
-        self.held_out = HeldOut(held_out[::2])
-        self.exam.use_corpus(self.corpus, held_out[1::2])
-        self.encoder = self._load_encoder()
-        tokens = self._tokenise()
-        self.loop = Loop(config, self.encoder, tokens, self.corpus.train_rows, self.accelerator)
+        materials = prepare(config, self.accelerator, self.display)
+        self.exam, self.held_out = materials.exam, materials.held_out
+        self.corpus, self.loop = materials.corpus, materials.loop
+        self.encoder = self.loop.encoder
         self.looks: list[dict[str, float]] = []
-
-    def _load_corpus(self) -> Corpus:
-        with self.accelerator.main_process_first():
-            corpus = load_corpus(self.config.text, cache_folder(), exclude=self.exam.texts())
-        removed = [f"{n:,} {what}" for what, n in corpus.counts.items() if n]
-        self.display.line("corpus", ", ".join(removed))
-        if len(corpus.train_rows) < self.config.batch_size:
-            raise UserError(
-                f"--corpus {' '.join(self.config.text.corpus)}: {len(corpus.train_rows)} usable sentences "
-                f"for training ({', '.join(removed)}), fewer than a batch of {self.config.batch_size}. "
-                "Give more text or a smaller --batch-size"
-            )
-        return corpus
-
-    def _load_encoder(self) -> Encoder:
-        config = self.config
-        with self.accelerator.main_process_first():
-            encoder = load_encoder(config.model, config.pooling, str(self.accelerator.device))
-        if config.dropout is not None:
-            encoder.noise.set(config.dropout)
-        rates = ", ".join(f"{rate:g}" for rate in encoder.noise.rates)
-        size = sum(p.numel() for p in encoder.parameters()) / 1e6
-        self.display.line(
-            "encoder",
-            f"{config.model}: {size:.1f} M parameters, pooling {encoder.pooling}, dropout {rates}, "
-            f"{self.accelerator.device.type}, {'bf16' if self.accelerator.mixed_precision == 'bf16' else 'float32'}",
-        )
-        return encoder
-
-    def _tokenise(self) -> Tokens:
-        config, encoder = self.config, self.encoder
-        with (
-            self.accelerator.main_process_first(),
-            self.display.counting("tokenise", len(self.corpus)) as advance,
-        ):
-            return tokenise(
-                self.corpus,
-                self.corpus.digest,
-                lambda texts: encoder.token_ids(texts, config.max_length),
-                encoder.fingerprint(config.max_length),
-                cache_folder(),
-                progress=advance,
-            )
+        self._saved_step, self._saved_at = 0, time.monotonic()
 
     def _total_steps(self) -> int:
         """The budget in updates."""
@@ -213,15 +131,17 @@ class _Session:
             self._keep_if_best(run)
             self._record_look(run)
             self._save(run)
-        self._announce(run, before)
+        if before is not None:
+            self.display.table("before training, x 100", {"start": before.cells()})
+        self.display.plan(self.config, self.loop, run)
         self._track_start(run)
         try:
             self._train(run)
         except Diverged as error:
             raise Stopped(
                 f"training diverged at step {error.step}: {error.term} is {error.value:g}. "
-                f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try a lower "
-                f"--learning-rate than {self.config.learning_rate:g}"
+                f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
+                f"a lower --learning-rate than {self.config.learning_rate:g}"
             ) from error
         outcome = self._finish(run, before)
         self.accelerator.end_training()
@@ -287,7 +207,8 @@ class _Session:
         state = checkpoint.load(run.last_checkpoint)
         if len(state["random"]) != self.accelerator.num_processes:
             raise UserError(
-                f"{run.folder}: was started on {len(state['random'])} processes; resume it on as many"
+                f"{run.folder}: was started on {len(state['random'])} processes; resume it on as "
+                "many"
             )
         self.loop.load_state(state)
         if self.main:
@@ -295,23 +216,6 @@ class _Session:
             run.rewind(self.loop.step)
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
-
-    def _announce(self, run: Run, before: Scores | None) -> None:
-        config, loop = self.config, self.loop
-        if before is not None:
-            self.display.table("before training, x 100", {"start": before.cells()})
-        if config.accumulate > 1:
-            self.display.line(
-                "note",
-                f"an update accumulates {config.accumulate} batches of {config.batch_size}: each anchor meets "
-                f"the negatives of its own batch only ({config.batch_size - 1} sentences), and batch "
-                f"statistics (whitening, decorrelation) are over {config.batch_size} sentences",
-            )
-        self.display.line(
-            "train",
-            f"{objective_name(config.objective)}: {loop.total_steps:,} updates of {loop.sentences_per_step} "
-            f"sentences, from step {loop.step}, into {run.folder}",
-        )
 
     def _track_start(self, run: Run) -> None:
         if self.config.trackers:
@@ -321,7 +225,7 @@ class _Session:
     def _train(self, run: Run) -> None:
         loop, total = self.loop, self.loop.total_steps
         look_steps = {round(total * i / self.config.looks) for i in range(1, self.config.looks + 1)}
-        with _polite_stop() as stop, TrainingBar(self.display, loop.step, total) as bar:
+        with polite_stop() as stop, TrainingBar(self.display, loop.step, total) as bar:
             for step in loop:
                 speed = bar.update(step, loop.sentences_per_step)
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
@@ -333,15 +237,15 @@ class _Session:
                     self._look()
                     self._keep_if_best(run)
                     self._record_look(run)
-                    self._show_look()
+                    self.display.look(self.looks)
                 stopping = self._anyone(bool(stop))
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
                 if looked or stopping or self._anyone(late):
                     self._save(run)
                 if stopping and loop.step < total:
                     raise Stopped(
-                        f"interrupted after step {loop.step} of {total}; nothing is lost. Continue with: "
-                        f"isospace train --resume {run.folder}"
+                        f"interrupted after step {loop.step} of {total}; nothing is lost. "
+                        f"Continue with: isospace train --resume {run.folder}"
                     )
 
     def _anyone(self, flag: bool) -> bool:
@@ -351,15 +255,6 @@ class _Session:
         flags = torch.tensor([float(flag)], device=self.accelerator.device)
         return bool(self.accelerator.reduce(flags, "sum").item() > 0)
 
-    def _show_look(self) -> None:
-        if self.main:
-            look = self.looks[-1]
-            shown = ("halves_loss", "halves_mrr", "alignment", "uniformity", "effective_rank")
-            text = "  ".join(f"{name} {look[name]:.4g}" for name in shown)
-            if "labels_spearman" in look:
-                text += f"  labels {100 * look['labels_spearman']:.2f}"
-            self.display.line("look", f"step {self.loop.step}: {text}")
-
     def _finish(self, run: Run, before: Scores | None) -> Outcome:
         """Load the look to keep, examine it, say whether it helped, write the model."""
         results: dict[str, Any] = {}
@@ -368,12 +263,12 @@ class _Session:
             self.encoder.model.load_state_dict(load_file(run.kept_weights))
             after = self.exam.sit(self._encode) if choice.step else before
             results = self._results(choice, before, after)
-            if results["verdict"]["kind"] == Kind.KEEP_START.value and choice.step:
+            if results["verdict"]["kind"] == Kind.KEEP_START.value:
                 self.encoder = load_encoder(self.config.model, self.config.pooling)
             save_model(self.encoder, run.model_folder, model_card(self.config, results))
             run.write_results(results)
             write_report(run)
-            self._show_results(choice, before, after, results, run)
+            self.display.results(before, after, results, run)
         self.accelerator.wait_for_everyone()
         return Outcome(run, results or run.results or {})
 
@@ -398,16 +293,3 @@ class _Session:
             "seconds": time.monotonic() - self.started,
             "environment": {**environment(), "precision": self.accelerator.mixed_precision},
         }
-
-    def _show_results(
-        self, choice: Choice, before: Scores, after: Scores, results: dict[str, Any], run: Run
-    ) -> None:
-        selected = (
-            f"dev-selected on {self.config.labels}" if choice.rule == "labels" else choice.rule
-        )
-        rows = {"start": before.cells(), f"result ({selected})": after.cells()}
-        self.display.table("before and after, x 100", rows)
-        self.display.line("kept", choice.reason)
-        self.display.line("verdict", results["verdict"]["text"])
-        self.display.line("took", f"{results['seconds']:.0f} s; everything is in {run.folder}")
-        self.display.line("load it", f'SentenceTransformer("{run.model_folder}")')

@@ -1,0 +1,104 @@
+"""What a run needs before its first update: data, corpus, encoder, tokens, in the order of cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from accelerate import Accelerator
+
+from isospace.config import TrainConfig
+from isospace.corpus import Corpus, load_corpus
+from isospace.devices import has_bf16
+from isospace.display import Display
+from isospace.encoder import Encoder
+from isospace.errors import UserError
+from isospace.evaluation.held_out import HeldOut
+from isospace.exam import Exam, natural_pairs
+from isospace.files import cache_folder
+from isospace.loading import load_encoder
+from isospace.loop import Loop
+from isospace.tokens import Tokens, tokenise
+
+
+@dataclass(frozen=True)
+class Materials:
+    """Everything loaded.
+
+    Attributes:
+        exam: what start and result are examined by.
+        held_out: what a look measures; no text of the exam is in it.
+        corpus: the cleaned text.
+        loop: the training, at step 0.
+    """
+
+    exam: Exam
+    held_out: HeldOut
+    corpus: Corpus
+    loop: Loop
+
+
+def make_accelerator(config: TrainConfig) -> Accelerator:
+    """Devices, processes and precision.
+
+    Raises:
+        UserError: the batch cannot be shared by the processes.
+    """
+    bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
+    accelerator = Accelerator(
+        mixed_precision="bf16" if bf16 else "no", log_with=list(config.trackers) or None
+    )
+    if config.batch_size % accelerator.num_processes:
+        raise UserError(
+            f"--batch-size {config.batch_size} cannot be shared by {accelerator.num_processes} "
+            "processes; give a multiple"
+        )
+    return accelerator
+
+
+def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> Materials:
+    """Load everything; bad input is refused before the encoder is touched.
+
+    Raises:
+        UserError: what is wrong, where, and what to do.
+    """
+    exam = Exam(config)
+    with accelerator.main_process_first():
+        corpus = load_corpus(config.text, cache_folder(), exclude=exam.texts())
+    _require_a_batch(config, corpus)
+    display.corpus(corpus)
+    held_out = corpus.held_out()
+    # Two disjoint sets: a score on the sentences that chose the checkpoint would flatter it.
+    exam.use_corpus(corpus, held_out[1::2])
+    natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
+    measured = HeldOut(held_out[::2], natural)
+    with accelerator.main_process_first():
+        encoder = load_encoder(config.model, config.pooling, str(accelerator.device))
+    if config.dropout is not None:
+        encoder.noise.set(config.dropout)
+    display.encoder(encoder, accelerator.mixed_precision)
+    with accelerator.main_process_first():
+        tokens = _tokenise(config, corpus, encoder, display)
+    loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator)
+    return Materials(exam, measured, corpus, loop)
+
+
+def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
+    usable, batch = len(corpus.train_rows), config.batch_size
+    if usable < batch:
+        raise UserError(
+            f"--corpus {' '.join(config.text.corpus)}: {usable} usable sentences for training "
+            f"({corpus.summary}), fewer than a batch of {batch}. Give more text or a smaller "
+            "--batch-size"
+        )
+
+
+def _tokenise(config: TrainConfig, corpus: Corpus, encoder: Encoder, display: Display) -> Tokens:
+    with display.counting("tokenise", len(corpus)) as advance:
+        return tokenise(
+            corpus,
+            corpus.digest,
+            lambda texts: encoder.token_ids(texts, config.max_length),
+            encoder.fingerprint(config.max_length),
+            cache_folder(),
+            progress=advance,
+        )

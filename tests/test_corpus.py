@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isospace import corpus as corpus_module
+from isospace.config import CorpusConfig
+from isospace.corpus import Corpus, clean, load_corpus
+from isospace.docstrings import Docstrings, Pairs
+from isospace.errors import UserError
+
+NOUNS = ("cat", "dog", "horse", "tree", "stone", "river", "house", "road", "song", "book")
+LONG = (
+    "the sum of the squares of all values in the given array along the last axis is returned "
+    "without a copy of the data"
+)
+
+
+def sentences(n: int) -> list[str]:
+    """Distinct sentences, no two of them near duplicates."""
+    rng = random.Random(0)
+    return [" ".join(rng.choices(NOUNS, k=12)) + f" {chr(97 + i % 26)}." for i in range(n)]
+
+
+def put(folder: Path, lines: list[str], name: str = "text.txt") -> str:
+    path = folder / name
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return str(path)
+
+
+def load(folder: Path, *files: str, exclude: tuple[str, ...] = (), **options: object) -> Corpus:
+    return load_corpus(CorpusConfig(corpus=files, **options), folder / "cache", exclude)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  a\t b\r\n", "a b"),
+        ("a\u00a0b\u2028c\x0bd\x85e\u3000f", "a b c d e f"),
+        ("a\0b \x07 c\x7f\ufeff", "ab c"),
+        ("e\u0301 A\u030a", "é Å"),
+        ("x² ﬁ ｗ", "x² ﬁ ｗ"),
+        ("👩‍👩‍👧‍👦 ❤️", "👩‍👩‍👧‍👦 ❤️"),
+        ("שלום\u200f עולם", "שלום\u200f עולם"),
+        ("bad \ud800 surrogate", "bad surrogate"),
+        ("\0\n", ""),
+    ],
+)
+def test_clean(text, expected):
+    assert clean(text) == expected
+
+
+@given(st.text())
+def test_clean_text_is_clean(text):
+    once = clean(text)
+    assert clean(once) == once
+    assert len(once.splitlines()) <= 1
+    assert once == once.strip()
+    once.encode()
+
+
+def test_every_line_is_counted_once(tmp_path):
+    good = sentences(40)
+    near = " ".join([*LONG.split()[:5], "cubes", *LONG.split()[6:]])
+    lines = [*good, "", " \t ", "short", "x" * 1001, good[3] + "  ", "\0" + good[4], LONG, near]
+    random.Random(1).shuffle(lines)
+    lines.append("y" * 1_000_000)
+    counts = load(tmp_path, put(tmp_path, lines)).counts
+    assert counts == {
+        "read": 49,
+        "control characters removed": 1,
+        "empty": 2,
+        "too short": 1,
+        "too long": 2,
+        "exact duplicates": 2,
+        "near duplicates": 1,
+        "evaluation pairs": 0,
+        "held out": 4,
+        "for training": 37,
+    }
+
+
+def test_the_corpus_keeps_the_first_of_each_in_file_order(tmp_path):
+    good = sentences(30)
+    first = put(tmp_path, good[:20])
+    second = put(tmp_path, [good[5], *good[20:], good[0].upper()], "second.txt")
+    corpus = load(tmp_path, first, second)
+    assert list(corpus) == good
+    assert [corpus[i] for i in range(len(corpus))] == good
+    assert corpus[-1] == good[-1]
+    with pytest.raises(IndexError):
+        corpus[30]
+
+
+def test_length_limits_count_characters(tmp_path):
+    lines = ["猫" * 5, "犬" * 4, "鳥" * 9, "魚 " * 9]
+    corpus = load(tmp_path, put(tmp_path, lines), min_chars=5, max_chars=8)
+    assert list(corpus) == ["猫" * 5]
+
+
+def test_near_duplicates_are_kept_on_request(tmp_path):
+    file = put(tmp_path, [LONG, LONG + " now", LONG])
+    assert len(load(tmp_path, file)) == 1
+    assert list(load(tmp_path, file, near_duplicates=False)) == [LONG, LONG + " now"]
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_evaluation_texts_are_not_trained_on(tmp_path, near):
+    good = sentences(30)
+    leaks = [f"  {good[7]}", good[8].upper(), LONG + " now", "A last one that is said here."]
+    file = put(tmp_path, [*good, *leaks])
+    exclude = (
+        good[7],
+        good[8],
+        f"Not in the file. {LONG.capitalize()}. A last one that is said here.",
+    )
+    corpus = load(tmp_path, file, exclude=exclude, near_duplicates=near)
+    assert list(corpus) == [*good[:7], *good[9:]]
+    assert corpus.counts["evaluation pairs"] == 6
+    assert len(load(tmp_path, file, near_duplicates=near)) == (32 if near else 33)
+
+
+def test_held_out_sentences_are_a_choice_of_the_texts_alone(tmp_path):
+    good = sentences(500)
+    corpus = load(tmp_path, put(tmp_path, good), held_out=20)
+    held = corpus.held_out()
+    assert len(set(held)) == 20
+    train = {corpus[int(row)] for row in corpus.train_rows}
+    assert train | set(held) == set(good)
+    assert not train & set(held)
+    places = sorted(good.index(sentence) for sentence in held)
+    assert places[0] < 100
+    assert places[-1] > 400
+
+    shuffled = good.copy()
+    random.Random(5).shuffle(shuffled)
+    again = load(tmp_path, put(tmp_path, shuffled, "shuffled.txt"), held_out=20)
+    assert set(again.held_out()) == set(held)
+    fewer = load(tmp_path, put(tmp_path, good[:250], "half.txt"), held_out=20)
+    kept = set(held) & set(good[:250])
+    assert kept <= set(fewer.held_out())
+
+
+@pytest.mark.parametrize(("asked", "given_"), [(0, 0), (3, 3), (1000, 5)])
+def test_at_most_a_tenth_is_held_out(tmp_path, asked, given_):
+    corpus = load(tmp_path, put(tmp_path, sentences(50)), held_out=asked)
+    assert len(corpus.held_out()) == given_
+    assert len(corpus.train_rows) == 50 - given_
+
+
+def test_a_result_is_found_again_by_content(tmp_path, monkeypatch):
+    good = sentences(30)
+    file = put(tmp_path, good)
+    first = load(tmp_path, file)
+    monkeypatch.setattr(corpus_module, "_build", lambda *args: pytest.fail("built again"))
+    again = load(tmp_path, put(tmp_path, good, "renamed.txt"))
+    assert (list(again), again.digest, again.counts) == (list(first), first.digest, first.counts)
+
+
+def test_other_content_options_and_exclusions_are_other_results(tmp_path):
+    good = sentences(30)
+    file = put(tmp_path, good)
+    loads = [
+        load(tmp_path, file),
+        load(tmp_path, file, min_chars=11),
+        load(tmp_path, file, exclude=(good[0],)),
+        load(tmp_path, put(tmp_path, good[1:], "fewer.txt")),
+    ]
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 4
+    digests = [corpus.digest for corpus in loads]
+    assert digests[0] == digests[1]
+    assert digests[2] == digests[3]
+    assert digests[0] != digests[2]
+
+
+def test_a_failed_build_leaves_nothing(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_bytes(b"fine sentence here\n" * 10_000 + b"\xff")
+    with pytest.raises(UserError, match=":10001: not utf-8"):
+        load(tmp_path, str(file))
+    assert list((tmp_path / "cache" / "corpus").iterdir()) == []
+    assert len(load(tmp_path, str(file), encoding="latin-1")) == 1
+
+
+def test_builders_at_the_same_time_agree(tmp_path):
+    file = put(tmp_path, sentences(300))
+    digests: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: digests.append(load(tmp_path, file).digest))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(digests) == 3
+    assert len(set(digests)) == 1
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
+
+
+def test_every_bad_file_is_found_before_any_is_read(tmp_path, monkeypatch):
+    good = put(tmp_path, sentences(30))
+    monkeypatch.setattr(corpus_module, "_build", lambda *args: pytest.fail("work was begun"))
+    with pytest.raises(UserError, match="empty"):
+        load(tmp_path, good, put(tmp_path, [], "empty.txt"))
+
+
+def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
+    file = put(tmp_path, ["short", "", "tiny"])
+    with pytest.raises(UserError, match=r"text\.txt: no sentence .*3 read.*1 empty, 2 too short"):
+        load(tmp_path, file)
+    with pytest.raises(UserError, match="no file"):
+        load(tmp_path)
+
+
+def test_standard_input_is_found_again_too(tmp_path, monkeypatch):
+    piped = "".join(f"{sentence}\r\n" for sentence in sentences(30)).encode()
+    digests = set()
+    for _ in range(2):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
+        digests.add(load(tmp_path, "-").digest)
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
+    assert digests == {load(tmp_path, put(tmp_path, sentences(30))).digest}
+
+
+def test_counts_are_logged(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        load(tmp_path, put(tmp_path, sentences(30)))
+    assert "30 read" in caplog.text
+    assert "27 for training" in caplog.text
+
+
+@pytest.fixture
+def installed(monkeypatch) -> Iterator[dict[str, str]]:
+    """Docstrings of a made-up package with one pair for each split."""
+    versions = {"some_package": "1.0"}
+    dev = ("Sorts the rows of a table by key.", f"It is stable. More exactly, {LONG}.")
+    test = ("Reverses the order of the rows.", "The first row becomes the last row of the table.")
+    texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
+    found = Docstrings(texts, Pairs([dev], [test]))
+    monkeypatch.setattr(corpus_module, "installed_packages", lambda: versions)
+    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages: found)
+    return versions
+
+
+def test_docstrings_corpus(tmp_path, installed):
+    corpus = load(tmp_path, "docstrings")
+    assert list(corpus) == sentences(30)
+    assert corpus.counts["evaluation pairs"] == 5
+    assert corpus.packages == {"some_package": "1.0"}
+    assert [len(corpus.pairs.dev), len(corpus.pairs.test)] == [1, 1]
+    assert corpus.pairs.dev[0][0] == "Sorts the rows of a table by key."
+    installed["some_package"] = "1.1"
+    assert load(tmp_path, "docstrings").digest != corpus.digest
+
+
+def test_docstrings_with_a_file(tmp_path, installed):
+    file = put(tmp_path, ["A sentence of the user's own.", f"More exactly, {LONG}!"])
+    corpus = load(tmp_path, "docstrings", file)
+    assert list(corpus) == [*sentences(30), "A sentence of the user's own."]
+    assert load(tmp_path, file).pairs == Pairs([], [])
+
+
+def test_compressed_columns_end_to_end(tmp_path):
+    rows = "".join(f'{{"body": "{sentence}"}}\n' for sentence in sentences(30))
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(rows.encode()))
+    corpus = load(tmp_path, str(path), column="body")
+    assert list(corpus) == sentences(30)
+    assert corpus.train_rows.dtype == np.int64
