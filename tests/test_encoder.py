@@ -7,7 +7,7 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from conftest import sentences
-from isospace.encoder import Encoder
+from isospace.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.loading import MINILM_SHA256, load_encoder, wheel_minilm
 from isospace.objectives.base import View
@@ -48,6 +48,39 @@ def test_one_pass_per_distinct_rate(encoder, monkeypatch):
     )
     encoder(one_batch(encoder), [View(), View(0.0), View(), View(0.2), View(0.2)])
     assert passes == [6, 3, 6]
+
+
+def test_views_of_one_text_are_one_pass_over_copies(encoder):
+    """What the noise hits, row by row: nothing else may move when examples get several texts."""
+    batch = one_batch(encoder)
+    torch.manual_seed(0)
+    found = encoder(batch, [View(), View(0.0), View()])
+    torch.manual_seed(0)
+    with encoder.noise.at(None):
+        copies = Batch(batch.input_ids.repeat(2, 1), batch.attention_mask.repeat(2, 1))
+        noisy = encoder._run(copies, normalised=False)
+    with encoder.noise.at(0.0):
+        clean = encoder._run(batch, normalised=False)
+    assert torch.equal(found, torch.stack([noisy[:3], clean, noisy[3:]]))
+
+
+def test_each_view_is_made_from_its_text(encoder, monkeypatch):
+    texts = [sentences(4, seed) for seed in range(3)]
+    ids = [row for column in texts for row in encoder.token_ids(column)]
+    batch = encoder.batch(ids, texts=3)
+    assert len(batch) == 4
+    encoder.noise.set(0.0)
+    plan = [View(text=2), View(), View(text=1), View(text=2)]
+    views = encoder(batch, plan).detach().numpy()
+    for view, row in zip(plan, views, strict=True):
+        assert np.allclose(row, encoder.embed(texts[view.text]), atol=1e-6)
+    passes = []
+    original = encoder._run
+    monkeypatch.setattr(
+        encoder, "_run", lambda batch, **kw: (passes.append(len(batch)), original(batch, **kw))[1]
+    )
+    encoder(batch, [View(), View(text=1), View(0.3, text=2), View(text=2)])
+    assert passes == [12, 4]
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])

@@ -28,10 +28,12 @@ def make_loop(
     model: Path, cache: Path, config: TrainConfig, steps: int = 4, texts: int = 40
 ) -> Loop:
     encoder = load_encoder(str(model), device="cpu")
+    lines = texts * config.objective.texts
     tokens = tokenise(
-        sentences(texts), f"{texts}", encoder.token_ids, encoder.fingerprint(None), cache
+        sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
     )
-    loop = Loop(config, encoder, tokens, np.arange(texts), Accelerator(cpu=True))
+    anchors = np.arange(0, lines, config.objective.texts)
+    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True))
     loop.total_steps = steps
     return loop
 
@@ -46,11 +48,13 @@ SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}
 
 
 def small(name: str):
-    """An objective of the table with a projector to a toy's size."""
+    """An objective of the table with a projector to a toy's size; SimCSE on triples."""
+    if name == "triples":
+        return SimCSE(supervision="triples")
     return OBJECTIVES[name](**SMALL.get(name, {}))
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [*OBJECTIVES, "triples"])
 def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, name):
     objective = small(name)
     config = replace(CONFIG, objective=objective)
@@ -167,15 +171,17 @@ def clean_terms(model: Path, cache: Path, name: str):
     """Terms and gradient of the first batch with every view clean: nothing random but the head."""
     loop = make_loop(model, cache, replace(CONFIG, objective=small(name)))
     loop.encoder.noise.set(0.0)
-    for view in loop.objective.views:
-        object.__setattr__(view, "dropout", 0.0)
+    clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
+    type(loop.objective).views = clean
     terms = loop._backward()
     parts = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
     grads = {n: p.grad for n, p in parts if p.grad is not None}
     return terms, grads, loop.accelerator.process_index
 
 
-@pytest.mark.parametrize("name", ["simcse", "whitenedcse", "scd", "simcse++", "barlow-twins"])
+@pytest.mark.parametrize(
+    "name", ["simcse", "triples", "whitenedcse", "scd", "simcse++", "barlow-twins"]
+)
 def test_two_processes_equal_one(toy_model, tmp_path, name):
     """Loss and gradient of 2 x B/2 sentences are those of 1 x B (design contract 3)."""
     script = tmp_path / "worker.py"
@@ -192,10 +198,12 @@ def test_two_processes_equal_one(toy_model, tmp_path, name):
             timeout=120,
         )
     terms, grads = torch.load(tmp_path / "1" / "0.pt")
+    total = torch.stack([gradient.norm() for gradient in grads.values()]).norm()
     for rank in (0, 1):
         theirs, their_grads = torch.load(tmp_path / "2" / f"{rank}.pt")
         assert theirs == pytest.approx(terms, rel=1e-5)
         assert their_grads.keys() == grads.keys()
         for parameter, gradient in grads.items():
-            gap = (their_grads[parameter] - gradient).norm() / gradient.norm().clamp(min=1e-8)
-            assert gap < 1e-4, parameter
+            gap = (their_grads[parameter] - gradient).norm()
+            # Whitening undoes the last bias: its gradient is rounding, and has no relative error.
+            assert gap < 1e-4 * gradient.norm() + 1e-6 * total, parameter

@@ -26,7 +26,7 @@ from isospace.evaluate import evaluate
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.pooling import PoolingName
-from isospace.recipes import RECIPES, STS_COLUMNS
+from isospace.recipes import as_json, describe, find, overview
 from isospace.report import markdown_table, runs_table, write_curves, write_report
 from isospace.run import Run
 from isospace.train import Stopped, train
@@ -131,19 +131,19 @@ class Objectives:
 
 @dataclass(frozen=True)
 class Recipes:
-    """List the published settings, and the numbers they aim at."""
+    """List the published settings and the averages they aim at, or show one in full."""
 
+    name: Annotated[str, tyro.conf.Positional] = ""
+    """Show everything about this recipe."""
     json: bool = False
-    """Print as JSON."""
+    """Print everything as JSON."""
 
     def run(self) -> int:
-        """Print the table."""
-        rows = []
-        for name, recipe in RECIPES.items():
-            row = {"recipe": name, "aims at": recipe.table}
-            row |= {c: f"{recipe.published[c]:.2f}" for c in STS_COLUMNS if c in recipe.published}
-            rows.append({**row, "note": recipe.note})
-        _print_table("recipes (published values: Spearman x 100)", rows, self.json)
+        """Print the table, or one row."""
+        if self.json or self.name:
+            _print(as_json(self.name) if self.json else describe(self.name))
+        else:
+            _print_table("recipes (averages as published)", overview(), as_json=False)
         return 0
 
 
@@ -222,16 +222,12 @@ def objective_row(name: str) -> dict[str, str]:
 def _train_default(arguments: Sequence[str]) -> Train:
     """The defaults of `train`: those of the recipe that the arguments name."""
     name = "adapt"
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for position, word in enumerate(arguments):
         if word == "--recipe":
-            name = following
+            name = "".join(arguments[position + 1 : position + 2])
         elif word.startswith("--recipe="):
             name = word.removeprefix("--recipe=")
-    if name not in RECIPES:
-        raise UserError(
-            f"--recipe {name}: no such recipe; isospace recipes lists {', '.join(RECIPES)}"
-        )
-    config = RECIPES[name].config
+    config = find(name).config
     return Train(config=config, objective=config.objective, recipe=name)
 
 
@@ -255,7 +251,10 @@ def _parse(arguments: Sequence[str]) -> Callable[[], int]:
     kind = VERBS[verb]
     default = _train_default(rest) if kind is Train else None
     kwargs: dict[str, Any] = {} if default is None else {"default": default}
-    parsed = tyro.cli(kind, prog=f"isospace {verb}", args=rest, config=_MARKERS, **kwargs)
+    try:
+        parsed = tyro.cli(kind, prog=f"isospace {verb}", args=rest, config=_MARKERS, **kwargs)
+    except ValueError as error:  # an objective's own check of its hyper-parameters
+        raise UserError(str(error)) from error
     run: Callable[[], int] = parsed.run
     return run
 

@@ -32,6 +32,9 @@ class CorpusConfig:
     input, or docstrings for the prose of the installed Python packages."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the sentences."""
+    columns: tuple[str, ...] = ()
+    """For objectives that see several texts of an example: the columns of anchor and positive, or
+    of anchor, positive and hard negative. A row is one example, and counts as one sentence."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
     min_chars: int = 10
@@ -39,7 +42,8 @@ class CorpusConfig:
     max_chars: int = 1000
     """Longer sentences are dropped."""
     near_duplicates: bool = True
-    """Drop sentences that nearly repeat an earlier one (Jaccard of word bigrams >= 0.8)."""
+    """Drop sentences that nearly repeat an earlier one (Jaccard of word bigrams >= 0.8); of the
+    examples of --columns only exact repetitions are dropped."""
     held_out: int = 2000
     """Sentences kept out of training to measure on without labels; at most one in ten."""
 
@@ -133,10 +137,11 @@ class TrainConfig:
             objective = dict(values.pop("objective"))
             kind = OBJECTIVES[objective.pop("name")]
             corpus = values.pop("text")
+            lists = {name: tuple(corpus.get(name, ())) for name in ("corpus", "columns")}
             return cls(
                 **{
                     **values,
-                    "text": CorpusConfig(**{**corpus, "corpus": tuple(corpus["corpus"])}),
+                    "text": CorpusConfig(**{**corpus, **lists}),
                     "objective": kind.from_json(objective),
                     "budget": tuple(values["budget"]),
                     "trackers": tuple(values["trackers"]),

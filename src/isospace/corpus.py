@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from isospace import readers
 from isospace.config import CorpusConfig
-from isospace.dedup import first_equal, near_duplicates
 from isospace.docstrings import Pairs, installed_packages, read_docstrings
 from isospace.errors import UserError
+from isospace.examples import hold_out, select_examples, select_sentences
 from isospace.prose import split_sentences
 from isospace.readers import Source
 from isospace.tokens import built_once
@@ -71,11 +71,15 @@ class Lines:
 class Corpus(Lines):
     """Clean sentences in file order, those for training and those held out, read from disk.
 
+    Where examples have several texts, a sentence here is an anchor, and the lines after it are its
+    positive and its hard negative.
+
     Attributes:
         counts: how many lines were read and what became of them.
         digest: a hash of the sentences (and of the packages' versions, for docstrings).
         packages: versions of the packages that were read, for docstrings.
-        pairs: natural pairs to evaluate on, for docstrings; none of their sentences is here.
+        pairs: natural pairs to evaluate on, never to train on: for docstrings, none of whose
+            sentences is here, and for examples, the held-out anchors and positives.
         train_rows: (n,) positions of the sentences to train on, ascending.
     """
 
@@ -89,7 +93,7 @@ class Corpus(Lines):
         self.packages: dict[str, str] = about["packages"]
         self.pairs = Pairs(*([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test")))
         self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
-        self.train_rows = np.delete(np.arange(len(self)), self._held_rows)
+        self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
 
     @property
     def summary(self) -> str:
@@ -125,8 +129,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
         files = (name for name in config.corpus if name != "docstrings")
         sources = readers.find_sources(files, Path(spool))
-        for source in sources:
-            readers.check(source, config.column, config.encoding)
+        _check(config, sources)
         options = {name: value for name, value in asdict(config).items() if name != "corpus"}
         inputs = [
             (source.format, source.compression, _file_hash(source.path)) for source in sources
@@ -157,6 +160,24 @@ def clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
+def _columns(config: CorpusConfig) -> tuple[str, ...]:
+    """The columns to read."""
+    return config.columns or (config.column,)
+
+
+def _check(config: CorpusConfig, sources: list[Source]) -> None:
+    """Refuses bad files before any is read whole."""
+    lines = [s.name for s in sources if s.format == "txt"]
+    if config.columns and (lines or "docstrings" in config.corpus):
+        raise UserError(
+            f"--columns {' '.join(config.columns)}: {[*lines, 'docstrings'][0]} has no columns. "
+            "Expected csv, tsv, jsonl or parquet files."
+        )
+    for source in sources:
+        for column in _columns(config):
+            readers.check(source, column, config.encoding)
+
+
 def _build(
     folder: Path,
     config: CorpusConfig,
@@ -165,25 +186,37 @@ def _build(
     excluded: list[str],
 ) -> None:
     """Fills the folder that `Corpus` reads."""
-    lines = chain.from_iterable(readers.read(s, config.column, config.encoding) for s in sources)
+    columns, texts = _columns(config), len(_columns(config))
+    rows = chain.from_iterable(
+        zip(*(readers.read(s, column, config.encoding) for column in columns), strict=True)
+        for s in sources
+    )
     pairs = Pairs([], [])
     if packages:
         found = read_docstrings(packages)
         pairs = found.pairs
-        lines = chain(found.sentences, lines)
+        rows = chain(zip(found.sentences), rows)
         excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
     parts = chain(excluded, *map(split_sentences, excluded))
     references = [text for text in dict.fromkeys(map(clean, parts)) if text]
     counts = dict.fromkeys(_LINE_COUNTS, 0)
     with tempfile.TemporaryFile(dir=folder) as staged:
-        kept_lines = _usable(lines, config, counts)
-        text, hashes = _stage(chain(references, kept_lines), staged)
-        rows = _select(text, hashes, len(references), config.near_duplicates, folder, counts)
-        digest = _write_sentences(folder, text, rows)
-    held_out = min(config.held_out, len(rows) // 10)
-    held_rows = np.sort(np.argsort(hashes[rows], kind="stable")[:held_out])
-    np.save(folder / "held_out.npy", held_rows)
-    counts |= {"held out": held_out, "for training": len(rows) - held_out}
+        text, hashes = _stage(chain(references, _usable(rows, config, counts)), staged)
+        if config.columns:
+            kept = select_examples(text, hashes, len(references), texts, folder, counts)
+        else:
+            near = config.near_duplicates
+            kept = select_sentences(text, hashes, len(references), near, folder, counts)
+        digest = _write_sentences(folder, text, kept)
+        examples = kept.reshape(-1, texts)
+        held, train = hold_out(hashes[examples], min(config.held_out, len(examples) // 10))
+        if config.columns:
+            counts["sharing a held-out text"] = len(examples) - len(held) - len(train)
+            found_pairs = [(text[a], text[b]) for a, b in examples[held, :2]]
+            pairs = Pairs(found_pairs[::2], found_pairs[1::2])
+    np.save(folder / "held_out.npy", held * texts)
+    np.save(folder / "train.npy", train * texts)
+    counts |= {"held out": len(held), "for training": len(train)}
     about = {
         "counts": counts,
         "digest": _hash(repr((digest, packages)).encode()),
@@ -193,21 +226,25 @@ def _build(
     (folder / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
 
 
-def _usable(lines: Iterable[str], config: CorpusConfig, counts: dict[str, int]) -> Iterator[str]:
-    """The clean lines of a usable length; counts the others."""
-    for line in lines:
-        sentence = clean(line)
+def _usable(
+    rows: Iterable[tuple[str, ...]], config: CorpusConfig, counts: dict[str, int]
+) -> Iterator[str]:
+    """The clean texts of the rows whose texts all have a usable length; counts the other rows."""
+    for row in rows:
+        texts = [clean(text) for text in row]
+        lengths = list(map(len, texts))
+        shortest, longest = min(lengths), max(lengths)
         counts["read"] += 1
-        if not line.isprintable() and _CONTROL.search(line):
+        if any(map(_CONTROL.search, row)):
             counts["control characters removed"] += 1
-        if not sentence:
+        if not shortest:
             counts["empty"] += 1
-        elif len(sentence) < config.min_chars:
+        elif shortest < config.min_chars:
             counts["too short"] += 1
-        elif len(sentence) > config.max_chars:
+        elif longest > config.max_chars:
             counts["too long"] += 1
         else:
-            yield sentence
+            yield from texts
 
 
 def _stage(sentences: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64]]:
@@ -220,33 +257,6 @@ def _stage(sentences: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.
         offsets.append(offsets[-1] + file.write(line + b"\n"))
     file.flush()
     return Lines(file, np.array(offsets)), np.frombuffer(hashes, dtype="<u8")
-
-
-def _select(
-    text: Lines,
-    hashes: NDArray[np.uint64],
-    references: int,
-    near: bool,
-    scratch: Path,
-    counts: dict[str, int],
-) -> NDArray[np.int64]:
-    """Rows of the text to keep, ascending; the first `references` rows are what to leave out."""
-    first = first_equal(hashes)
-    distinct = np.flatnonzero(first == np.arange(len(first)))
-    copies = len(first) - len(distinct)
-    listed = int(np.sum(first[references:] < references))
-    earlier = np.full(len(distinct), -1)
-    if near or references:
-        earlier = near_duplicates(text, distinct, references, scratch)
-    candidate = np.arange(len(distinct)) >= references
-    leaked = candidate & (earlier >= 0) & (earlier < references)
-    repeated = candidate & (earlier >= references) & near
-    counts |= {
-        "exact duplicates": copies - listed,
-        "near duplicates": int(repeated.sum()),
-        "evaluation pairs": listed + int(leaked.sum()),
-    }
-    return distinct[candidate & ~leaked & ~repeated]
 
 
 def _write_sentences(folder: Path, text: Lines, rows: NDArray[np.int64]) -> str:
@@ -264,7 +274,7 @@ def _write_sentences(folder: Path, text: Lines, rows: NDArray[np.int64]) -> str:
 
 def _code_hashes() -> list[str]:
     """Hashes of the modules that a result depends on."""
-    names = ("corpus", "dedup", "docstrings", "prose", "readers")
+    names = ("corpus", "dedup", "docstrings", "examples", "prose", "readers")
     return [_file_hash(Path(__file__).with_name(f"{name}.py")) for name in names]
 
 

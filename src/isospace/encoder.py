@@ -32,28 +32,31 @@ from isospace.pooling import POOLINGS, PoolingName
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded token ids of one batch of sentences.
+    """Padded token ids of one batch of examples, which are sentences or have several texts.
 
     Attributes:
-        input_ids: (batch, length) int64.
-        attention_mask: (batch, length) int64, 1 for tokens.
+        input_ids: (texts * batch, length) int64, text after text: all anchors, all positives ...
+        attention_mask: (texts * batch, length) int64, 1 for tokens.
+        texts: per example.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
+    texts: int = 1
 
     def __len__(self) -> int:
-        return len(self.input_ids)
+        return len(self.input_ids) // self.texts
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
-        return Batch(self.input_ids.to(device), self.attention_mask.to(device))
+        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.texts)
 
-    def repeat(self, times: int) -> Batch:
-        """The batch stacked `times` times, copy after copy (view-major rows)."""
-        if times == 1:
+    def stack(self, texts: Sequence[int]) -> Batch:
+        """A batch of single texts: these, one after the other (view-major rows)."""
+        if self.texts == len(texts) == 1:
             return self
-        return Batch(self.input_ids.repeat(times, 1), self.attention_mask.repeat(times, 1))
+        ids, mask = (x.chunk(self.texts) for x in (self.input_ids, self.attention_mask))
+        return Batch(torch.cat([ids[t] for t in texts]), torch.cat([mask[t] for t in texts]))
 
 
 class Encoder(nn.Module):
@@ -171,15 +174,15 @@ class Encoder(nn.Module):
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def batch(self, ids: Sequence[Sequence[int] | np.ndarray]) -> Batch:
-        """Pad token ids to the longest sentence among them."""
+    def batch(self, ids: Sequence[Sequence[int] | np.ndarray], texts: int = 1) -> Batch:
+        """Pad token ids to the longest text among them; where examples have several, as `Batch`."""
         longest = max(len(row) for row in ids)
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)
         for i, row in enumerate(ids):
             padded[i, : len(row)] = row
             mask[i, : len(row)] = 1
-        return Batch(torch.from_numpy(padded), torch.from_numpy(mask))
+        return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts)
 
     def _run(self, batch: Batch, *, normalised: bool) -> Tensor:
         features: dict[str, Tensor] = {
@@ -196,7 +199,7 @@ class Encoder(nn.Module):
         return features["sentence_embedding"]
 
     def forward(self, batch: Batch, plan: Sequence[View]) -> Tensor:
-        """Encode a batch once per view, in one pass per distinct dropout rate.
+        """Encode a batch once per view, each from its text, in one pass per distinct dropout rate.
 
         A closing L2 normalisation is left out, as in the papers: heads and whitening see the pooled
         vector itself. Losses built on cosines do not notice.
@@ -212,7 +215,7 @@ class Encoder(nn.Module):
         for rate in dict.fromkeys(view.dropout for view in plan):
             where = [i for i, view in enumerate(plan) if view.dropout == rate]
             with self.noise.at(rate):
-                made = self._run(batch.repeat(len(where)), normalised=False)
+                made = self._run(batch.stack([plan[i].text for i in where]), normalised=False)
             views.update(zip(where, made.view(len(where), len(batch), -1), strict=True))
         return torch.stack([views[i] for i in range(len(plan))])
 

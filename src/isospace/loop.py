@@ -97,7 +97,8 @@ class Loop:
         config: batch size, learning rate, seed and the objective.
         encoder: trained in place.
         tokens: the tokenised corpus.
-        rows: (n,) positions of the sentences that may be trained on.
+        rows: (n,) positions of the sentences that may be trained on; where the objective sees
+            several texts of an example, of the anchors, each followed by the others.
         accelerator: devices, processes and precision.
     """
 
@@ -146,7 +147,9 @@ class Loop:
             (i, j)
             for i in range(len(plan))
             for j in range(i)
-            if plan[i].dropout != 0.0 and torch.equal(encoded[i], encoded[j])
+            if plan[i].text == plan[j].text
+            and plan[i].dropout != 0.0
+            and torch.equal(encoded[i], encoded[j])
         ]
         if twins:
             raise UserError(
@@ -175,8 +178,10 @@ class Loop:
         rows = self._row_numbers(micro)
         share = len(rows) // self.accelerator.num_processes
         start = self.accelerator.process_index * share
-        ids = self.tokens.batch(rows[start : start + share])
-        return self.encoder.batch(ids).to(self.accelerator.device)
+        texts = self.objective.texts
+        lines = rows[start : start + share] + np.arange(texts)[:, None]
+        ids = self.tokens.batch(lines.ravel())
+        return self.encoder.batch(ids, texts).to(self.accelerator.device)
 
     def _terms(self, batch: Batch) -> dict[str, Tensor]:
         encoded = gather(self._views(batch, self.objective.views))

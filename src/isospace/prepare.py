@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from accelerate import Accelerator
 
-from isospace.config import TrainConfig
+from isospace.config import TrainConfig, objective_name
 from isospace.corpus import Corpus, load_corpus
-from isospace.devices import has_bf16
+from isospace.devices import default_device, has_bf16
 from isospace.display import Display
 from isospace.encoder import Encoder
 from isospace.errors import UserError
@@ -44,8 +45,16 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
         UserError: the batch cannot be shared by the processes.
     """
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
+    missing = [name for name in config.trackers if find_spec(name) is None]
+    if missing:
+        raise UserError(f"--trackers {missing[0]}: not installed; pip install {missing[0]}")
     accelerator = Accelerator(
-        mixed_precision="bf16" if bf16 else "no", log_with=list(config.trackers) or None
+        mixed_precision="bf16" if bf16 else "no",
+        # Without this word processes on a machine without GPUs do not find each other.
+        cpu=default_device() == "cpu",
+        log_with=list(config.trackers) or None,
+        # Trackers want a folder now; the run's own is set before they begin.
+        project_dir="." if config.trackers else None,
     )
     if config.batch_size % accelerator.num_processes:
         raise UserError(
@@ -61,6 +70,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
     Raises:
         UserError: what is wrong, where, and what to do.
     """
+    _require_texts(config)
     exam = Exam(config)
     with accelerator.main_process_first():
         corpus = load_corpus(config.text, cache_folder(), exclude=exam.texts())
@@ -80,6 +90,23 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
         tokens = _tokenise(config, corpus, encoder, display)
     loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator)
     return Materials(exam, measured, corpus, loop)
+
+
+def _require_texts(config: TrainConfig) -> None:
+    texts, columns = config.objective.texts, config.text.columns
+    if len(columns) == (texts if texts > 1 else 0):
+        return
+    name = objective_name(config.objective)
+    if texts == 1:
+        raise UserError(
+            f"--columns {' '.join(columns)}: {name} as set sees one text; name its column with "
+            "--column, or train on pairs or triples (simcse --supervision pairs or triples)"
+        )
+    wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
+    raise UserError(
+        f"--columns {' '.join(columns)}: {name} as set sees {texts} texts of each example, and "
+        f"{len(columns)} are named; name the columns that hold them: --columns {wanted}"
+    )
 
 
 def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:

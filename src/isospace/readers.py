@@ -133,7 +133,7 @@ def _read_jsonl(source: Source, column: str, encoding: str) -> Iterator[str]:
         if not isinstance(value, str):
             raise UserError(
                 f'{where}: "{column}" is {json.dumps(value)[:80]}, expected a string. '
-                "Name another column with --column."
+                "Name another with --column or --columns."
             )
         yield value
 
@@ -178,7 +178,7 @@ def _read_parquet(source: Source, column: str, encoding: str) -> Iterator[str]:
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise UserError(
                     f'{source.name}: column "{column}" is of type {kind}, expected string. '
-                    "Name another column with --column."
+                    "Name another with --column or --columns."
                 )
             for batch in file.iter_batches(batch_size=4096, columns=[column]):
                 yield from (value or "" for value in batch.column(0).to_pylist())
@@ -254,7 +254,9 @@ def _unreadable(source: Source, error: Exception) -> UserError:
 
 def _no_column(where: str, column: str, columns: Iterable[str]) -> UserError:
     names = ", ".join(str(name) for name in columns)[:300]
-    return UserError(f'{where}: no column "{column}". Columns: {names}. Name one with --column.')
+    return UserError(
+        f'{where}: no column "{column}". Columns: {names}. Name one with --column or --columns.'
+    )
 
 
 def _supported() -> str:

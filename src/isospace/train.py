@@ -124,6 +124,9 @@ class _Session:
             self.loop.total_steps = self._total_steps()
         self._look()
         run = self._shared_run(run)
+        if self.config.trackers:
+            self.accelerator.project_configuration.logging_dir = str(run.folder)
+            self.accelerator.init_trackers("isospace")
         if resumed:
             self._restore(run)
         else:
@@ -134,7 +137,6 @@ class _Session:
         if before is not None:
             self.display.table("before training, x 100", {"start": before.cells()})
         self.display.plan(self.config, self.loop, run)
-        self._track_start(run)
         try:
             self._train(run)
         except Diverged as error:
@@ -216,11 +218,6 @@ class _Session:
             run.rewind(self.loop.step)
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
-
-    def _track_start(self, run: Run) -> None:
-        if self.config.trackers:
-            self.accelerator.project_configuration.set_directories(str(run.folder))
-            self.accelerator.init_trackers("isospace")
 
     def _train(self, run: Run) -> None:
         loop, total = self.loop, self.loop.total_steps

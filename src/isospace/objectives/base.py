@@ -32,7 +32,7 @@ class View:
     Attributes:
         dropout: the rate in the encoder; `None` is the encoder's own, 0.0 is a clean pass.
         text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive,
-            2 its hard negative. Text files have text 0 only.
+            2 its hard negative. Lines of text have text 0 only.
     """
 
     dropout: float | None = None
@@ -91,6 +91,11 @@ class Objective(ABC):
     @abstractmethod
     def views(self) -> tuple[View, ...]:
         """The plan: the passes through the encoder, in order."""
+
+    @property
+    def texts(self) -> int:
+        """How many texts of an example the plan reads: 1 for sentences."""
+        return 1 + max(view.text for view in self.views)
 
     @property
     def head_summary(self) -> str:

@@ -1,0 +1,92 @@
+"""What a recipe is, and what the papers' settings have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.objectives.base import Objective
+
+STS_COLUMNS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
+TRANSFER_COLUMNS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg")
+
+WIKI = "wiki1m_for_simcse.txt: 10^6 Wikipedia sentences (Hub: princeton-nlp/datasets-for-simcse)"
+NLI = "the sentences of SNLI and MultiNLI, one per line, without labels"
+
+HERE = (
+    "Other than in the papers, 2,000 sentences are kept out of training, repeated ones are "
+    "dropped, bf16 or float32 takes the place of fp16, and the order of the data is another: equal "
+    "seeds do not mean equal numbers."
+)
+"""What differs from every paper; said once."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A setting, the published numbers it aims at, and what is known about reaching them.
+
+    Attributes:
+        config: the settings; corpus, data and output are the user's.
+        table: where the numbers are published: the paper, and its table or study; the recipe's name
+            says which row.
+        published: Spearman x 100 by column of the STS table ("all", test sets); some studies have
+            the average only. Empty for our own settings.
+        note: what is known about reproducing it, and what differs here.
+        published_transfer: accuracy in per cent by column of the transfer table.
+        published_dev: Spearman x 100 on STS-B dev.
+        corpus: what the paper trained on.
+    """
+
+    config: TrainConfig
+    table: str
+    published: dict[str, float] = field(default_factory=dict)
+    note: str = ""
+    published_transfer: dict[str, float] = field(default_factory=dict)
+    published_dev: float | None = None
+    corpus: str = WIKI
+
+
+def sts(*values: float) -> dict[str, float]:
+    """A full row of an STS table."""
+    return dict(zip(STS_COLUMNS, values, strict=True))
+
+
+def transfer(*values: float) -> dict[str, float]:
+    """A full row of a transfer table."""
+    return dict(zip(TRANSFER_COLUMNS, values, strict=True))
+
+
+def average(value: float) -> dict[str, float]:
+    """A row of which only the average is published."""
+    return {"Avg": value}
+
+
+def setting(
+    objective: Objective,
+    model: str = "bert-base-uncased",
+    *,
+    batch_size: int = 64,
+    learning_rate: float = 3e-5,
+    epochs: float = 1.0,
+    sentences: int = 1_000_000,
+    every: int = 125,
+    labels: str = "stsb-dev",
+    columns: tuple[str, ...] = (),
+) -> TrainConfig:
+    """SimCSE's protocol, which the other papers keep; the defaults are BERT-base's.
+
+    [CLS], sentences of 32 tokens, AdamW with linear decay, the best of a look every `every` updates
+    by Spearman on a labelled dev set.
+    """
+    return TrainConfig(
+        text=CorpusConfig(columns=columns, near_duplicates=False, min_chars=1, max_chars=100_000),
+        objective=objective,
+        model=model,
+        pooling="cls",
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        budget=(epochs, "epochs"),
+        looks=int(epochs * sentences / (batch_size * every)),
+        select="labels",
+        labels=labels,
+    )

@@ -1,0 +1,45 @@
+"""The table of recipes, and how to find a row in it."""
+
+from __future__ import annotations
+
+import difflib
+
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.objectives import SimCSE
+from isospace.recipes.base import Recipe
+from isospace.recipes.scd import SCD_ROWS
+from isospace.recipes.simcse import SIMCSE
+from isospace.recipes.simcsepp import SIMCSEPP
+from isospace.recipes.whitenedcse import WHITENEDCSE
+
+RECIPES: dict[str, Recipe] = {
+    "adapt": Recipe(
+        TrainConfig(
+            objective=SimCSE(head="none"),
+            learning_rate=1e-5,
+            budget=(16_000, "sentences"),
+        ),
+        "ours",
+        note="Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "
+        "the default.",
+        corpus="yours",
+    ),
+    **SIMCSE,
+    **WHITENEDCSE,
+    **SCD_ROWS,
+    **SIMCSEPP,
+}
+
+
+def find(name: str) -> Recipe:
+    """The recipe of that name.
+
+    Raises:
+        UserError: there is none; the message has the closest names.
+    """
+    if name in RECIPES:
+        return RECIPES[name]
+    close = difflib.get_close_matches(name, RECIPES, n=5, cutoff=0.4)
+    hint = f"close: {', '.join(close)}" if close else "`isospace recipes` lists all"
+    raise UserError(f"{name or '(empty)'}: no such recipe; {hint}")

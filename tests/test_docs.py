@@ -1,0 +1,39 @@
+"""The README's generated parts are what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from isospace.cli import VERBS, objective_row
+from isospace.objectives import OBJECTIVES
+from isospace.report import markdown_table
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_objective_table_is_the_codes():
+    (table,) = re.findall(r"<!-- objectives.*?-->\n(.*?)\n<!-- end -->", README, re.DOTALL)
+    assert table == markdown_table([objective_row(name) for name in OBJECTIVES])
+
+
+def test_readme_names_every_verb():
+    assert all(f"isospace {verb}" in README for verb in VERBS)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_python_quick_start_names_exist():
+    """The README's imports import, and its settings are settings."""
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    setup = code.split("outcome = train")[0]
+    names: dict[str, object] = {}
+    exec(setup, names)
+    assert names["config"].text.corpus == ("notes.txt",)
