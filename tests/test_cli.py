@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from conftest import sentences
 from isospace.cli import VERBS, main
 from isospace.objectives import OBJECTIVES

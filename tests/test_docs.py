@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from isospace.cli import VERBS, objective_row
 from isospace.objectives import OBJECTIVES
 from isospace.report import markdown_table

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 
 from conftest import sentences
@@ -157,7 +159,15 @@ def test_docstrings_have_no_columns(tmp_path):
 
 
 @pytest.fixture
-def config(toy_model, tmp_path) -> TrainConfig:
+def float32() -> Iterator[None]:
+    """Accelerate keeps one precision for a process; other tests leave theirs behind."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture
+def config(toy_model, tmp_path, float32) -> TrainConfig:
     """Ten updates on triples without noise or head."""
     file = put(tmp_path / "triples.csv", rows(200))
     return TrainConfig(

@@ -4,6 +4,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
+
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.report import curves, runs_table, write_curves, write_report

@@ -210,12 +210,13 @@ def objective_row(name: str) -> dict[str, str]:
     objective = kind()
     return {
         "objective": name,
-        "paper": f"[{objective.paper.title.split(':')[0]}]({objective.paper.url})",
+        "from": objective.paper.title.split(":")[0],
         "year": str(objective.paper.year),
         "views": objective.describe_views(),
         "head": objective.head_summary,
         "terms": ", ".join(objective.term_names),
         "passes": str(len(objective.views)),
+        "paper": objective.paper.url,
     }
 
 

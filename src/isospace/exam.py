@@ -116,7 +116,8 @@ class Exam:
             self.pairs, kind = self._pairs, f"pairs of {self._pairs.name}"
         elif corpus.pairs.test:
             self.pairs = natural_pairs(corpus.pairs.test)
-            kind = "held-out docstring pairs (summary to next paragraph)"
+            docstrings = "docstring pairs (summary to next paragraph)"
+            kind = f"held-out {docstrings if corpus.packages else 'pairs (anchor to positive)'}"
         else:
             self.pairs = halves(held_out)
             kind = "halves of held-out sentences (first to second)"

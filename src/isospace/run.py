@@ -52,11 +52,7 @@ class Run:
             UserError: the folder exists and holds something, or cannot be written.
         """
         folder = config.output or _new_name(config)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UserError(
-                f"--output {folder}: exists already. Give another folder, or continue it with "
-                f"isospace train --resume {folder}"
-            )
+        require_free(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / "config.json", config.to_json() + "\n")
@@ -102,6 +98,19 @@ class Run:
         """Drop the metrics of updates after `step`: a resumed run will make them again."""
         kept = [line for line in self.metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def require_free(folder: Path) -> None:
+    """Refuse a folder that holds something already.
+
+    Raises:
+        UserError: with the two ways out.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(
+            f"--output {folder}: exists already. Give another folder, or continue it with "
+            f"isospace train --resume {folder}"
+        )
 
 
 def _new_name(config: TrainConfig) -> Path:

@@ -32,7 +32,7 @@ from isospace.loop import Diverged
 from isospace.objectives.base import View
 from isospace.prepare import make_accelerator, prepare
 from isospace.report import write_report
-from isospace.run import Run
+from isospace.run import Run, require_free
 from isospace.selection import Choice, choose
 from isospace.signals import polite_stop
 
@@ -84,6 +84,8 @@ def train(
             return Outcome(run, run.results)
         return _Session(run.config, quiet).go(run)
     if config is not None and resume is None:
+        if config.output is not None:
+            require_free(config.output)
         return _Session(config, quiet).go(None)
     raise UserError("give either the settings of a new run or the folder of a run to resume")
 
@@ -121,9 +123,11 @@ class _Session:
         before = self._examine()
         resumed = run is not None and run.last_checkpoint.is_file()
         if not resumed:
-            self.loop.total_steps = self._total_steps()
+            self.loop.total_steps = self._agreed(self._total_steps())
         self._look()
-        run = self._shared_run(run)
+        if run is None:
+            made = Run.create(self.config).folder if self.main else None
+            run = Run(self._agreed(made))
         if self.config.trackers:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
@@ -149,14 +153,12 @@ class _Session:
         self.accelerator.end_training()
         return outcome
 
-    def _shared_run(self, run: Run | None) -> Run:
-        """The same folder for every process; made by the first."""
-        folder = [run.folder if run is not None else None]
-        if run is None and self.main:
-            folder = [Run.create(self.config).folder]
+    def _agreed(self, value: Any) -> Any:
+        """The first process's value, in every process."""
+        values = [value]
         if self.accelerator.num_processes > 1:
-            broadcast_object_list(folder)
-        return Run(folder[0])  # type: ignore[arg-type]
+            broadcast_object_list(values)
+        return values[0]
 
     def _encode(self, texts: Any) -> np.ndarray:
         return self.encoder.embed(texts)

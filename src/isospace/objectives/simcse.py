@@ -32,7 +32,8 @@ class SimCSE(Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
     supervision: Literal["none", "pairs", "triples"] = "none"
-    """Texts per example: the sentence; with a positive; with a hard negative too (Section 4)."""
+    """Texts per example: the sentence; with a positive; with a hard negative too (Section 4).
+    The columns that hold them are named by --columns."""
     hard_negative_weight: float = 0.0
     """w, added to the logit of the own hard negative; log alpha of Section 4, alpha = 1."""
 
