@@ -18,7 +18,7 @@ def run(tmp_path) -> Run:
     for step in range(1, 5):
         run.log("step", {"step": step, "sentences": 64 * step, "terms": {"info_nce": 1 / step}})
     for step in (0, 2, 4):
-        look = {"pairs_loss": 2.0 - step / 10, "alignment": 0.2, "uniformity": -2.0 - step / 10}
+        look = {"pairs_mrr": 2.0 - step / 10, "alignment": 0.2, "uniformity": -2.0 - step / 10}
         run.log("look", {"step": step, **look, "effective_rank": 10.0})
     return run
 

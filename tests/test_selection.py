@@ -10,7 +10,7 @@ from isospace.selection import choose
 def look(step, loss, rank=100.0, overlap=0.8, **more):
     return {
         "step": step,
-        "pairs_loss": loss,
+        "pairs_mrr": 1 / loss,
         "effective_rank": rank,
         "neighbour_overlap": overlap,
         **more,

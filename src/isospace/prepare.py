@@ -45,17 +45,21 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
         UserError: the batch cannot be shared by the processes.
     """
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
+    precision = "bf16" if bf16 else "no"
     missing = [name for name in config.trackers if find_spec(name) is None]
     if missing:
         raise UserError(f"--trackers {missing[0]}: not installed; pip install {missing[0]}")
-    accelerator = Accelerator(
-        mixed_precision="bf16" if bf16 else "no",
-        # Without this word processes on a machine without GPUs do not find each other.
-        cpu=default_device() == "cpu",
-        log_with=list(config.trackers) or None,
-        # Trackers want a folder now; the run's own is set before they begin.
-        project_dir="." if config.trackers else None,
-    )
+    try:
+        accelerator = Accelerator(
+            mixed_precision=precision,
+            # Without this word processes on a machine without GPUs do not find each other.
+            cpu=default_device() == "cpu",
+            log_with=list(config.trackers) or None,
+            # Trackers want a folder now; the run's own is set before they begin.
+            project_dir="." if config.trackers else None,
+        )
+    except ValueError as error:  # a second run in one process, in another precision
+        raise UserError(f"--precision {config.precision}: {error}") from error
     if config.batch_size % accelerator.num_processes:
         raise UserError(
             f"--batch-size {config.batch_size} cannot be shared by {accelerator.num_processes} "

@@ -70,8 +70,8 @@ def curves(run: Run) -> Figure:
         losses.plot(where, values, color=colour, alpha=0.25, linewidth=1)
         losses.plot(where, _smooth(values, 20), color=colour, label=name)
     _style(losses, "training loss, by term (running mean of 20)")
-    criterion.plot(seen, [look["pairs_loss"] for look in looks], "o-", color=_COLOURS[0])
-    _style(criterion, "held-out contrastive loss of pairs (lower is better)")
+    criterion.plot(seen, [look["pairs_mrr"] for look in looks], "o-", color=_COLOURS[0])
+    _style(criterion, "held-out retrieval of pairs, MRR (higher is better)")
     for i, name in enumerate(("alignment", "uniformity")):
         space.plot(seen, [look[name] for look in looks], "o-", color=_COLOURS[i], label=name)
     _style(space, "alignment and uniformity (lower is better)")

@@ -1,17 +1,18 @@
 """Which checkpoint to keep: by labels, without labels, or the last. Pure decisions over numbers.
 
-**label-free** (the default). Every look measures text that is not trained on. The criterion is the
-held-out contrastive loss of pairs that nobody labelled: natural pairs where the corpus has them (a
+**label-free** (the default). Every look measures text that is not trained on. The criterion is
+held-out retrieval of pairs that nobody labelled: natural pairs where the corpus has them (a
 docstring's summary and its next paragraph), else the two halves of one sentence. All are encoded
-clean, and each first text u must find its own second text v among all others,
+clean, each first text ranks all second texts by cosine, and
 
-    L = mean_i -log softmax_j( cos(u_i, v_j) / 0.05 )[i].
+    MRR = mean_i 1 / (rank of its own second text).
 
-It asks for alignment (what belongs together lies close) and uniformity (all else lies far) at once;
-unlike the training loss its two sides are different texts, so that it cannot be lowered by growing
-insensitive to dropout. A look is set aside as collapsed where the effective rank has fallen below
-half of the start's, or where a sentence's ten nearest neighbours keep less than a tenth of the
-start's. The start is one of the looks: it is kept where nothing beats it.
+Like a contrastive loss it asks that what belongs together lies close and all else lies far; unlike
+the training loss its two sides are different texts, so that it cannot be raised by growing
+insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone. A
+look is set aside as collapsed where the effective rank has fallen below half of the start's, or
+where a sentence's ten nearest neighbours keep less than a tenth of the start's. The start is one of
+the looks: it is kept where nothing beats it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Literal
 Rule = Literal["label-free", "labels", "last"]
 
 CRITERIA: dict[Rule, tuple[str, int]] = {
-    "label-free": ("pairs_loss", -1),
+    "label-free": ("pairs_mrr", 1),
     "labels": ("labels_spearman", 1),
     "last": ("step", 1),
 }
@@ -75,8 +76,8 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
     Raises:
         ValueError: no looks, or the criterion was not measured.
 
-    >>> start = {"step": 0, "pairs_loss": 2.0, "effective_rank": 90.0, "neighbour_overlap": 1.0}
-    >>> later = {"step": 9, "pairs_loss": 1.8, "effective_rank": 95.0, "neighbour_overlap": 0.7}
+    >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
+    >>> later = {"step": 9, "pairs_mrr": 0.5, "effective_rank": 95.0, "neighbour_overlap": 0.7}
     >>> choose([start, later], "label-free").step
     9
     """

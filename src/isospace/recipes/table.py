@@ -16,9 +16,10 @@ from isospace.recipes.whitenedcse import WHITENEDCSE
 RECIPES: dict[str, Recipe] = {
     "adapt": Recipe(
         TrainConfig(
-            objective=SimCSE(head="none"),
+            objective=SimCSE(head="none", temperature=0.15),
             learning_rate=1e-5,
-            budget=(16_000, "sentences"),
+            budget=(6_400, "sentences"),
+            looks=4,
         ),
         "ours",
         note="Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "
