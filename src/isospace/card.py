@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from isospace.config import TrainConfig, objective_name
+from isospace.evaluation.statistics import Kind
 
 
 def model_card(config: TrainConfig, results: dict[str, Any]) -> str:
@@ -14,22 +15,17 @@ def model_card(config: TrainConfig, results: dict[str, Any]) -> str:
         config: the run's settings.
         results: the content of results.json but for the verdict's own model entry.
     """
-    objective = config.objective
-    corpus, verdict = results["corpus"], results["verdict"]
-    before, after = results["start"]["scores"]["pairs"], results["result"]["scores"]["pairs"]
-    scores = "\n".join(
-        f"| {name} | {100 * before[key]:.2f} | {100 * after[key]:.2f} |"
-        for name, key in (("MRR", "mrr"), ("recall@1", "recall@1"), ("recall@10", "recall@10"))
-    )
+    kept_start = results["verdict"]["kind"] == Kind.KEEP_START.value
+    title = "the starting encoder, unchanged" if kept_start else "adapted without labels"
     return f"""---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
 tags: [sentence-transformers, feature-extraction, sentence-similarity, isospace]
 ---
 
-# {config.model}, adapted without labels
+# {config.model}, {title}
 
-{verdict["text"]}
+{results["verdict"]["text"]}
 
 ```python
 from sentence_transformers import SentenceTransformer
@@ -38,22 +34,36 @@ model = SentenceTransformer("path/to/this/folder")
 vectors = model.encode(["one sentence", "another sentence"])
 ```
 
-| x 100 | start | this model |
-|---|---|---|
-{scores}
+{_scores(results, kept_start)}
 
-Protocol: {verdict["protocol"]}; {after["protocol"]}. Checkpoint: {results["choice"]["reason"]}
-(rule: {results["choice"]["rule"]}).
+{_origin(config, results)}
 
-- Start: `{config.model}`; pooling: {results["pooling"]}
+```bibtex
+{config.objective.paper.bibtex}
+```
+"""
+
+
+def _scores(results: dict[str, Any], kept_start: bool) -> str:
+    """Scores before and after as a table, with their protocol."""
+    before, after = (results[key]["scores"]["pairs"] for key in ("start", "result"))
+    lines = [f"| x 100 | start | {'after training (not kept)' if kept_start else 'this model'} |"]
+    lines.append("|---|---|---|")
+    for name, key in (("MRR", "mrr"), ("recall@1", "recall@1"), ("recall@10", "recall@10")):
+        lines.append(f"| {name} | {100 * before[key]:.2f} | {100 * after[key]:.2f} |")
+    choice = results["choice"]
+    lines.append(f"\nProtocol: {results['verdict']['protocol']}; {after['protocol']}.")
+    lines.append(f"Checkpoint, by the rule {choice['rule']}: {choice['reason']}.")
+    return "\n".join(lines)
+
+
+def _origin(config: TrainConfig, results: dict[str, Any]) -> str:
+    """What the model was made from; the corpus by its size and digest only."""
+    objective, corpus = config.objective, results["corpus"]
+    return f"""- Start: `{config.model}`; pooling: {results["pooling"]}
 - Objective: `{objective_name(objective)}` ({objective.paper.title}, {objective.paper.year})
 - Corpus: {corpus["sentences"]:,} sentences after cleaning (none is quoted here), digest
   `{corpus["digest"]}`
 - Updates: {results["steps"]} of {config.batch_size * config.accumulate} sentences, peak learning
   rate {config.learning_rate:g}, seed {config.seed}
-- Made with isospace {results["isospace"]}
-
-```bibtex
-{objective.paper.bibtex}
-```
-"""
+- Made with isospace {results["isospace"]}"""
