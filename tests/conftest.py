@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -83,3 +84,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """Tests neither read nor fill the user's cache, nor the user's data."""
     monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path_factory.getbasetemp() / "isospace-cache"))
     monkeypatch.delenv("ISOSPACE_DATA", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _own_process_state() -> None:
+    """Accelerate keeps one state per process; each test begins as a new process would."""
+    AcceleratorState._reset_state(reset_partial_state=True)

@@ -14,7 +14,7 @@ from isospace.objectives import OBJECTIVES
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_json_both_ways(name):
     config = TrainConfig(
-        text=CorpusConfig(corpus=("a.txt", "-"), max_chars=7),
+        text=CorpusConfig(corpus=("a.txt", "-"), max_chars=70),
         objective=OBJECTIVES[name](),
         budget=(3.0, "minutes"),
         pairs=Path("pairs.tsv"),

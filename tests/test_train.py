@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -217,19 +216,21 @@ def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, st
 
     latin = tmp_path / "latin.txt"
     latin.write_bytes("naïve sentence one\n".encode("latin-1"))
+    empty = tmp_path / "empty.txt"
+    empty.write_text("")
     few = tmp_path / "few.txt"
     few.write_text("\n".join(sentences(12)))
     pairs = tmp_path / "bad.csv"
     pairs.write_text("only one column\n")
     return {
         "missing": (corpus(str(tmp_path / "no.txt")), r"no\.txt"),
-        "empty": (corpus(os.devnull), "."),
+        "empty": (corpus(str(empty)), r"empty\.txt is empty"),
         "latin": (corpus(str(latin)), r"latin\.txt.*--encoding"),
         "few": (corpus(str(few)), r"11 usable sentences.*fewer than a batch of 16"),
         "pairs": (replace(config, pairs=pairs), r"bad\.csv"),
         "data": (replace(config, data=str(tmp_path / "nothing")), "--data hub"),
         "labels": (replace(config, select="labels"), "--data"),
-        "none": (corpus(), "."),
+        "none": (corpus(), "no sentence to train on"),
     }[case]
 
 
@@ -240,7 +241,7 @@ def test_bad_input_is_refused_before_the_model_loads(config, tmp_path, monkeypat
     def fail(*_: object) -> None:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr("isospace.train.load_encoder", fail)
+    monkeypatch.setattr("isospace.prepare.load_encoder", fail)
     settings, message = bad(config, tmp_path, case)
     with pytest.raises(UserError, match=message):
         train(settings, quiet=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from isospace.config import TrainConfig, objective_name
-from isospace.evaluation.statistics import Kind
 
 
 def model_card(config: TrainConfig, results: dict[str, Any]) -> str:
@@ -13,9 +12,9 @@ def model_card(config: TrainConfig, results: dict[str, Any]) -> str:
 
     Args:
         config: the run's settings.
-        results: the content of results.json but for the verdict's own model entry.
+        results: the content of results.json.
     """
-    kept_start = results["verdict"]["kind"] == Kind.KEEP_START.value
+    kept_start = results["model_step"] == 0
     title = "the starting encoder, unchanged" if kept_start else "adapted without labels"
     return f"""---
 library_name: sentence-transformers
@@ -47,13 +46,15 @@ vectors = model.encode(["one sentence", "another sentence"])
 def _scores(results: dict[str, Any], kept_start: bool) -> str:
     """Scores before and after as a table, with their protocol."""
     before, after = (results[key]["scores"]["pairs"] for key in ("start", "result"))
-    lines = [f"| x 100 | start | {'after training (not kept)' if kept_start else 'this model'} |"]
-    lines.append("|---|---|---|")
+    columns = {"start": before} if kept_start else {"start": before, "this model": after}
+    lines = ["| x 100 | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for name, key in (("MRR", "mrr"), ("recall@1", "recall@1"), ("recall@10", "recall@10")):
-        lines.append(f"| {name} | {100 * before[key]:.2f} | {100 * after[key]:.2f} |")
-    choice = results["choice"]
-    lines.append(f"\nProtocol: {results['verdict']['protocol']}; {after['protocol']}.")
-    lines.append(f"Checkpoint, by the rule {choice['rule']}: {choice['reason']}.")
+        cells = " | ".join(f"{100 * scores[key]:.2f}" for scores in columns.values())
+        lines.append(f"| {name} | {cells} |")
+    choice, labels = results["choice"], results["result"]["labels"]
+    selected = f"dev-selected on {labels}" if labels else f"rule {choice['rule']}"
+    lines.append(f"\nProtocol: {results['verdict']['protocol']}; {before['protocol']}.")
+    lines.append(f"Checkpoint ({selected}): {choice['reason']}.")
     return "\n".join(lines)
 
 

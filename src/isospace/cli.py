@@ -45,8 +45,8 @@ def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _print_table(title: str, rows: Sequence[dict[str, str]], as_json: bool) -> None:
-    if as_json:
+def _print_table(title: str, rows: Sequence[dict[str, str]], plain: bool) -> None:
+    if plain:
         _print(json.dumps(rows, indent=2))
         return
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -81,7 +81,7 @@ class Train:
         if config is not None and not config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
         outcome = train(config, self.resume, quiet=self.json)
-        if self.json:
+        if self.json and outcome.results:  # other processes than the first have none
             _print(json.dumps(outcome.results, indent=2))
         elif self.resume:
             _print(outcome.verdict)
@@ -112,7 +112,7 @@ class Evaluate:
             _print(json.dumps(report.to_json(), indent=2))
             return 0
         for title, rows in report.tables(self.subsets):
-            _print_table(title, rows, as_json=False)
+            _print_table(title, rows, plain=False)
         return 0
 
 
@@ -143,7 +143,7 @@ class Recipes:
         if self.json or self.name:
             _print(as_json(self.name) if self.json else describe(self.name))
         else:
-            _print_table("recipes (averages as published)", overview(), as_json=False)
+            _print_table("recipes (averages as published)", overview(), plain=False)
         return 0
 
 
@@ -189,7 +189,7 @@ class Doctor:
             _print(json.dumps([asdict(finding) for finding in findings], indent=2))
             return 0
         rows = [{"": "ok" if f.ok else "--", "what": f.name, "found": f.text} for f in findings]
-        _print_table("doctor", rows, as_json=False)
+        _print_table("doctor", rows, plain=False)
         return 0
 
 
@@ -287,9 +287,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         errors.print(f"isospace: {error}", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        errors.print(
-            "isospace: interrupted before training began; nothing was written", soft_wrap=True
-        )
+        errors.print("isospace: interrupted; nothing was written")
+        return 1
+    except OSError as error:  # a full disk, a folder that cannot be written
+        errors.print(f"isospace: {error}", soft_wrap=True)
         return 1
     except SystemExit as stop:
         return int(stop.code or 0)

@@ -20,7 +20,7 @@ from isospace.objectives.base import Objective
 from isospace.pooling import PoolingName
 
 Unit = Literal["sentences", "epochs", "minutes"]
-SelectRule = Literal["label-free", "labels", "last"]
+Rule = Literal["label-free", "labels", "last"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,15 @@ class CorpusConfig:
     held_out: int = 2000
     """Sentences kept out of training to measure on without labels; at most one in ten."""
 
+    def __post_init__(self) -> None:
+        """Refuse values that leave no text."""
+        if self.held_out < 4:
+            raise UserError(f"--held-out {self.held_out}: expected 4 or more")
+        if self.min_chars > self.max_chars:
+            raise UserError(
+                f"--min-chars {self.min_chars} --max-chars {self.max_chars}: nothing is left"
+            )
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -67,7 +76,8 @@ class TrainConfig:
     accumulate: int = 1
     """Batches per update. Negatives and batch statistics stay those of one batch."""
     budget: tuple[float, Unit] = (1.0, "epochs")
-    """How long to train: a number and sentences, epochs or minutes."""
+    """How long to train: a number and sentences, epochs or minutes (of updates; evaluations come
+    on top)."""
     learning_rate: float = 3e-5
     """Peak of AdamW's learning rate; decays linearly to 0, without warm-up."""
     weight_decay: float = 0.0
@@ -80,7 +90,7 @@ class TrainConfig:
     """Of the data order, the dropout masks and the head."""
     looks: int = 5
     """Evaluations, evenly spaced; the last one at the end."""
-    select: SelectRule = "label-free"
+    select: Rule = "label-free"
     """How the checkpoint to keep is chosen."""
     labels: str = "stsb-dev"
     """What --select labels reads: stsb-dev or sickr-dev (of --data), or a file of sentence1,
@@ -109,6 +119,12 @@ class TrainConfig:
             raise UserError(
                 f"--budget {self.budget[0]:g} {self.budget[1]}: expected a number above 0"
             )
+        for name in ("seed", "weight_decay", "checkpoint_minutes"):
+            value = getattr(self, name)
+            if not value >= 0:
+                raise UserError(f"--{name.replace('_', '-')} {value}: expected 0 or more")
+        if self.max_length < 3:
+            raise UserError(f"--max-length {self.max_length}: no word is left; expected 3 or more")
         if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
             raise UserError(f"--dropout {self.dropout}: a rate lies in [0, 1)")
 

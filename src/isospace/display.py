@@ -19,6 +19,14 @@ from isospace.loop import Loop, Step
 from isospace.run import Run
 
 
+def kept(results: Mapping[str, Any]) -> str:
+    """Which look the model folder holds, and why."""
+    reason = str(results["choice"]["reason"])
+    if results["model_step"] == results["choice"]["step"]:
+        return reason
+    return f"the start, because of the verdict; by the rule it would be another: {reason}"
+
+
 class Display:
     """Progress for people.
 
@@ -110,7 +118,7 @@ class Display:
         selected = f"dev-selected on {labels}" if labels else rule
         rows = {"start": before.cells(), f"result ({selected})": after.cells()}
         self.table("before and after, x 100", rows)
-        self.line("kept", results["choice"]["reason"])
+        self.line("kept", kept(results))
         self.line("verdict", results["verdict"]["text"])
         self.line("took", f"{results['seconds']:.0f} s; everything is in {run.folder}")
         self.line("load it", f'SentenceTransformer("{run.model_folder}")')

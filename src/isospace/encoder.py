@@ -142,6 +142,11 @@ class Encoder(nn.Module):
         )
         self.noise = Noise(self.model)
 
+    def _limit(self, max_length: int | None) -> int | None:
+        """The shorter of the two limits; `None` is no limit."""
+        limits = [limit for limit in (max_length, self.max_length) if limit is not None]
+        return min(limits, default=None)
+
     def fingerprint(self, max_length: int | None) -> str:
         """Names what `token_ids` does: same fingerprint, same ids."""
         backend = getattr(self.model.tokenizer, "backend_tokenizer", None)
@@ -154,16 +159,13 @@ class Encoder(nn.Module):
             tokenizer = json.loads(backend.to_str())
             # Calls leave their own settings behind; they are not part of the tokenizer.
             tokenizer.update(truncation=None, padding=None)
-        content = json.dumps([tokenizer, self.prompt, max_length], sort_keys=True)
+        limit = self._limit(max_length)
+        content = json.dumps([tokenizer, self.prompt, limit], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     def token_ids(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
         """Token ids with special tokens, truncated to `max_length` (default: the encoder's own)."""
-        limit = (
-            self.max_length
-            if max_length is None
-            else min(max_length, self.max_length or max_length)
-        )
+        limit = self._limit(max_length)
         encoded = self.tokenizer(
             [self.prompt + text for text in texts],
             truncation=limit is not None,

@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from isospace.encoder import Encoder
 from isospace.errors import UserError
-from isospace.files import sync_folder
+from isospace.files import sync_folder, sync_tree
 
 _CLASSIC_TYPES = {
     "Dense",
@@ -77,6 +77,21 @@ def _save_part(module: Any, folder: Path) -> None:
         _write_json(path, config)
 
 
+def require_classic(encoder: Encoder) -> None:
+    """Refuse an encoder that could not be saved for others.
+
+    Raises:
+        UserError: a module that cannot be loaded without further code.
+    """
+    names = [type(module).__name__ for module in encoder.model]
+    foreign = [name for name in names if name not in _CLASSIC_TYPES]
+    if foreign:
+        raise UserError(
+            f"{encoder.source}: modules {', '.join(foreign)} are not among those that every "
+            f"sentence-transformers version can load ({', '.join(sorted(_CLASSIC_TYPES))})"
+        )
+
+
 def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
     """Write an encoder as a classic sentence-transformers folder, replacing an old one whole.
 
@@ -89,13 +104,8 @@ def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
         UserError: a module that cannot be loaded without further code, or a reloaded folder that
             does not give the encoder's own vectors.
     """
+    require_classic(encoder)
     parts = list(encoder.model)
-    foreign = [type(m).__name__ for m in parts if type(m).__name__ not in _CLASSIC_TYPES]
-    if foreign:
-        raise UserError(
-            f"{encoder.source}: modules {', '.join(foreign)} are not among those that every "
-            f"sentence-transformers version can load ({', '.join(sorted(_CLASSIC_TYPES))})"
-        )
     building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
@@ -121,6 +131,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
         )
         (building / "README.md").write_text(card, encoding="utf-8")
         _check(encoder, building)
+        sync_tree(building)
         shutil.rmtree(folder, ignore_errors=True)
         building.replace(folder)
         sync_folder(folder.parent)

@@ -8,6 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def sync_tree(folder: Path) -> None:
+    """Make every file below a folder, and the folder, last through a power cut."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            with path.open("rb+") as handle:
+                os.fsync(handle.fileno())
+    sync_folder(folder)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames inside a folder last through a power cut, where the system can do that."""
     if os.name == "posix":

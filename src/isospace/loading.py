@@ -112,12 +112,13 @@ def load_encoder(
     path, local = resolve(name)
     try:
         model = SentenceTransformer(path, device=device or default_device(), local_files_only=local)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except Exception as error:  # each part of the folder has errors of its own library
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
             f"--model {name}: {path} cannot be loaded as an encoder: {first}"
         ) from error
-    encoder = Encoder(model, name)
+    # Weights saved in half precision: small updates would be rounded away.
+    encoder = Encoder(model.float(), name)
     if pooling is not None:
         encoder.set_pooling(pooling)
     return encoder

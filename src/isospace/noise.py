@@ -31,7 +31,7 @@ class Noise:
             for name in (
                 ("p",) if isinstance(part, nn.modules.dropout._DropoutNd) else _RATE_ATTRIBUTES
             )
-            if isinstance(getattr(part, name, None), float)
+            if _is_rate(getattr(part, name, None))
         ]
 
     @property
@@ -74,6 +74,11 @@ class Noise:
                 setattr(part, name, old)
             for part, training in flags:
                 part.training = training
+
+
+def _is_rate(value: object) -> bool:
+    """Also 0 and 1 written as integers, which configurations do."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check(rate: float) -> None:

@@ -15,6 +15,7 @@ from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
 from isospace.exam import Exam, natural_pairs
+from isospace.export import require_classic
 from isospace.files import cache_folder
 from isospace.loading import load_encoder
 from isospace.loop import Loop
@@ -75,6 +76,8 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
         UserError: what is wrong, where, and what to do.
     """
     _require_texts(config)
+    if "-" in config.text.corpus and accelerator.num_processes > 1:
+        raise UserError("--corpus -: standard input cannot be shared by processes; give a file")
     exam = Exam(config)
     with accelerator.main_process_first():
         corpus = load_corpus(config.text, cache_folder(), exclude=exam.texts())
@@ -85,8 +88,16 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
     exam.use_corpus(corpus, held_out[1::2])
     natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
     measured = HeldOut(held_out[::2], natural)
+    if min(len(measured.sentences), len(measured.pairs)) < 2:
+        raise UserError(
+            f"--corpus {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
+            f"{len(measured.sentences)} held-out sentences and {len(measured.pairs)} pairs made of "
+            "them (sentences of 8 words or more are cut in halves); expected 2 of each. Give more "
+            "text, longer sentences, or a larger --held-out"
+        )
     with accelerator.main_process_first():
         encoder = load_encoder(config.model, config.pooling, str(accelerator.device))
+    require_classic(encoder)
     if config.dropout is not None:
         encoder.noise.set(config.dropout)
     display.encoder(encoder, accelerator.mixed_precision)

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from isospace.config import objective_name
+from isospace.display import kept
 from isospace.errors import UserError
 from isospace.files import write_text
 from isospace.run import Run
@@ -99,7 +100,7 @@ def _row(run: Run) -> dict[str, str]:
         "run": run.folder.name,
         "objective": objective_name(run.config.objective),
         "seed": str(run.config.seed),
-        "kept": f"{results['choice']['rule']}, step {results['choice']['step']}",
+        "kept": f"{results['choice']['rule']}, step {results['model_step']}",
         "MRR start": f"{100 * before['pairs']['mrr']:.2f}",
         "MRR result": f"{100 * after['pairs']['mrr']:.2f}",
     }
@@ -157,7 +158,7 @@ def _section(run: Run) -> str:
         )
         machine = ", ".join(f"{key} {value}" for key, value in results["environment"].items())
         parts += [
-            f"<p>Kept: {html.escape(results['choice']['reason'])}.</p>",
+            f"<p>Kept: {html.escape(kept(results))}.</p>",
             f"<p>Protocol: {html.escape(protocol)}.</p>",
             _html_table(counts),
             f"<p>Machine: {html.escape(machine)}; {results['seconds']:.0f} s.</p>",

@@ -11,7 +11,6 @@ report.html     the same for people
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -51,19 +50,28 @@ class Run:
         Raises:
             UserError: the folder exists and holds something, or cannot be written.
         """
-        folder = config.output or _new_name(config)
-        require_free(folder)
         try:
+            folder = _new_folder(config) if config.output is None else config.output
+            require_free(folder)
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / "config.json", config.to_json() + "\n")
         except OSError as error:
-            raise UserError(f"--output {folder}: cannot be written ({error.strerror})") from error
+            where = config.output or "runs"
+            raise UserError(f"--output {where}: cannot be written ({error.strerror})") from error
         return cls(folder)
 
     @property
     def config(self) -> TrainConfig:
-        """The settings that the run was made with."""
-        return TrainConfig.from_json((self.folder / "config.json").read_text(encoding="utf-8"))
+        """The settings that the run was made with.
+
+        Raises:
+            UserError: the file is damaged, or another version's.
+        """
+        path = self.folder / "config.json"
+        try:
+            return TrainConfig.from_json(path.read_text(encoding="utf-8"))
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
 
     @property
     def results(self) -> dict[str, Any] | None:
@@ -113,13 +121,18 @@ def require_free(folder: Path) -> None:
         )
 
 
-def _new_name(config: TrainConfig) -> Path:
+def _new_folder(config: TrainConfig) -> Path:
+    """Make an empty folder of an unused name, also when several runs start in one second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     model = Path(config.model).name or "model"
-    name = f"{stamp}-{objective_name(config.objective)}-{model}".replace(os.sep, "-")
-    folder = Path("runs") / name
-    number = 2
-    while folder.exists():
-        folder = Path("runs") / f"{name}-{number}"
-        number += 1
-    return folder
+    name = f"{stamp}-{objective_name(config.objective)}-{model}"
+    Path("runs").mkdir(exist_ok=True)
+    number = 1
+    while True:
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

@@ -20,16 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-Rule = Literal["label-free", "labels", "last"]
+from isospace.config import Rule
 
-CRITERIA: dict[Rule, tuple[str, int]] = {
-    "label-free": ("pairs_mrr", 1),
-    "labels": ("labels_spearman", 1),
-    "last": ("step", 1),
+CRITERIA: dict[Rule, str] = {
+    "label-free": "pairs_mrr",
+    "labels": "labels_spearman",
+    "last": "step",
 }
-"""Rule -> (measurement, +1 where higher is better)."""
+"""Rule -> the measurement of which it keeps the highest."""
 
 SMALLEST_RANK_SHARE = 0.5
 SMALLEST_NEIGHBOUR_OVERLAP = 0.1
@@ -83,7 +82,7 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
     """
     if not looks:
         raise ValueError("choose() needs at least the start's look")
-    criterion, sign = CRITERIA[rule]
+    criterion = CRITERIA[rule]
     missing = [look.get("step") for look in looks if criterion not in look]
     if missing:
         raise ValueError(f"rule {rule!r} needs {criterion!r}, not measured at steps {missing}")
@@ -92,7 +91,7 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
 
     def key(look: Mapping[str, float]) -> float:
         usable = rule != "label-free" or int(look["step"]) not in collapsed
-        return sign * look[criterion] if usable and math.isfinite(look[criterion]) else -math.inf
+        return look[criterion] if usable and math.isfinite(look[criterion]) else -math.inf
 
     kept = max(looks, key=key)
     step = int(kept["step"])

@@ -47,7 +47,7 @@ class Outcome:
 
     Attributes:
         run: the run's folder.
-        results: what results.json holds.
+        results: what results.json holds; empty in all processes but the first.
     """
 
     run: Run
@@ -81,6 +81,7 @@ def train(
     if resume is not None and config is None:
         run = Run(resume)
         if run.results is not None:
+            write_report(run)  # a kill may have come between the two
             return Outcome(run, run.results)
         return _Session(run.config, quiet).go(run)
     if config is not None and resume is None:
@@ -119,39 +120,51 @@ class _Session:
 
     def go(self, run: Run | None) -> Outcome:
         """Start or resume, train, choose, examine, write."""
-        self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
-        before = self._examine()
-        resumed = run is not None and run.last_checkpoint.is_file()
-        if not resumed:
-            self.loop.total_steps = self._agreed(self._total_steps())
-        self._look()
         if run is None:
             made = Run.create(self.config).folder if self.main else None
             run = Run(self._agreed(made))
         if self.config.trackers:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
-        if resumed:
-            self._restore(run)
-        else:
-            run.rewind(-1)
-            self._keep_if_best(run)
-            self._record_look(run)
-            self._save(run)
-        if before is not None:
-            self.display.table("before training, x 100", {"start": before.cells()})
-        self.display.plan(self.config, self.loop, run)
         try:
-            self._train(run)
+            return self._run(run)
         except Diverged as error:
             raise Stopped(
                 f"training diverged at step {error.step}: {error.term} is {error.value:g}. "
                 f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
                 f"a lower --learning-rate than {self.config.learning_rate:g}"
             ) from error
-        outcome = self._finish(run, before)
-        self.accelerator.end_training()
-        return outcome
+        except KeyboardInterrupt:
+            raise Stopped(self._how_to_resume(run, "interrupted")) from None
+        finally:
+            self.accelerator.end_training()
+
+    def _run(self, run: Run) -> Outcome:
+        self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
+        before = self._examine()
+        resumed = run.last_checkpoint.is_file()
+        if not resumed:
+            self.loop.total_steps = self._agreed(self._total_steps())
+        self._look()
+        if resumed:
+            self._restore(run)
+        else:
+            if self.main:
+                run.rewind(-1)
+            self._keep_if_best(run)
+            self._record_look(run)
+            self._save(run)
+        if before is not None:
+            self.display.table("before training, x 100", {"start": before.cells()})
+        self.display.plan(self.config, self.loop, run)
+        self._train(run)
+        return self._finish(run, before)
+
+    def _how_to_resume(self, run: Run, what: str) -> str:
+        again = f"isospace train --resume {run.folder}"
+        if "-" in self.config.text.corpus:
+            again += ", with the same text on standard input"
+        return f"{what}; nothing is lost. Continue with: {again}"
 
     def _agreed(self, value: Any) -> Any:
         """The first process's value, in every process."""
@@ -188,7 +201,11 @@ class _Session:
     def _keep_if_best(self, run: Run) -> None:
         """Write the weights if the newest look is the one to keep so far."""
         if self.main and choose(self.looks, self.config.select).step == self.loop.step:
-            weights = {k: v.contiguous().cpu() for k, v in self.encoder.model.state_dict().items()}
+            # Copies, because tied weights share memory and the format knows no sharing.
+            weights = {
+                name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+                for name, value in self.encoder.model.state_dict().items()
+            }
             with atomic_path(run.kept_weights) as temporary:
                 save_file(weights, temporary)
 
@@ -203,12 +220,23 @@ class _Session:
         """Write the checkpoint from which a resumed run goes on bit for bit."""
         states = gather_object([checkpoint.random_state()])
         if self.main:
-            state = {**self.loop.state(), "random": states, "looks": self.looks}
+            state = {
+                **self.loop.state(),
+                "corpus": self.corpus.digest,
+                "random": states,
+                "looks": self.looks,
+            }
             checkpoint.save(run.last_checkpoint, state)
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
     def _restore(self, run: Run) -> None:
         state = checkpoint.load(run.last_checkpoint)
+        if state["corpus"] != self.corpus.digest:
+            raise UserError(
+                f"{run.folder}: the corpus has changed since this run began (digest "
+                f"{state['corpus'][:12]}, now {self.corpus.digest[:12]}); put the old text back, "
+                "or start a new run"
+            )
         if len(state["random"]) != self.accelerator.num_processes:
             raise UserError(
                 f"{run.folder}: was started on {len(state['random'])} processes; resume it on as "
@@ -242,10 +270,8 @@ class _Session:
                 if looked or stopping or self._anyone(late):
                     self._save(run)
                 if stopping and loop.step < total:
-                    raise Stopped(
-                        f"interrupted after step {loop.step} of {total}; nothing is lost. "
-                        f"Continue with: isospace train --resume {run.folder}"
-                    )
+                    what = f"interrupted after step {loop.step} of {total}"
+                    raise Stopped(self._how_to_resume(run, what))
 
     def _anyone(self, flag: bool) -> bool:
         """Whether the flag is set in any process, so that all do the same."""
@@ -262,14 +288,14 @@ class _Session:
             self.encoder.model.load_state_dict(load_file(run.kept_weights))
             after = self.exam.sit(self._encode) if choice.step else before
             results = self._results(choice, before, after)
-            if results["verdict"]["kind"] == Kind.KEEP_START.value:
+            if results["model_step"] == 0:
                 self.encoder = load_encoder(self.config.model, self.config.pooling)
             save_model(self.encoder, run.model_folder, model_card(self.config, results))
             run.write_results(results)
             write_report(run)
             self.display.results(before, after, results, run)
         self.accelerator.wait_for_everyone()
-        return Outcome(run, results or run.results or {})
+        return Outcome(run, results)
 
     def _results(self, choice: Choice, before: Scores, after: Scores) -> dict[str, Any]:
         verdict = self.exam.verdict(before, after, start_kept=choice.step == 0)
@@ -287,6 +313,7 @@ class _Session:
             "start": {"scores": before.to_json()},
             "result": {"scores": after.to_json(), "selection": choice.rule, "labels": labels},
             "choice": asdict(choice),
+            "model_step": 0 if verdict.kind is Kind.KEEP_START else choice.step,
             "verdict": verdict.to_json(),
             "looks": self.looks,
             "seconds": time.monotonic() - self.started,
