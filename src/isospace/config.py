@@ -49,8 +49,8 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that leave no text."""
-        if self.held_out < 4:
-            raise UserError(f"--held-out {self.held_out}: expected 4 or more")
+        if self.held_out < 0:
+            raise UserError(f"--held-out {self.held_out}: expected 0 or more")
         if self.min_chars > self.max_chars:
             raise UserError(
                 f"--min-chars {self.min_chars} --max-chars {self.max_chars}: nothing is left"
