@@ -5,6 +5,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import nn
+from transformers import AutoTokenizer, BertModel
 
 from conftest import sentences
 from isospace.encoder import Batch, Encoder
@@ -246,3 +247,27 @@ def test_tampered_minilm_is_refused(monkeypatch):
 def test_minilm_is_the_published_model():
     assert len(MINILM_SHA256) == 64
     assert wheel_minilm() is not None
+
+
+def test_rates_written_as_integers_are_rates(encoder):
+    """`hidden_dropout_prob: 0` in a config.json gives nn.Dropout(0), an int."""
+    for part in encoder.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0
+    encoder.noise = type(encoder.noise)(encoder.model)
+    encoder.noise.set(0.4)
+    assert encoder.noise.rates == (0.4,)
+
+
+def test_half_precision_weights_are_loaded_in_float32(toy_model, tmp_path):
+    model = BertModel.from_pretrained(toy_model, dtype=torch.bfloat16)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(toy_model).save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path), device="cpu")
+    assert {p.dtype for p in encoder.parameters()} == {torch.float32}
+
+
+def test_fingerprints_differ_where_the_encoders_own_limit_does(encoder):
+    before = encoder.fingerprint(32)
+    encoder.model.max_seq_length = 8
+    assert encoder.fingerprint(32) != before

@@ -158,6 +158,38 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
 
 
+def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(sentences(200)), encoding="utf-8")
+    config = replace(config, text=replace(config.text, corpus=(str(text),)))
+    monkeypatch.setattr("isospace.train._Session._finish", lambda *_: None)
+    train(config, quiet=True)
+    text.write_text("\n".join(sentences(220)), encoding="utf-8")
+    with pytest.raises(UserError, match="corpus has changed"):
+        train(resume=config.output, quiet=True)
+
+
+def test_a_model_that_cannot_be_saved_is_refused_before_training(config, monkeypatch):
+    def refuse(encoder: object) -> None:
+        raise UserError("not classic")
+
+    monkeypatch.setattr("isospace.prepare.require_classic", refuse)
+    with pytest.raises(UserError, match="not classic"):
+        train(config, quiet=True)
+    assert config.output is not None
+    assert not config.output.exists()
+
+
+def test_sentences_too_short_to_measure_are_refused(config, tmp_path):
+    short = tmp_path / "short.txt"
+    short.write_text("\n".join(" ".join(s.split()[:6]) for s in sentences(300)), encoding="utf-8")
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("\n".join(f"{s},{s} too" for s in sentences(30, seed=9)))
+    corpus = replace(config.text, corpus=(str(short),))
+    with pytest.raises(UserError, match=r"short\.txt: too little to choose"):
+        train(replace(config, text=corpus, pairs=pairs), quiet=True)
+
+
 def test_a_finished_run_resumes_to_its_results(config):
     outcome = train(config, quiet=True)
     assert train(resume=outcome.run.folder, quiet=True).results == outcome.run.results
