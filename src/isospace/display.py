@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus import Corpus
@@ -39,8 +40,7 @@ class Display:
 
     def line(self, label: str, text: str) -> None:
         """One line of the story: a short label and what happened."""
-        self.console.print(f"[bold]{label:<9}[/bold] ", end="")
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(Text.assemble((f"{label:<9} ", "bold"), text), soft_wrap=True)
 
     def table(self, title: str, rows: Mapping[str, Mapping[str, str]]) -> None:
         """A small table: row name -> column -> cell."""
@@ -106,7 +106,7 @@ class Display:
             return
         shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
         cells = [
-            f"{name} {looks[-1][name]:.4g} (start {looks[0][name]:.4g})"
+            f"{name} {looks[-1][name]:.4g} (was {looks[0][name]:.4g})"
             for name in shown
             if name in looks[-1]
         ]
