@@ -190,13 +190,17 @@ def test_two_processes_equal_one(toy_model, tmp_path, name):
     for count in (1, 2):
         (tmp_path / str(count)).mkdir()
         launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
-        subprocess.run(
-            [sys.executable, *launch, str(script), *arguments, str(tmp_path / str(count))],
-            check=True,
-            capture_output=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            timeout=120,
-        )
+        for _ in range(2):  # on a busy machine the processes may not find each other in time
+            done = subprocess.run(
+                [sys.executable, *launch, str(script), *arguments, str(tmp_path / str(count))],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                timeout=120,
+            )
+            if done.returncode == 0:
+                break
+        assert done.returncode == 0, done.stderr
     terms, grads = torch.load(tmp_path / "1" / "0.pt")
     total = torch.stack([gradient.norm() for gradient in grads.values()]).norm()
     for rank in (0, 1):
