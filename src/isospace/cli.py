@@ -31,6 +31,7 @@ from isospace.report import markdown_table, runs_table, write_curves, write_repo
 from isospace.run import Run
 from isospace.train import Stopped, train
 
+DEFAULT_RECIPE = "adapt"
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 if TYPE_CHECKING:
     _ObjectiveChoice = Objective
@@ -68,7 +69,7 @@ class Train:
     config: TrainConfig
     objective: _ObjectiveChoice = field(default_factory=SimCSE)
     """The objective, followed by its own options (--help after its name lists them)."""
-    recipe: str = "adapt"
+    recipe: str = DEFAULT_RECIPE
     """Start from a row of `isospace recipes`; every other option overrides it."""
     resume: Path | None = None
     """Go on with an interrupted run; all other options are read from its folder."""
@@ -222,7 +223,7 @@ def objective_row(name: str) -> dict[str, str]:
 
 def _train_default(arguments: Sequence[str]) -> Train:
     """The defaults of `train`: those of the recipe that the arguments name."""
-    name = "adapt"
+    name = DEFAULT_RECIPE
     for position, word in enumerate(arguments):
         if word == "--recipe":
             name = "".join(arguments[position + 1 : position + 2])

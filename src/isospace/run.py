@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,29 @@ class Run:
         """Drop the metrics of updates after `step`: a resumed run will make them again."""
         kept = [line for line in self.metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run.
+
+    Attributes:
+        run: the run's folder.
+        results: what results.json holds; empty in all processes but the first.
+    """
+
+    run: Run
+    results: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one sentence."""
+        return str(self.results["verdict"]["text"])
+
+    @property
+    def model_folder(self) -> Path:
+        """Loads with `SentenceTransformer(str(model_folder))`."""
+        return self.run.model_folder
 
 
 def require_free(folder: Path) -> None:

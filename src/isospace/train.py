@@ -7,7 +7,7 @@ views (`encoder.Encoder`) and calls the objective (`objectives/`).
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,36 +32,13 @@ from isospace.loop import Diverged
 from isospace.objectives.base import View
 from isospace.prepare import make_accelerator, prepare
 from isospace.report import write_report
-from isospace.run import Run, require_free
+from isospace.run import Outcome, Run, require_free
 from isospace.selection import Choice, choose
 from isospace.signals import polite_stop
 
 
 class Stopped(Exception):
     """The run ended early; what is left of it can be resumed or used, and the message says how."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A finished run.
-
-    Attributes:
-        run: the run's folder.
-        results: what results.json holds; empty in all processes but the first.
-    """
-
-    run: Run
-    results: dict[str, Any]
-
-    @property
-    def verdict(self) -> str:
-        """The verdict in one sentence."""
-        return str(self.results["verdict"]["text"])
-
-    @property
-    def model_folder(self) -> Path:
-        """Loads with `SentenceTransformer(str(model_folder))`."""
-        return self.run.model_folder
 
 
 def train(
