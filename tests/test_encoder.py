@@ -102,6 +102,7 @@ def test_rate_of_a_view_is_the_rate_used(encoder, rate):
         return attention(*args, dropout_p=dropout_p, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Encoder, "_packs", lambda self, batch: False)  # test_packed.py has the other
         patch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
         encoder(one_batch(encoder, sentences(64)), [View(rate)])
     for hook in hooks:

@@ -24,6 +24,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling as Poolin
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from isospace import packed
 from isospace.errors import UserError
 from isospace.noise import Noise
 from isospace.objectives.base import View
@@ -186,6 +187,15 @@ class Encoder(nn.Module):
             mask[i, : len(row)] = 1
         return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts)
 
+    def _packs(self, batch: Batch) -> bool:
+        """Whether the transformer runs without its padding: on the CPU, for the last layer."""
+        transformer: Any = self.model[0]
+        return (
+            batch.input_ids.device.type == "cpu"
+            and not transformer.model.config.output_hidden_states
+            and packed.packable(transformer.model)
+        )
+
     def _run(self, batch: Batch, *, normalised: bool) -> Tensor:
         features: dict[str, Tensor] = {
             "input_ids": batch.input_ids,
@@ -196,6 +206,14 @@ class Encoder(nn.Module):
         parts = list(self.model)
         while not normalised and isinstance(parts[-1], Normalize):
             parts.pop()
+        if self._packs(batch):
+            transformer: Any = parts.pop(0)
+            first_only = isinstance(parts[0], PoolingModule) and parts[0].pooling_mode == "cls"
+            features["token_embeddings"] = packed.forward(
+                transformer.model, batch.input_ids, batch.attention_mask, first_only
+            )
+            if first_only:
+                features["attention_mask"] = batch.attention_mask[:, :1]
         for part in parts:
             features = part(features)
         return features["sentence_embedding"]
