@@ -138,9 +138,10 @@ def _embed(model: Any, ids: Tensor, positions: Tensor) -> Tensor:
     parts = model.embeddings
     states = parts.word_embeddings(ids) + parts.token_type_embeddings.weight[0]
     first = _FIRST_POSITION[model.config.model_type]
-    states = parts.LayerNorm(states + parts.position_embeddings(positions + first))
+    states = states + parts.position_embeddings(positions + first)
+    normed: Tensor = parts.LayerNorm(states)
     rate = _rate(parts.dropout)
-    return states * keep_mask(states, rate) if rate else states
+    return normed * keep_mask(normed, rate) if rate else normed
 
 
 def _linear(states: Tensor, layer: nn.Linear) -> Tensor:
