@@ -4,8 +4,9 @@
 
 CORPUS is a text file (the published table: english_mixed.txt.gz), STS_FOLDER the seven sets in
 SentEval's layout. A cell is one objective with one seed; each is a process of its own with one
-thread, and its scores go to docs/results/first-table.json as soon as they are there. Cells found
-there are not run again, and a cell that was killed goes on from its last checkpoint.
+thread, and its scores go to docs/results/first-table.json as soon as they are there; then the
+tables in docs/results/first-table.md are drawn anew, between their markers. Cells found there are
+not run again, and a cell that was killed goes on from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from isospace.files import write_text
 from isospace.objectives import (
@@ -36,7 +39,8 @@ from isospace.objectives import (
 from isospace.objectives.base import Objective
 
 SEEDS = (0, 1, 2)
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "first-table.json"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "first-table.md"
+RESULTS = PAGE.with_suffix(".json")
 PROJECTOR = (1024, 1024, 1024)  # the papers' 4096 and 8192 would cost more than the encoder itself
 
 
@@ -131,6 +135,7 @@ def main() -> None:
         if (name != "start" or seed == SEEDS[0]) and (table, name, seed) not in done
     ]
     _run_all(todo, options)
+    draw()
 
 
 def _run_all(todo: list[Cell], options: argparse.Namespace) -> None:
@@ -160,6 +165,7 @@ def _run_all(todo: list[Cell], options: argparse.Namespace) -> None:
                 continue
             record = json.loads(last[0].removeprefix("CELL "))
             write_results([*read_results(), record])
+            draw()
             print(time.strftime("%H:%M:%S"), "done", *cell, _short(record), flush=True)
         time.sleep(2)
 
@@ -180,6 +186,47 @@ def write_results(records: list[dict[str, Any]]) -> None:
 def _short(record: dict[str, Any]) -> str:
     key = "Avg" if "Avg" in record["scores"] else "MRR"
     return f"{key} {record['scores'][key]:.2f}, {record['seconds']:.0f} s of training"
+
+
+def draw() -> None:
+    """Put the tables of all cells between their markers in the page."""
+    page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else _EMPTY_PAGE
+    for table in TABLES:
+        begin, end = f"<!-- table {table} -->\n", f"<!-- end {table} -->"
+        before, rest = page.split(begin)
+        page = before + begin + _table(table) + end + rest.split(end)[1]
+    write_text(PAGE, page)
+
+
+_EMPTY_PAGE = "".join(f"<!-- table {table} -->\n<!-- end {table} -->\n" for table in TABLES)
+
+
+def _table(table: str) -> str:
+    """Mean and standard deviation over the seeds, one line an objective."""
+    records = [record for record in read_results() if record["cell"][0] == table]
+    if not records:
+        return "(not run yet)\n"
+    columns = list(records[0]["scores"])
+    lines = ["| | " + " | ".join(columns) + " | seconds | steps kept | seeds |"]
+    lines.append("|---" * (len(columns) + 4) + "|")
+    for name in ("start", *TABLES[table].objectives):
+        mine = [record for record in records if record["cell"][1] == name]
+        if name == "start" and TABLES[table].docstrings:
+            # Every run examines the start; the pairs are the same, so the scores are.
+            mine = [{**records[0], "scores": records[0]["start_scores"], "seconds": 0.0}]
+        if not mine:
+            continue
+        cells = [_mean([r["scores"][c] for r in mine], 3 if c.islower() else 2) for c in columns]
+        kept = ", ".join(str(r["kept_step"]) for r in mine) if name != "start" else ""
+        seconds = f"{np.mean([r['seconds'] for r in mine]):.0f}" if name != "start" else ""
+        count = str(len(mine)) if name != "start" else ""
+        lines.append(f"| {name} | " + " | ".join([*cells, seconds, kept, count]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _mean(values: list[float], digits: int) -> str:
+    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
 
 
 def _dev_file(work: Path) -> Path:

