@@ -76,7 +76,7 @@ def test_a_checkpoint_runs_no_code(tmp_path):
         def __reduce__(self):
             return (open, (str(tmp_path / "owned"), "w"))
 
-    torch.save({"format": 1, "x": Evil()}, tmp_path / "a.pt")
+    torch.save({"format": checkpoint.FORMAT, "x": Evil()}, tmp_path / "a.pt")
     with pytest.raises(UserError, match="not a readable checkpoint"):
         checkpoint.load(tmp_path / "a.pt")
     assert not (tmp_path / "owned").exists()

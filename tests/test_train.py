@@ -16,6 +16,7 @@ import pytest
 from safetensors.torch import load_file
 
 from conftest import WORDS, sentences
+from isospace import checkpoint
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.loading import load_encoder
@@ -300,3 +301,12 @@ def test_words_are_known_to_the_toy(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
     unknown = encoder.tokenizer.unk_token_id
     assert all(unknown not in ids for ids in encoder.token_ids(WORDS))
+
+
+def test_seconds_count_the_sessions_before_a_resumption(config, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.train._Session._finish", lambda *_: None)
+        train(config, quiet=True)
+    last = Run(config.output).last_checkpoint
+    checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
+    assert train(resume=config.output, quiet=True).results["seconds"] > 1e6
