@@ -272,3 +272,12 @@ def test_fingerprints_differ_where_the_encoders_own_limit_does(encoder):
     before = encoder.fingerprint(32)
     encoder.model.max_seq_length = 8
     assert encoder.fingerprint(32) != before
+
+
+def test_bf16_vectors_are_float32_and_near(encoder):
+    texts = sentences(40)
+    exact, fast = encoder.embed(texts), encoder.embed(texts, precision="bf16")
+    assert fast.dtype == np.float32
+    assert not np.array_equal(fast, exact)
+    cosines = (exact * fast).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(fast, axis=1)
+    assert cosines.min() > 0.999

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ from isospace.errors import UserError
 from isospace.noise import Noise
 from isospace.objectives.base import View
 from isospace.pooling import POOLINGS, PoolingName
+
+Precision = Literal["float32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,7 @@ class Encoder(nn.Module):
         max_length: int | None = None,
         batch_tokens: int = 8192,
         on_batch: Callable[[int], None] | None = None,
+        precision: Precision = "float32",
     ) -> np.ndarray:
         """Vectors of texts, float32, in the order of the texts.
 
@@ -258,6 +261,8 @@ class Encoder(nn.Module):
             max_length: truncation in tokens; default: the encoder's own limit.
             batch_tokens: padded tokens in a batch.
             on_batch: called with the number of sentences done after each batch.
+            precision: bf16 computes the matrix products in bfloat16, which is faster where the
+                processor has it and moves a vector by a cosine of about 1e-4.
 
         Returns:
             (n, dim) float32.
@@ -266,7 +271,8 @@ class Encoder(nn.Module):
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
         vectors = np.empty((len(ids), self.dim), dtype=np.float32)
         start = 0
-        with torch.inference_mode(), self.noise.at(view.dropout):
+        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
+        with torch.inference_mode(), self.noise.at(view.dropout), autocast:
             while start < len(order):
                 rows = order[start : start + max(1, batch_tokens // len(ids[order[start]]))]
                 batch = self.batch([ids[i] for i in rows]).to(self.device)

@@ -153,9 +153,20 @@ class _Session:
     def _encode(self, texts: Any) -> np.ndarray:
         return self.encoder.embed(texts)
 
-    def _encode_noisy(self, texts: Any) -> np.ndarray:
-        rate = next((v.dropout for v in self.loop.objective.views if v.dropout != 0.0), None)
-        return self.encoder.embed(texts, View(dropout=rate), max_length=self.config.max_length)
+    def _glance(self, texts: Any, view: View = View(dropout=0.0)) -> np.ndarray:  # noqa: B008
+        """Vectors for a look, in training's precision; the examination keeps float32."""
+        bf16 = self.accelerator.mixed_precision == "bf16"
+        noisy = view.dropout != 0.0
+        return self.encoder.embed(
+            texts,
+            view,
+            max_length=self.config.max_length if noisy else None,
+            precision="bf16" if bf16 else "float32",
+        )
+
+    def _glance_noisy(self, texts: Any) -> np.ndarray:
+        rates = (v.dropout for v in self.loop.objective.views if v.dropout != 0.0)
+        return self._glance(texts, View(dropout=next(rates, None)))
 
     def _examine(self) -> Scores | None:
         """Scores of the encoder as it is; the first process examines, the others wait."""
@@ -169,9 +180,9 @@ class _Session:
             with torch.random.fork_rng():
                 torch.manual_seed(self.config.seed)
                 look = {"step": float(self.loop.step)}
-                look |= self.held_out.measure(self._encode, self._encode_noisy)
+                look |= self.held_out.measure(self._glance, self._glance_noisy)
                 if self.exam.labels is not None:
-                    look["labels_spearman"] = self.exam.label_score(self._encode)
+                    look["labels_spearman"] = self.exam.label_score(self._glance)
             self.looks.append(look)
         self.accelerator.wait_for_everyone()
 

@@ -6,7 +6,7 @@ Koehn 2004. It measures how far a gain depends on the choice of test items, not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
@@ -77,9 +77,14 @@ def paired_bootstrap(
     """
     _require_same_items(before, after)
     difference = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
-    n = len(difference)
-    gains = np.concatenate([counts @ difference / n for counts in _counts(n, resamples, seed)])
-    return _interval(float(difference.mean()), gains, n)
+    gains = resampled_means(difference, resamples, seed)
+    return _interval(float(difference.mean()), gains, len(difference))
+
+
+def resampled_means(values: FloatArray, resamples: int, seed: int) -> FloatArray:
+    """Mean of the values (item,) in each bootstrap resample of the items, (resample,)."""
+    n = len(values)
+    return np.concatenate([counts @ values / n for counts in _counts(n, resamples, seed)])
 
 
 def paired_bootstrap_spearman(
@@ -91,9 +96,6 @@ def paired_bootstrap_spearman(
 ) -> Interval:
     """Gain of Spearman's correlation with gold scores, resampling the pairs.
 
-    Exact, and without a sort per resample: a resample is a count for each pair, and the mean rank
-    of a value in it is the number of drawn pairs below it plus half of those that equal it.
-
     Args:
         cosines_before: cosine of each pair under the start, `(pair,)`.
         cosines_after: the same pairs under the adapted encoder.
@@ -102,16 +104,28 @@ def paired_bootstrap_spearman(
         seed: of the resampling.
     """
     _require_same_items(cosines_before, cosines_after, gold)
-    columns = [_Column(values) for values in (cosines_before, cosines_after, gold)]
-    gains = []
-    for counts in _counts(len(gold), resamples, seed):
-        before, after, reference = (column.ranks(counts) for column in columns)
-        gains.append(
-            _weighted_pearson(after, reference, counts)
-            - _weighted_pearson(before, reference, counts)
-        )
+    before, after = resampled_spearmans([cosines_before, cosines_after], gold, resamples, seed)
     gain = spearman(cosines_after, gold) - spearman(cosines_before, gold)
-    return _interval(gain, np.concatenate(gains), len(gold))
+    return _interval(gain, after - before, len(gold))
+
+
+def resampled_spearmans(
+    columns: Sequence[FloatArray], gold: FloatArray, resamples: int, seed: int
+) -> FloatArray:
+    """Spearman of each column with gold in each bootstrap resample of the pairs.
+
+    Exact, and without a sort per resample: a resample is a count for each pair, and the mean rank
+    of a value in it is the number of drawn pairs below it plus half of those that equal it.
+
+    Returns:
+        (column, resample).
+    """
+    reference, ranked = _Column(gold), [_Column(column) for column in columns]
+    parts = []
+    for counts in _counts(len(gold), resamples, seed):
+        gold_ranks = reference.ranks(counts)
+        parts.append([_weighted_pearson(c.ranks(counts), gold_ranks, counts) for c in ranked])
+    return np.concatenate(parts, axis=1)
 
 
 def judge(interval: Interval, protocol: str, *, start_kept: bool = False) -> Verdict:

@@ -1,0 +1,204 @@
+"""Several seeds, several encoders: which gains would hold for other seeds and other test items?
+
+A gain measured by `s` seeds on `n` items varies with both. With seeds and items as crossed random
+effects the variance of the mean gain is, up to their interaction,
+
+    SE^2 = SE_seeds^2 + SE_items^2,   SE_seeds = sd(gain per seed) / sqrt(s),
+    SE_items = sd of the mean gain over bootstrap resamples of the items,
+
+and gain / SE follows Student's t with Satterthwaite's degrees of freedom, which are those of the
+seeds (s - 1) where the seeds are what varies. The interaction enters twice, so that the test errs
+on the side of no difference. With one seed only the items can be judged.
+Sources: Satterthwaite 1946; Welch 1947; Holm 1979; Efron & Tibshirani 1993, chapter 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from isospace.evaluation.correlation import FloatArray, spearman
+from isospace.evaluation.statistics import (
+    CONFIDENCE,
+    RESAMPLES,
+    SMALLEST_GAIN,
+    resampled_means,
+    resampled_spearmans,
+)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A gain over the start, its interval and p-value, in units of the score (0 to 1).
+
+    Attributes:
+        mean: over the seeds.
+        sd: over the seeds; `None` for one seed.
+        seeds: number of them.
+        items: number of test items.
+        low: lower end of the 95 % interval.
+        high: its upper end.
+        p: two-sided.
+    """
+
+    mean: float
+    sd: float | None
+    seeds: int
+    items: int
+    low: float
+    high: float
+    p: float
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields."""
+        return asdict(self)
+
+
+def gain_of_means(before: FloatArray, after: FloatArray, seed: int = 0) -> Gain:
+    """Gain of the mean of per-item scores, such as reciprocal ranks.
+
+    Args:
+        before: (item,) scores under the start.
+        after: (seed, item) scores under the encoder that each seed gave.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: shapes that do not fit, or fewer than two items.
+    """
+    differences = _differences(before, after)
+    resampled = resampled_means(differences.mean(0), RESAMPLES, seed)
+    return _gain(differences.mean(1), resampled, before.shape[0])
+
+
+def gain_of_spearman(
+    before: FloatArray, after: FloatArray, gold: FloatArray, seed: int = 0
+) -> Gain:
+    """Gain of Spearman's correlation of cosines with gold scores.
+
+    Args:
+        before: (pair,) cosines under the start.
+        after: (seed, pair) cosines under the encoder that each seed gave.
+        gold: (pair,).
+        seed: of the resampling.
+
+    Raises:
+        ValueError: shapes that do not fit, or fewer than two pairs.
+    """
+    _differences(before, after)
+    columns = [before, *after]
+    values = np.array([spearman(column, gold) for column in columns])
+    resampled = resampled_spearmans(columns, gold, RESAMPLES, seed)
+    return _gain(values[1:] - values[0], resampled[1:].mean(0) - resampled[0], len(gold))
+
+
+def _differences(before: FloatArray, after: FloatArray) -> FloatArray:
+    if before.ndim != 1 or after.ndim != 2 or after.shape[1] != len(before) or len(before) < 2:
+        raise ValueError(
+            f"expected scores (item,) and (seed, item) of the same two or more items; got "
+            f"{before.shape} and {after.shape}"
+        )
+    differences: FloatArray = np.asarray(after, np.float64) - np.asarray(before, np.float64)
+    return differences
+
+
+def _gain(by_seed: FloatArray, resampled: FloatArray, items: int) -> Gain:
+    mean, seeds = float(by_seed.mean()), len(by_seed)
+    sd = float(by_seed.std(ddof=1)) if seeds > 1 else None
+    from_seeds = 0.0 if sd is None else sd**2 / seeds
+    variance = from_seeds + float(resampled.var(ddof=1))
+    if variance == 0.0:  # every item and every seed gained the same
+        return Gain(mean, sd, seeds, items, mean, mean, float(mean == 0.0))
+    # Resampled items count as known exactly, the seeds as what they are: few.
+    freedom = variance**2 * (seeds - 1) / from_seeds**2 if from_seeds else np.inf
+    error, t = variance**0.5, stats.t(min(freedom, 1e6))
+    margin = float(t.ppf((1 + CONFIDENCE) / 2)) * error
+    p = float(2 * t.sf(abs(mean) / error))
+    return Gain(mean, sd, seeds, items, mean - margin, mean + margin, p)
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Two-sided p of Welch's t-test between the scores of two sets of seeds.
+
+    `None` where there are fewer than two seeds in each, or no spread to compare with.
+    """
+    if min(len(first), len(second)) < 2 or np.ptp(first) + np.ptp(second) == 0:
+        return None
+    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+    """Holm's adjusted p-values: below alpha for any is wrong with probability alpha at most.
+
+    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+    {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    adjusted, highest = dict(p), 0.0
+    for place, name in enumerate(sorted(p, key=lambda name: p[name])):
+        highest = max(highest, min(1.0, (len(p) - place) * p[name]))
+        adjusted[name] = highest
+    return adjusted
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a comparison of several encoders with their start says.
+
+    Attributes:
+        verdict: "adapt with NAME", "no difference worth having" or "keep the start".
+        name: what to adapt with, where that is the verdict.
+        text: one sentence for people.
+        adjusted: Holm's p-value of each gain.
+    """
+
+    verdict: str
+    name: str | None
+    text: str
+    adjusted: dict[str, float]
+
+
+def decide(gains: Mapping[str, Gain], criterion: Mapping[str, float], protocol: str) -> Decision:
+    """Choose among encoders that were all compared with the start.
+
+    Adapting is advised where a gain is at least `SMALLEST_GAIN` and, after Holm's correction over
+    all comparisons, significant at 5 %. Among several such the criterion decides, which was
+    measured on other text: the best of several test scores would flatter itself.
+
+    Args:
+        gains: of every encoder on the test items.
+        criterion: of every encoder, higher is better, not from the test items.
+        protocol: how the scores were made, for the sentence.
+    """
+    adjusted = holm({name: gain.p for name, gain in gains.items()})
+    alpha = 1 - CONFIDENCE
+    good = [n for n, g in gains.items() if adjusted[n] < alpha and g.mean >= SMALLEST_GAIN]
+    if good:
+        name = max(good, key=lambda n: criterion[n])
+        text = f"Adapt with {name}: {_points(gains[name])} in {protocol}; {_correction(gains)}."
+        return Decision(f"adapt with {name}", name, text, adjusted)
+    if all(adjusted[n] < alpha and gain.mean < 0 for n, gain in gains.items()):
+        nearest = max(gains, key=lambda n: gains[n].mean)
+        text = f"Keep the start: every encoder is worse; nearest {nearest}, "
+        text += f"{_points(gains[nearest])} in {protocol}; {_correction(gains)}."
+        return Decision("keep the start", None, text, adjusted)
+    nearest = max(gains, key=lambda n: gains[n].mean)
+    text = f"No difference worth having: the largest gain is {nearest}'s, "
+    text += f"{_points(gains[nearest])} in {protocol}; asked for are {100 * SMALLEST_GAIN:.2f} "
+    text += f"points that are significant, {_correction(gains)}."
+    return Decision("no difference worth having", None, text, adjusted)
+
+
+def _points(gain: Gain) -> str:
+    seeds = "one seed" if gain.seeds == 1 else f"{gain.seeds} seeds"
+    return (
+        f"{100 * gain.mean:+.2f} points (95 % interval {100 * gain.low:+.2f} to "
+        f"{100 * gain.high:+.2f}; {seeds}, {gain.items:,} items)"
+    )
+
+
+def _correction(gains: Mapping[str, Gain]) -> str:
+    count = len(gains)
+    return "one comparison" if count == 1 else f"Holm's correction over {count} comparisons"

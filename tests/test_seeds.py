@@ -1,0 +1,117 @@
+"""Gains over seeds and items: right on constructed cases, and at the nominal error rate."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from isospace.evaluation.seeds import decide, gain_of_means, gain_of_spearman, holm, welch
+from isospace.evaluation.statistics import SMALLEST_GAIN
+
+
+def _world(source, effect, seeds=5, items=300, seed_sd=0.01, item_sd=0.1, noise=0.1):
+    """Scores of a start and of `seeds` encoders whose expected gain is `effect`."""
+    before = source.normal(0.5, 0.2, items)
+    gains = effect + source.normal(0, seed_sd, (seeds, 1)) + source.normal(0, item_sd, items)
+    return before, before + gains + source.normal(0, noise, (seeds, items))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "seed_sd", "item_sd"),
+    [(5, 0.02, 0.02), (5, 0.005, 0.2), (3, 0.01, 0.1), (1, 0.0, 0.2)],
+)
+def test_without_an_effect_one_in_twenty_is_significant(seeds, seed_sd, item_sd, monkeypatch):
+    monkeypatch.setattr("isospace.evaluation.seeds.RESAMPLES", 400)
+    source, worlds = np.random.default_rng(0), 600
+    wrong = 0
+    for _ in range(worlds):
+        gain = gain_of_means(*_world(source, 0.0, seeds, 150, seed_sd, item_sd, noise=0.05))
+        assert (gain.p < 0.05) == (gain.low > 0 or gain.high < 0)
+        wrong += gain.p < 0.05
+    # Nominal 30 of 600; the interaction that is counted twice may lower it, nothing may raise it.
+    assert 6 <= wrong <= 30 + 3 * (600 * 0.05 * 0.95) ** 0.5
+
+
+def test_several_comparisons_together_keep_their_error_rate(monkeypatch):
+    monkeypatch.setattr("isospace.evaluation.seeds.RESAMPLES", 400)
+    source, worlds, wrong = np.random.default_rng(1), 250, 0
+    for _ in range(worlds):
+        gains = {name: gain_of_means(*_world(source, 0.0, 3, 150, 0.03, 0.3)) for name in "abcd"}
+        wrong += decide(gains, dict.fromkeys("abcd", 0.0), "a test").name is not None
+    assert wrong <= 250 * 0.05 + 3 * (250 * 0.05 * 0.95) ** 0.5
+
+
+def test_verdicts_on_constructed_cases():
+    source = np.random.default_rng(2)
+
+    def gain(effect):
+        return gain_of_means(*_world(source, effect, 5, 3000, 0.002, 0.05, 0.05))
+
+    criterion = {"a": 0.6, "b": 0.7, "c": 0.8}
+    nothing = decide({"a": gain(0.0), "b": gain(0.0)}, criterion, "MRR")
+    small = decide({"a": gain(0.6 * SMALLEST_GAIN), "b": gain(0.0)}, criterion, "MRR")
+    large = decide({"a": gain(0.06), "b": gain(0.05), "c": gain(0.0)}, criterion, "MRR")
+    worse = decide({"a": gain(-0.05), "b": gain(-0.02)}, criterion, "MRR")
+    assert nothing.verdict == small.verdict == "no difference worth having"
+    assert small.adjusted["a"] < 0.05  # significant and yet not worth having
+    assert (large.verdict, large.name) == ("adapt with b", "b")  # the criterion's, not the test's
+    assert worse.verdict == "keep the start"
+    assert "+5." in large.text
+    assert "Holm's correction over 3 comparisons" in large.text
+    assert worse.text.startswith("Keep the start: every encoder is worse; nearest b, -")
+
+
+def test_one_seed_is_judged_by_its_items_alone():
+    source = np.random.default_rng(3)
+    before, after = _world(source, 0.02, seeds=1, items=500)
+    gain = gain_of_means(before, after)
+    plain = stats.ttest_rel(after[0], before)
+    assert gain.sd is None
+    assert gain.p == pytest.approx(plain.pvalue, rel=0.2)
+    low, high = plain.confidence_interval()
+    assert (gain.low, gain.high) == pytest.approx((low, high), abs=0.001)
+
+
+def test_where_only_seeds_differ_it_is_the_t_test_over_seeds():
+    before = np.linspace(0, 1, 50)
+    by_seed = np.array([0.01, 0.03, 0.02])
+    gain = gain_of_means(before, before + by_seed[:, None])
+    assert gain.p == pytest.approx(stats.ttest_1samp(by_seed, 0.0).pvalue, rel=1e-6)
+    assert gain.sd == pytest.approx(0.01)
+
+
+def test_equal_gains_need_no_spread():
+    before = np.linspace(0, 1, 50)
+    gain = gain_of_means(before, np.stack([before, before]))
+    assert (gain.mean, gain.low, gain.high, gain.p) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_gain_of_spearman_is_the_mean_over_seeds():
+    source = np.random.default_rng(4)
+    gold = source.normal(size=400)
+    before = gold + source.normal(size=400)
+    after = gold + 0.5 * source.normal(size=(3, 400))
+    gain = gain_of_spearman(before, after, gold)
+    single = [
+        stats.spearmanr(a, gold).statistic - stats.spearmanr(before, gold).statistic for a in after
+    ]
+    assert gain.mean == pytest.approx(np.mean(single))
+    assert gain.sd == pytest.approx(np.std(single, ddof=1))
+    assert gain.low < gain.mean < gain.high
+    assert gain.p < 1e-3
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match=r"\(item,\) and \(seed, item\)"):
+        gain_of_means(np.zeros(5), np.zeros((2, 4)))
+
+
+def test_holm_against_the_definition():
+    p = {"a": 0.011, "b": 0.2, "c": 0.012, "d": 0.9}
+    assert holm(p) == pytest.approx({"a": 0.044, "c": 0.044, "b": 0.4, "d": 0.9})
+
+
+def test_welch():
+    a, b = [0.1, 0.2, 0.3], [0.5, 0.4, 0.9]
+    assert welch(a, b) == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert welch(a, [0.5]) is None
+    assert welch([0.1, 0.1], [0.1, 0.1]) is None
