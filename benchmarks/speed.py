@@ -131,17 +131,13 @@ def _share(result: Result, steps: int) -> str:
 def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
     sentences = 2_000
     peer = "sentence-transformers, torch float32"
+    graphs = ("ONNX Runtime float32", "ONNX Runtime int8", "OpenVINO float32", "OpenVINO bf16")
     results = contest(
         {
-            peer: (c.peer_encoding, ("torch", {}, options.corpus, sentences)),
+            peer: (c.peer_encoding, ("float32", options.corpus, sentences)),
             "sentence-transformers, torch bf16": (
-                c.peer_encoding, ("torch", {"dtype": "bfloat16"}, options.corpus, sentences)),
-            "sentence-transformers, ONNX float32": (
-                c.peer_encoding, ("onnx", {}, options.corpus, sentences)),
-            "sentence-transformers, ONNX int8": (
-                c.peer_encoding, ("onnx-int8", {}, options.corpus, sentences)),
-            "sentence-transformers, OpenVINO float32": (
-                c.peer_encoding, ("openvino", {}, options.corpus, sentences)),
+                c.peer_encoding, ("bfloat16", options.corpus, sentences)),
+            **{g: (c.graph_encoding, (g, options.corpus, sentences)) for g in graphs},
             "isospace float32": (c.encoding, ("float32", options.corpus, sentences)),
             "isospace bf16": (c.encoding, ("bf16", options.corpus, sentences)),
         },

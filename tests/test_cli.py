@@ -7,9 +7,10 @@ import json
 import pytest
 
 from conftest import sentences
-from isospace.cli import VERBS, main
+from isospace.cli import main
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES
+from isospace.verbs import VERBS
 
 
 def run(capsys, *words: str) -> tuple[int, str, str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from isospace.cli import VERBS, objective_row
 from isospace.objectives import OBJECTIVES
 from isospace.report import markdown_table
+from isospace.verbs import VERBS, objective_row
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

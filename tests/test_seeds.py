@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isospace.evaluation.seeds import decide, gain_of_means, gain_of_spearman, holm, welch
+from isospace.evaluation.seeds import Gains, decide, holm, welch
 from isospace.evaluation.statistics import SMALLEST_GAIN
+
+
+def gain_of_means(before, after):
+    return Gains.of_means(before, after).test()
 
 
 def _world(source, effect, seeds=5, items=300, seed_sd=0.01, item_sd=0.1, noise=0.1):
@@ -90,7 +94,7 @@ def test_gain_of_spearman_is_the_mean_over_seeds():
     gold = source.normal(size=400)
     before = gold + source.normal(size=400)
     after = gold + 0.5 * source.normal(size=(3, 400))
-    gain = gain_of_spearman(before, after, gold)
+    gain = Gains.of_spearman(before, after, gold).test()
     single = [
         stats.spearmanr(a, gold).statistic - stats.spearmanr(before, gold).statistic for a in after
     ]
@@ -115,3 +119,13 @@ def test_welch():
     assert welch(a, b) == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
     assert welch(a, [0.5]) is None
     assert welch([0.1, 0.1], [0.1, 0.1]) is None
+
+
+def test_the_average_of_sets_adds_their_variances():
+    source = np.random.default_rng(5)
+    sets = [Gains.of_means(*_world(source, e, 1, 200, 0.0)) for e in (0.01, 0.03, 0.05)]
+    average = Gains.average(sets)
+    assert average.items == 600
+    assert average.test().mean == pytest.approx(np.mean([g.test().mean for g in sets]))
+    wanted = sum(g.resampled.var() for g in sets) / 9
+    assert average.resampled.var() == pytest.approx(wanted, rel=0.1)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from isospace.config import TrainConfig
 from isospace.corpus import Corpus
 from isospace.errors import UserError
@@ -21,7 +23,14 @@ from isospace.evaluation.pairs import (
 )
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, halves
 from isospace.evaluation.statistics import Verdict, judge, paired_bootstrap
-from isospace.evaluation.sts import STSResult, STSTask, evaluate_pairs, evaluate_sts, load_sts
+from isospace.evaluation.sts import (
+    PAPER_COLUMNS,
+    STSResult,
+    STSTask,
+    evaluate_pairs,
+    evaluate_sts,
+    load_sts,
+)
 
 _DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
 
@@ -135,6 +144,25 @@ class Exam:
             raise ValueError("use_corpus() comes first")
         pairs = evaluate_retrieval(encode, self.pairs)
         return Scores(pairs, evaluate_sts(encode, self._test_tasks()) if self._tasks else None)
+
+    def items(self, scores: Scores) -> dict[str, np.ndarray]:
+        """What each test item came to, for tests over items and seeds (`compare`).
+
+        Returns:
+            "MRR": (pair,) reciprocal ranks; with STS data each column of the papers' row: (pair,)
+            cosines.
+        """
+        found: dict[str, np.ndarray] = {"MRR": scores.pairs.reciprocal_ranks}
+        for task, by_subset in (scores.sts.cosines if scores.sts else {}).items():
+            found[PAPER_COLUMNS[task]] = np.concatenate(list(by_subset.values()))
+        return found
+
+    def gold(self) -> dict[str, np.ndarray]:
+        """Gold scores in the order of `items`, by column of the papers' row."""
+        return {
+            PAPER_COLUMNS[name]: np.concatenate([pairs.gold for pairs in task.subsets.values()])
+            for name, task in self._test_tasks().items()
+        }
 
     def _test_tasks(self) -> dict[str, STSTask]:
         return {name: task.test_only() for name, task in (self._tasks or {}).items()}

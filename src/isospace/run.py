@@ -3,6 +3,7 @@
 config.json     the settings
 metrics.jsonl   a line per logged update ("step") and per evaluation ("look")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
+items.npz       what each test item came to, before and after
 results.json    scores with their protocols, the choice, the verdict, the environment
 model/          the encoder, loadable by sentence-transformers
 report.html     the same for people
@@ -17,9 +18,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
-from isospace.files import write_text
+from isospace.files import atomic_path, write_text
 
 
 class Run:
@@ -42,6 +45,7 @@ class Run:
         self.last_checkpoint = folder / "checkpoints" / "last.pt"
         self.kept_weights = folder / "checkpoints" / "kept.safetensors"
         self.model_folder = folder / "model"
+        self.items_path = folder / "items.npz"
         self.results_path = folder / "results.json"
 
     @classmethod
@@ -81,6 +85,22 @@ class Run:
             return None
         content: dict[str, Any] = json.loads(self.results_path.read_text(encoding="utf-8"))
         return content
+
+    def write_items(self, **parts: Mapping[str, np.ndarray]) -> None:
+        """Write items.npz: part ("before", "after", "gold") -> column -> array."""
+        arrays: dict[str, Any] = {
+            f"{part}/{name}": array
+            for part, found in parts.items()
+            for name, array in found.items()
+        }
+        with atomic_path(self.items_path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    def items(self, part: str) -> dict[str, np.ndarray]:
+        """One part of items.npz, by column."""
+        with np.load(self.items_path) as arrays:
+            names = [name for name in arrays if name.startswith(f"{part}/")]
+            return {name.removeprefix(f"{part}/"): arrays[name] for name in names}
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Write results.json."""

@@ -285,6 +285,9 @@ class _Session:
             if results["model_step"] == 0:
                 self.encoder = load_encoder(self.config.model, self.config.pooling)
             save_model(self.encoder, run.model_folder, model_card(self.config, results))
+            run.write_items(
+                before=self.exam.items(before), after=self.exam.items(after), gold=self.exam.gold()
+            )
             run.write_results(results)
             write_report(run)
             self.display.results(before, after, results, run)

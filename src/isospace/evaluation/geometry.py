@@ -1,12 +1,14 @@
-"""The geometry of an embedding: alignment, uniformity, rank, isotropy, stability of neighbours.
+"""The geometry of an embedding: alignment and uniformity by named protocols, rank, neighbours.
 
 Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`, computes in float64
-(the neighbours in float32) and works through pairs of rows in chunks of bounded memory.
+(the neighbours in float32) and works through pairs of rows in chunks of bounded memory. How evenly
+the space is used (IsoScore, hubs, redundant dimensions) is in `isotropy`, with `isotropy.describe`
+for all measures of one array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,11 +22,9 @@ from isospace.evaluation.sts import STSTask
 
 Embeddings = NDArray[Any] | torch.Tensor
 
-POSITIVES = {">= 4": np.greater_equal, "> 4": np.greater}
-"""Which scored pairs count as positives: papers say "higher than 4", their code often `>= 4`."""
-
 _CHUNK_ENTRIES = 1 << 22  # pairwise values held at once: 32 MB in float64
-_COLLAPSED = 1e-6  # a spread below this share of the vectors' length is rounding of float32
+COLLAPSED = 1e-6
+"""A spread below this share of the vectors' length is rounding of float32."""
 
 
 def alignment(x: Embeddings, y: Embeddings) -> float:
@@ -35,7 +35,7 @@ def alignment(x: Embeddings, y: Embeddings) -> float:
     >>> alignment(np.array([[2.0, 0.0]]), np.array([[0.0, 5.0]]))
     2.0
     """
-    a, b = _unit(x), _unit(y)
+    a, b = unit_rows(x), unit_rows(y)
     _require_same_rows(a, b)
     return float(((a - b) ** 2).sum(1).mean())
 
@@ -48,8 +48,8 @@ def uniformity(x: Embeddings) -> float:
     >>> uniformity(np.array([[1.0, 0.0], [0.0, 1.0]]))
     -4.0
     """
-    units = _unit(x)
-    n = _require_two_rows(units)
+    units = unit_rows(x)
+    n = require_two_rows(units)
     total, step = 0.0, max(1, _CHUNK_ENTRIES // n)
     for start in range(0, n, step):
         cosines = units[start : start + step] @ units[start:].T
@@ -67,10 +67,10 @@ def effective_rank(x: Embeddings) -> float:
     >>> round(effective_rank(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])), 6)
     2.0
     """
-    values = _array(x)
-    _require_two_rows(values)
+    values = as_array(x)
+    require_two_rows(values)
     singular = np.linalg.svd(values - values.mean(0), compute_uv=False)
-    if np.linalg.norm(singular) <= _COLLAPSED * np.linalg.norm(values):
+    if np.linalg.norm(singular) <= COLLAPSED * np.linalg.norm(values):
         return 0.0
     share = singular[singular > 0] / singular.sum()
     return float(np.exp(-(share * np.log(share)).sum()))
@@ -85,8 +85,8 @@ def mean_cosine(x: Embeddings) -> float:
     >>> mean_cosine(np.array([[1.0, 0.0], [0.0, 1.0]]))
     0.0
     """
-    units = _unit(x)
-    n = _require_two_rows(units)
+    units = unit_rows(x)
+    n = require_two_rows(units)
     total = units.sum(0)
     return float((total @ total - (units * units).sum()) / (n * (n - 1)))
 
@@ -101,18 +101,63 @@ def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
         b: embeddings of the same sentences by another encoder, `(n, other dim)`.
         k: number of neighbours, the sentence itself not counted; less than n.
     """
-    units_a, units_b = _unit(a).astype(np.float32), _unit(b).astype(np.float32)
+    units_a, units_b = unit_rows(a), unit_rows(b)
     n = len(units_a)
     if len(units_b) != n or not 0 < k < n:
         raise ValueError(
             f"expected embeddings of the same more than k={k} sentences, got {n} and {len(units_b)}"
         )
-    common, step = 0, max(1, _CHUNK_ENTRIES // n)
-    for start in range(0, n, step):
-        near_a = _neighbours(units_a, start, start + step, k)
-        near_b = _neighbours(units_b, start, start + step, k)
+    common = 0
+    for cosines in zip(other_cosines(units_a), other_cosines(units_b), strict=True):
+        near_a, near_b = (np.argpartition(block, -k, axis=1)[:, -k:] for block in cosines)
         common += int((near_a[:, :, None] == near_b[:, None, :]).sum())
     return common / (n * k)
+
+
+@dataclass(frozen=True)
+class STSBProtocol:
+    """The sentences and positive pairs of STS-B that alignment and uniformity are taken over.
+
+    Attributes:
+        splits: of STS-B, put together.
+        positives: a key of `_REACHES` (encoded without dropout), or `DROPOUT_VIEWS`.
+        used_by: whose numbers it is for.
+    """
+
+    splits: tuple[str, ...]
+    positives: str
+    used_by: str
+
+    @property
+    def where(self) -> str:
+        """The splits in words."""
+        return " + ".join(self.splits)
+
+
+DROPOUT_VIEWS = "two dropout views"
+_REACHES = {"gold >= 4": np.greater_equal, "gold > 4": np.greater}
+_WHOLE = ("train", "dev", "test")
+
+PROTOCOLS = {
+    "stsb-dev >= 4": STSBProtocol(
+        ("dev",), "gold >= 4", "isospace's tables; WhitenedCSE looks at dev (threshold not said)"
+    ),
+    "stsb-dev > 4": STSBProtocol(("dev",), "gold > 4", "SimCSE's wording (higher than 4), on dev"),
+    "stsb-test >= 4": STSBProtocol(
+        ("test",), "gold >= 4", "DiffCSE's split, with the threshold of released code"
+    ),
+    "stsb-test > 4": STSBProtocol(("test",), "gold > 4", "DiffCSE's split, with SimCSE's wording"),
+    "stsb-all >= 4": STSBProtocol(
+        _WHOLE, "gold >= 4", "near SCD's code, which takes the three splits one by one"
+    ),
+    "stsb-all > 4": STSBProtocol(_WHOLE, "gold > 4", "SimCSE, by its authors' answer in issue 52"),
+    "dropout-views": STSBProtocol(
+        ("dev",), DROPOUT_VIEWS, "SimCSE++, whose code takes the batches it trains on"
+    ),
+}
+"""Every definition in use. Uniformity is over all distinct sentences of the splits, each once and
+without dropout. Most code counts a sentence once for every pair that it is in: 3,000 instead of
+2,909 in STS-B dev, and -3.841 instead of -3.849 for all-MiniLM-L6-v2."""
 
 
 @dataclass(frozen=True)
@@ -121,82 +166,92 @@ class STSBGeometry:
 
     alignment: float
     uniformity: float
-    split: str
-    positives: str
+    name: str
     n_positives: int
     n_sentences: int
 
     @property
     def protocol(self) -> str:
         """The protocol in words."""
+        named = PROTOCOLS[self.name]
         return (
-            f"STS-B {self.split}, L2-normalised, no dropout; alignment over {self.n_positives} "
-            f"pairs with gold {self.positives}, uniformity over {self.n_sentences} "
-            "distinct sentences"
+            f"STS-B {named.where}, L2-normalised; alignment over {self.n_positives} "
+            f"pairs ({named.positives}), uniformity over {self.n_sentences} distinct sentences, "
+            "no dropout"
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All fields and the protocol."""
+        """All fields and the protocol in words."""
         return asdict(self) | {"protocol": self.protocol}
 
 
 def stsb_geometry(
-    encode: Encode, tasks: Mapping[str, STSTask], split: str = "dev", positives: str = ">= 4"
+    encode: Encode,
+    tasks: Mapping[str, STSTask],
+    protocol: str = "stsb-dev >= 4",
+    encode_noisy: Encode | None = None,
 ) -> STSBGeometry:
     """Alignment and uniformity on STS-B, as the papers draw them.
 
-    Papers differ in the split and in the threshold and seldom say so: both are named in the result.
+    Papers differ in split, threshold and noise and seldom say so: the result names all three.
 
     Args:
         encode: sentences -> `(sentence, dim)`, without dropout.
         tasks: as `sts.load_sts` gives them, with STSBenchmark.
-        split: "dev" or "test".
-        positives: a key of `POSITIVES`.
+        protocol: a key of `PROTOCOLS`.
+        encode_noisy: the same under dropout, drawn anew at each call; for "dropout-views".
 
     Raises:
-        ValueError: where no pair reaches the threshold.
+        ValueError: where a split is missing, where no pair reaches the threshold, or where
+            "dropout-views" has no `encode_noisy`.
     """
-    pairs = tasks["STSBenchmark"].subsets[split]
-    rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
-    chosen = np.flatnonzero(POSITIVES[positives](pairs.gold, 4.0))
-    if len(chosen) == 0:
-        raise ValueError(f"no pair of STS-B {split} has gold {positives}")
-    return STSBGeometry(
-        alignment(
-            embeddings[[rows[pairs.first[i]] for i in chosen]],
-            embeddings[[rows[pairs.second[i]] for i in chosen]],
-        ),
-        uniformity(embeddings),
-        split,
-        positives,
-        len(chosen),
-        len(rows),
-    )
+    named, subsets = PROTOCOLS[protocol], tasks["STSBenchmark"].subsets
+    for split in named.splits:
+        if split not in subsets:
+            raise ValueError(f"{protocol} needs STS-B {split}; there is {', '.join(subsets)}")
+    pairs = [pair for split in named.splits for pair in subsets[split]]
+    rows, clean = encode_distinct(encode, (text for pair in pairs for text in pair))
+    if named.positives == DROPOUT_VIEWS:
+        if encode_noisy is None:
+            raise ValueError(f"{protocol} needs encode_noisy")
+        x, y = encode_noisy(list(rows)), encode_noisy(list(rows))
+    else:
+        gold = np.concatenate([subsets[split].gold for split in named.splits])
+        chosen = np.flatnonzero(_REACHES[named.positives](gold, 4.0))
+        if len(chosen) == 0:
+            raise ValueError(f"{protocol}: no pair of STS-B {named.where} has {named.positives}")
+        x, y = (clean[[rows[pairs[i][side]] for i in chosen]] for side in (0, 1))
+    return STSBGeometry(alignment(x, y), uniformity(clean), protocol, len(x), len(rows))
 
 
-def _array(x: Embeddings) -> FloatArray:
+def as_array(x: Embeddings) -> FloatArray:
+    """Embeddings `(sentence, dim)` in float64, without gradient."""
     array = x.detach().cpu().double().numpy() if isinstance(x, torch.Tensor) else x
     if array.ndim != 2:
         raise ValueError(f"expected embeddings (sentence, dim), got shape {array.shape}")
     return array.astype(np.float64)
 
 
-def _unit(x: Embeddings) -> FloatArray:
+def unit_rows(x: Embeddings) -> FloatArray:
     """Rows of length one; a zero row stays zero."""
-    array = _array(x)
+    array = as_array(x)
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norms > 0, norms, 1.0)
 
 
-def _neighbours(units: NDArray[np.float32], start: int, stop: int, k: int) -> NDArray[np.intp]:
-    """Indices of the k nearest other rows of rows start..stop, `(row, k)`, in no order."""
-    cosines = units[start:stop] @ units.T
-    rows = np.arange(len(cosines))
-    cosines[rows, start + rows] = -np.inf
-    return np.argpartition(cosines, -k, axis=1)[:, -k:]
+def other_cosines(units: FloatArray) -> Iterator[NDArray[np.float32]]:
+    """Cosines of rows with all rows, block after block; a row's with itself is -inf."""
+    units32 = units.astype(np.float32)
+    step = max(1, _CHUNK_ENTRIES // len(units))
+    for start in range(0, len(units), step):
+        cosines = units32[start : start + step] @ units32.T
+        rows = np.arange(len(cosines))
+        cosines[rows, start + rows] = -np.inf
+        yield cosines
 
 
-def _require_two_rows(x: FloatArray) -> int:
+def require_two_rows(x: FloatArray) -> int:
+    """The number of rows, where it is two or more."""
     if len(x) < 2:
         raise ValueError(f"expected at least two embeddings, got {len(x)}")
     return len(x)

@@ -58,66 +58,84 @@ class Gain:
         return asdict(self)
 
 
-def gain_of_means(before: FloatArray, after: FloatArray, seed: int = 0) -> Gain:
-    """Gain of the mean of per-item scores, such as reciprocal ranks.
+@dataclass(frozen=True)
+class Gains:
+    """What one encoder gained over the start on one set of test items.
 
-    Args:
-        before: (item,) scores under the start.
-        after: (seed, item) scores under the encoder that each seed gave.
-        seed: of the resampling.
-
-    Raises:
-        ValueError: shapes that do not fit, or fewer than two items.
+    Attributes:
+        by_seed: (seed,) gain of each seed.
+        resampled: (resample,) mean gain over the seeds in each bootstrap resample of the items.
+        items: number of test items.
     """
-    differences = _differences(before, after)
-    resampled = resampled_means(differences.mean(0), RESAMPLES, seed)
-    return _gain(differences.mean(1), resampled, before.shape[0])
+
+    by_seed: FloatArray
+    resampled: FloatArray
+    items: int
+
+    @classmethod
+    def of_means(cls, before: FloatArray, after: FloatArray) -> Gains:
+        """Gains of the mean of per-item scores, such as reciprocal ranks.
+
+        Args:
+            before: (item,) scores under the start.
+            after: (seed, item) scores under the encoder that each seed gave.
+
+        Raises:
+            ValueError: shapes that do not fit, or fewer than two items.
+        """
+        _require_fit(before, after)
+        differences = after - before
+        resampled = resampled_means(differences.mean(0), RESAMPLES, seed=0)
+        return cls(differences.mean(1), resampled, len(before))
+
+    @classmethod
+    def of_spearman(cls, before: FloatArray, after: FloatArray, gold: FloatArray) -> Gains:
+        """Gains of Spearman's correlation of cosines with gold scores.
+
+        Args:
+            before: (pair,) cosines under the start.
+            after: (seed, pair) cosines under the encoder that each seed gave.
+            gold: (pair,).
+
+        Raises:
+            ValueError: shapes that do not fit, or fewer than two pairs.
+        """
+        _require_fit(before, after)
+        columns = [before, *after]
+        values = np.array([spearman(column, gold) for column in columns])
+        start, *others = resampled_spearmans(columns, gold, RESAMPLES, seed=0)
+        return cls(values[1:] - values[0], np.mean(others, axis=0) - start, len(gold))
+
+    @classmethod
+    def average(cls, parts: Sequence[Gains]) -> Gains:
+        """Gain of the plain mean over several sets of items that share no item."""
+        # The sets were resampled alike; turned against each other they are independent.
+        turned = [np.roll(part.resampled, 97 * place) for place, part in enumerate(parts)]
+        by_seed: FloatArray = np.mean([part.by_seed for part in parts], axis=0)
+        return cls(by_seed, np.mean(turned, axis=0), sum(part.items for part in parts))
+
+    def test(self) -> Gain:
+        """Interval and p-value for other seeds and other items (the module's docstring)."""
+        mean, seeds = float(self.by_seed.mean()), len(self.by_seed)
+        sd = float(self.by_seed.std(ddof=1)) if seeds > 1 else None
+        from_seeds = 0.0 if sd is None else sd**2 / seeds
+        variance = from_seeds + float(self.resampled.var(ddof=1))
+        if variance == 0.0:  # every item and every seed gained the same
+            return Gain(mean, sd, seeds, self.items, mean, mean, float(mean == 0.0))
+        # Resampled items count as known exactly, the seeds as what they are: few.
+        freedom = variance**2 * (seeds - 1) / from_seeds**2 if from_seeds else np.inf
+        error, t = variance**0.5, stats.t(min(freedom, 1e6))
+        margin = float(t.ppf((1 + CONFIDENCE) / 2)) * error
+        p = float(2 * t.sf(abs(mean) / error))
+        return Gain(mean, sd, seeds, self.items, mean - margin, mean + margin, p)
 
 
-def gain_of_spearman(
-    before: FloatArray, after: FloatArray, gold: FloatArray, seed: int = 0
-) -> Gain:
-    """Gain of Spearman's correlation of cosines with gold scores.
-
-    Args:
-        before: (pair,) cosines under the start.
-        after: (seed, pair) cosines under the encoder that each seed gave.
-        gold: (pair,).
-        seed: of the resampling.
-
-    Raises:
-        ValueError: shapes that do not fit, or fewer than two pairs.
-    """
-    _differences(before, after)
-    columns = [before, *after]
-    values = np.array([spearman(column, gold) for column in columns])
-    resampled = resampled_spearmans(columns, gold, RESAMPLES, seed)
-    return _gain(values[1:] - values[0], resampled[1:].mean(0) - resampled[0], len(gold))
-
-
-def _differences(before: FloatArray, after: FloatArray) -> FloatArray:
+def _require_fit(before: FloatArray, after: FloatArray) -> None:
     if before.ndim != 1 or after.ndim != 2 or after.shape[1] != len(before) or len(before) < 2:
         raise ValueError(
             f"expected scores (item,) and (seed, item) of the same two or more items; got "
             f"{before.shape} and {after.shape}"
         )
-    differences: FloatArray = np.asarray(after, np.float64) - np.asarray(before, np.float64)
-    return differences
-
-
-def _gain(by_seed: FloatArray, resampled: FloatArray, items: int) -> Gain:
-    mean, seeds = float(by_seed.mean()), len(by_seed)
-    sd = float(by_seed.std(ddof=1)) if seeds > 1 else None
-    from_seeds = 0.0 if sd is None else sd**2 / seeds
-    variance = from_seeds + float(resampled.var(ddof=1))
-    if variance == 0.0:  # every item and every seed gained the same
-        return Gain(mean, sd, seeds, items, mean, mean, float(mean == 0.0))
-    # Resampled items count as known exactly, the seeds as what they are: few.
-    freedom = variance**2 * (seeds - 1) / from_seeds**2 if from_seeds else np.inf
-    error, t = variance**0.5, stats.t(min(freedom, 1e6))
-    margin = float(t.ppf((1 + CONFIDENCE) / 2)) * error
-    p = float(2 * t.sf(abs(mean) / error))
-    return Gain(mean, sd, seeds, items, mean - margin, mean + margin, p)
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -1,0 +1,211 @@
+"""How evenly embeddings use their space: IsoScore, hubs, redundant dimensions; and all measures.
+
+Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`. `describe` gives the
+measures of one array at once, those of `geometry` included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from isospace.evaluation.correlation import FloatArray
+from isospace.evaluation.geometry import (
+    COLLAPSED,
+    Embeddings,
+    as_array,
+    effective_rank,
+    mean_cosine,
+    other_cosines,
+    require_two_rows,
+    uniformity,
+    unit_rows,
+)
+
+NEIGHBOURS = 10
+"""k of the hubs, as in Radovanovic et al. 2010."""
+BATCH_SIZES = (64, 128, 256, 512, 1024)
+"""Of the correlation's rank: from SimCSE++'s 64 to above the width of common encoders."""
+
+_TIE = 1e-6  # cosines closer than this are equal: float32 does not tell them apart
+
+
+def isoscore(x: Embeddings) -> float:
+    r"""Share of the directions that the variance spreads over, 0 (one direction) to 1 (isotropic).
+
+    $\iota = \frac{1}{d-1} \left( (\sum_k \lambda_k)^2 / \sum_k \lambda_k^2 - 1 \right)$ with the d
+    eigenvalues $\lambda$ of the covariance; k of d directions used evenly have $(k-1) / (d-1)$.
+    Rudman et al. 2022, algorithm 1, whose steps come to this line: rotate to principal components,
+    take the variances $\lambda$, scale them to $\hat\lambda = \sqrt d\, \lambda / \|\lambda\|$;
+    isotropy defect $\delta = \|\hat\lambda - 1\| / \sqrt{2 (d - \sqrt d)}$, share of dimensions
+    $\varphi = (d - \delta^2 (d - \sqrt d))^2 / d^2$, score $\iota = (d \varphi - 1) / (d - 1)$; and
+    $d - \delta^2 (d - \sqrt d) = \sum_k \hat\lambda_k$. Both sums follow from the covariance.
+
+    Few sentences look anisotropic (n draws of an isotropic Gaussian have about $1 / (1 + d / n)$):
+    compare encoders on the same sentences. Collapsed embeddings (all rows equal) have 0.
+
+    >>> isoscore(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
+    0.5
+    """
+    values = as_array(x)
+    require_two_rows(values)
+    dim = values.shape[1]
+    if dim < 2:
+        raise ValueError("expected at least two dimensions, got 1")
+    centred = values - values.mean(0)
+    if np.linalg.norm(centred) <= COLLAPSED * np.linalg.norm(values):
+        return 0.0
+    covariance = centred.T @ centred
+    directions = np.trace(covariance) ** 2 / (covariance * covariance).sum()
+    return float((directions - 1) / (dim - 1))
+
+
+@dataclass(frozen=True)
+class Hubness:
+    """How unequally sentences are found as neighbours.
+
+    Attributes:
+        skewness: of the k-occurrence; 0 is even; the larger, the fewer hubs are the neighbours of
+            the many.
+        antihubs: share of sentences that are nobody's neighbour, 0 to 1.
+    """
+
+    skewness: float
+    antihubs: float
+
+
+def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
+    """How often each sentence is among the k nearest by cosine of the others, `(sentence,)`.
+
+    N_k of Radovanovic et al. 2010; its mean is k. The neighbours are exact. Sentences that tie for
+    the last places share them, so that the result does not depend on the order of equal rows.
+
+    Raises:
+        ValueError: where there are not more than k sentences.
+
+    >>> k_occurrence(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), k=1)
+    array([0.5, 2. , 0.5])
+    """
+    units = unit_rows(x)
+    if not 0 < k < len(units):
+        raise ValueError(f"expected more than k={k} embeddings, got {len(units)}")
+    occurrence = np.zeros(len(units))
+    for cosines in other_cosines(units):
+        last = np.partition(cosines, -k, axis=1)[:, -k, None]
+        nearer, tied = cosines > last + _TIE, np.abs(cosines - last) <= _TIE
+        places_left = k - nearer.sum(1)
+        occurrence += nearer.sum(0) + (places_left / tied.sum(1)) @ tied
+    return occurrence
+
+
+def hubness(x: Embeddings, k: int = NEIGHBOURS) -> Hubness:
+    r"""Skewness of the k-occurrence, and the share of anti-hubs.
+
+    $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$;
+    an anti-hub has $N_k(x) = 0$. Radovanovic et al. 2010. Where every sentence is found equally
+    often (collapsed embeddings too) the skewness is 0.
+    """
+    occurrence = k_occurrence(x, k)
+    excess = occurrence - k
+    deviation = float(np.sqrt((excess**2).mean()))
+    skewness = float((excess**3).mean()) / deviation**3 if deviation > COLLAPSED * k else 0.0
+    return Hubness(skewness, float((occurrence == 0).mean()))
+
+
+def mean_correlation(x: Embeddings) -> float:
+    r"""Redundancy of the dimensions: mean $|C_{cd}|$ of two different ones, 0 to 1 (all the same).
+
+    $C$ is Pearson's correlation of the dimensions over the sentences, whose off-diagonal Barlow
+    Twins (Zbontar et al. 2021) drives to 0. Independent dimensions have about
+    $\sqrt{2 / (\pi n)}$ at n sentences. Dimensions without spread have no correlation and are left
+    out; where fewer than two remain it is 0.
+    """
+    columns = _standardised(as_array(x))
+    dim = columns.shape[1]
+    if dim < 2:
+        return 0.0
+    correlation = np.abs(columns.T @ columns)
+    return float((correlation.sum() - np.trace(correlation)) / (dim * (dim - 1)))
+
+
+def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) -> dict[int, int]:
+    """Rank of the correlation of the dimensions in the first n sentences, for several n.
+
+    The "feature corruption" of SimCSE++ (Xu et al. 2023, rank bottleneck): over a batch of n the
+    correlation matrix `(dim, dim)` has at most rank min(n - 1, dim), so that a loss that drives it
+    to the identity cannot reach it. (The paper's columns are not centred: its bound is n.) A rank
+    below the bound means that dimensions are copies or sums of others.
+
+    It is the number of singular values of the standardised batch `(n, dim)`, the roots of the
+    matrix's eigenvalues, above `max(n, dim) * 1.2e-7` of the largest: numpy's rule with float32's
+    rounding, for encoders give float32 whatever the array holds. With float64's, a dimension that
+    is a sum of others would count all the same.
+
+    Args:
+        x: sentences in an order without meaning, `(sentence, dim)`.
+        batch_sizes: each at least 2 and at most the number of sentences.
+
+    Returns:
+        batch size -> rank.
+
+    >>> correlation_rank(np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 0.0], [0.0, 9.0]]), (2, 4))
+    {2: 1, 4: 2}
+    """
+    values = as_array(x)
+    for size in batch_sizes:
+        if not 2 <= size <= len(values):
+            raise ValueError(f"expected batch sizes from 2 to {len(values)}, got {size}")
+    return {size: _rank(_standardised(values[:size])) for size in batch_sizes}
+
+
+def describe(x: Embeddings) -> dict[str, float]:
+    """Every measure of one array, ready for JSON.
+
+    Time grows with the square of the number of sentences (uniformity, hubs): give some thousands.
+
+    Args:
+        x: embeddings `(sentence, dim)` of distinct sentences in an order without meaning.
+
+    Returns:
+        sentences and dim; effective_rank, mean_cosine, isoscore, uniformity; hubness (skewness of
+        the 10-occurrence) and antihubs; mean_correlation, and correlation_rank@n for each n of
+        `BATCH_SIZES` that the sentences allow.
+
+    Raises:
+        ValueError: for up to `NEIGHBOURS` sentences, or one dimension.
+    """
+    values = as_array(x)
+    sentences, dim = values.shape
+    hubs = hubness(values)
+    ranks = correlation_rank(values, [size for size in BATCH_SIZES if size <= sentences])
+    return {
+        "sentences": sentences,
+        "dim": dim,
+        "effective_rank": effective_rank(values),
+        "mean_cosine": mean_cosine(values),
+        "isoscore": isoscore(values),
+        "uniformity": uniformity(values),
+        "hubness": hubs.skewness,
+        "antihubs": hubs.antihubs,
+        "mean_correlation": mean_correlation(values),
+    } | {f"correlation_rank@{size}": rank for size, rank in ranks.items()}
+
+
+def _standardised(values: FloatArray) -> FloatArray:
+    """Columns with mean 0 and length 1; those that vary by no more than rounding are left out."""
+    require_two_rows(values)
+    centred = values - values.mean(0)
+    # Real encoders have such columns (three of all-MiniLM-L6-v2's 384), and their rounding would
+    # pass for a signal once it is scaled to length 1.
+    spread = np.linalg.norm(centred, axis=0)
+    varies = spread > COLLAPSED * np.linalg.norm(values) / np.sqrt(values.shape[1])
+    columns: FloatArray = centred[:, varies] / spread[varies]
+    return columns
+
+
+def _rank(columns: FloatArray) -> int:
+    singular = np.linalg.svd(columns, compute_uv=False)
+    rounding = max(columns.shape) * np.finfo(np.float32).eps
+    return int((singular > rounding * singular.max(initial=0.0)).sum())

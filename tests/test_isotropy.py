@@ -1,0 +1,176 @@
+"""Isotropy, hubs and redundancy: cases that the papers state, dull loops, and hand-made numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import skew
+
+from isospace.evaluation import geometry
+from isospace.evaluation.isotropy import (
+    correlation_rank,
+    describe,
+    hubness,
+    isoscore,
+    k_occurrence,
+    mean_correlation,
+)
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(31, 6)) @ RANDOM.normal(size=(6, 6)) + 0.5
+
+
+def cross(dim, used):
+    """Points on both sides of the first `used` axes: their covariance is a multiple of I^(used)."""
+    axes = np.eye(dim)[:used]
+    return np.concatenate([axes, -axes])
+
+
+def isoscore_by_steps(x):
+    """Algorithm 1 of Rudman et al., step after step."""
+    n = x.shape[1]
+    _, vectors = np.linalg.eigh(np.cov(x.T))
+    variances = np.diag(np.cov((x @ vectors).T))
+    normalised = np.sqrt(n) * variances / np.sqrt(sum(v * v for v in variances))
+    defect = np.sqrt(sum((v - 1) ** 2 for v in normalised)) / np.sqrt(2 * (n - np.sqrt(n)))
+    share = (n - defect**2 * (n - np.sqrt(n))) ** 2 / n**2
+    return (n * share - 1) / (n - 1)
+
+
+@pytest.mark.parametrize(("dim", "used"), [(2, 2), (9, 9), (40, 40), (3, 1), (40, 1), (3, 2)])
+def test_isoscore_of_the_papers_cases(dim, used):
+    """Isotropic is 1, a line 0, a plane in three dimensions 1/2."""
+    assert isoscore(cross(dim, used)) == pytest.approx((used - 1) / (dim - 1), abs=1e-12)
+
+
+@pytest.mark.parametrize("used", [1, 10, 20, 39, 40])
+def test_isoscore_is_nearly_the_share_of_dimensions_used(used):
+    score = isoscore(cross(40, used))
+    assert score == pytest.approx(used / 40, abs=1 / 40)
+    assert score * 39 + 1 == pytest.approx(used)  # the authors' map back to dimensions
+
+
+@pytest.mark.parametrize("x", [X, X * np.arange(1, 7), X[:4]])
+def test_isoscore_equals_the_algorithms_steps(x):
+    assert isoscore(x) == pytest.approx(isoscore_by_steps(x), rel=1e-9)
+    rotation, _ = np.linalg.qr(RANDOM.normal(size=(6, 6)))
+    assert isoscore(7 * x @ rotation - 100) == pytest.approx(isoscore(x), rel=1e-9)
+
+
+def occurrences_by_loop(x, k):
+    units = [row / np.sqrt(row @ row) for row in x]
+    counts = [0] * len(x)
+    for i in range(len(x)):
+        others = sorted((j for j in range(len(x)) if j != i), key=lambda j: -units[i] @ units[j])
+        for j in others[:k]:
+            counts[j] += 1
+    return counts
+
+
+@pytest.mark.parametrize("chunk", [1, 70, 1 << 20])
+@pytest.mark.parametrize("k", [1, 5, 30])
+def test_k_occurrence_equals_a_loop(monkeypatch, chunk, k):
+    monkeypatch.setattr(geometry, "_CHUNK_ENTRIES", chunk)
+    assert k_occurrence(X, k) == pytest.approx(occurrences_by_loop(X, k))
+
+
+def test_hubness_is_the_skewness_of_the_occurrence():
+    measured, counts = hubness(X, 3), occurrences_by_loop(X, 3)
+    assert measured.skewness == pytest.approx(skew(counts))
+    assert measured.antihubs == pytest.approx(counts.count(0) / len(X))
+
+
+def test_a_star_has_one_hub():
+    """Sentences on separate axes have one neighbour in common: the one in the middle."""
+    star = np.concatenate([np.ones((1, 8)), np.eye(8)])
+    assert k_occurrence(star, 1) == pytest.approx([8] + [1 / 8] * 8)
+    assert hubness(star, 1).skewness == pytest.approx(skew([8] + [1 / 8] * 8))
+    star[0, 0] = 1.5  # the middle's own nearest is now the first axis, and that alone
+    assert k_occurrence(star, 1) == pytest.approx([8, 1] + [0] * 7)
+    assert hubness(star, 1).antihubs == pytest.approx(7 / 9)
+
+
+def test_hubs_do_not_depend_on_the_order_of_equal_sentences():
+    repeated = np.concatenate([X, X[:10]])
+    order = RANDOM.permutation(len(repeated))
+    assert k_occurrence(repeated[order]) == pytest.approx(k_occurrence(repeated)[order])
+    assert k_occurrence(repeated).sum() == pytest.approx(10 * len(repeated))
+
+
+def test_a_circle_has_no_hubs():
+    angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert hubness(circle, 4).skewness == 0.0
+    assert hubness(circle, 4).antihubs == 0.0
+
+
+def test_mean_correlation_equals_a_loop():
+    columns = X.T
+    pairs = [(c, d) for c in range(6) for d in range(6) if c != d]
+    expected = np.mean([abs(np.corrcoef(columns[c], columns[d])[0, 1]) for c, d in pairs])
+    assert mean_correlation(X) == pytest.approx(expected)
+    constant = np.full((len(X), 1), 0.1)
+    assert mean_correlation(np.hstack([X, constant])) == pytest.approx(expected)
+    assert mean_correlation(X[:, :1] * [1.0, -2.0, 3.0] + 4) == pytest.approx(1.0)
+    assert mean_correlation(cross(5, 5)) == pytest.approx(0.0)
+
+
+def test_correlation_rank_is_bounded_by_batch_and_dimensions():
+    x = RANDOM.normal(size=(40, 12)) + 3
+    expected = {n: np.linalg.matrix_rank(np.corrcoef(x[:n].T)) for n in (2, 5, 12, 13, 40)}
+    assert correlation_rank(x, tuple(expected)) == expected == {2: 1, 5: 4, 12: 11, 13: 12, 40: 12}
+
+
+def test_correlation_rank_sees_redundant_dimensions_through_the_rounding_of_float32():
+    factors = RANDOM.normal(size=(200, 5)) @ RANDOM.normal(size=(5, 30))
+    embeddings = factors.astype(np.float32) + np.float32(1.0)
+    assert np.linalg.matrix_rank(embeddings.astype(np.float64) - embeddings.mean(0)) == 30
+    assert correlation_rank(embeddings, (4, 200)) == {4: 3, 200: 5}
+    dead = np.hstack([embeddings, np.full((200, 3), np.float32(0.1))])
+    assert correlation_rank(dead, (200,)) == {200: 5}
+
+
+def test_describe_gives_every_measure():
+    x = RANDOM.normal(size=(130, 20)).astype(np.float32)
+    measures = describe(torch.from_numpy(x).requires_grad_())
+    assert json.loads(json.dumps(measures)) == measures
+    assert measures == {
+        "sentences": 130,
+        "dim": 20,
+        "effective_rank": geometry.effective_rank(x),
+        "mean_cosine": geometry.mean_cosine(x),
+        "isoscore": isoscore(x),
+        "uniformity": geometry.uniformity(x),
+        "hubness": hubness(x, 10).skewness,
+        "antihubs": hubness(x, 10).antihubs,
+        "mean_correlation": mean_correlation(x),
+        "correlation_rank@64": 20,
+        "correlation_rank@128": 20,
+    }
+
+
+def test_a_collapsed_encoder_has_numbers_too():
+    collapsed = np.tile(RANDOM.normal(size=16).astype(np.float32), (70, 1))
+    measures = describe(collapsed)
+    for name in ("effective_rank", "isoscore", "hubness", "antihubs", "correlation_rank@64"):
+        assert measures[name] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: isoscore(X[:1]), "at least two"),
+        (lambda: isoscore(X[:, :1]), "two dimensions"),
+        (lambda: k_occurrence(X, 31), "more than k=31"),
+        (lambda: describe(X[:10]), "more than k=10"),
+        (lambda: correlation_rank(X, (2, 32)), "from 2 to 31, got 32"),
+        (lambda: correlation_rank(X, (1,)), "from 2 to 31, got 1"),
+        (lambda: mean_correlation(X[0]), "sentence, dim"),
+    ],
+)
+def test_wrong_shapes_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
