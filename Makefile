@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check constraints clean
+.PHONY: demo test check bench bench-gpu first-table constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -17,6 +17,16 @@ check:
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 
+# CORPUS is a file of sentences, STS the folder of the STS sets; both are read where they lie.
+bench: .venv/bench
+	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS)
+
+bench-gpu: .venv/bench
+	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS) --parts train operators --page speed-gpu
+
+first-table: .venv/test
+	$(BIN)/python benchmarks/first_table.py $(CORPUS) $(STS)
+
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
@@ -27,6 +37,10 @@ check:
 .venv/test: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	touch $@ .venv/demo
+
+.venv/bench: .venv/test
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
+	touch $@
 
 # The versions that the two commands install, for every Python from 3.10 on. torch brings its own
 # CUDA packages where it needs them.

@@ -122,7 +122,9 @@ def machine() -> str:
 
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = next((line.split(":")[1].strip() for line in file if "model name" in line), "")
-    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
     bf16 = "with" if torch.cpu._is_avx512_bf16_supported() else "without"
-    cores = f"{torch.get_num_threads()} cores of {model or platform.machine()} ({bf16} AVX512-BF16)"
-    return f"{cores}, Python {platform.python_version()}, {versions}"
+    found = f"{torch.get_num_threads()} cores of {model or platform.machine()} ({bf16} AVX512-BF16)"
+    if torch.cuda.is_available():
+        found = f"{torch.cuda.get_device_name()}, {found}"
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+    return f"{found}, Python {platform.python_version()}, {versions}"

@@ -22,8 +22,9 @@ SHAPES = ((64, 384), (64, 768), (64, 1024), (256, 768), (1024, 768), (4096, 768)
 GROUP_SIZES = (2, 3, 4, 6, 12, 48)
 
 
-def tables(_: argparse.Namespace | None = None, device: str = "cpu") -> list[dict[str, Any]]:
+def tables(_: argparse.Namespace) -> list[dict[str, Any]]:
     """Every table; all times are of forward and backward together."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     return [_whitening(device), _terms(device), _growth(device)]
 
 
