@@ -9,8 +9,9 @@ Rows are sentences; leading axes (views) are whitened one by one, each by its ow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -48,7 +49,31 @@ def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) 
 
 def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
     """`out[..., j] = x[..., permutation[j]]`; a permutation (dim,), or one per view (view, dim)."""
-    return torch.take_along_dim(x, permutation.to(x.device).unsqueeze(-2), dim=-1)
+    apply: Callable[[Tensor, Tensor], Tensor] = _Permute.apply
+    return apply(x, permutation.to(x.device))
+
+
+def inverse_permutation(permutation: Tensor) -> Tensor:
+    """The permutation(s) (..., dim) that undo these."""
+    places = torch.arange(permutation.shape[-1], device=permutation.device)
+    return torch.empty_like(permutation).scatter_(-1, permutation, places.expand_as(permutation))
+
+
+class _Permute(torch.autograd.Function):
+    """The gradient goes back by the inverse permutation: a read, not a scattered sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, permutation: Tensor) -> Tensor:
+        ctx.save_for_backward(permutation)
+        if permutation.dim() == 1:
+            return x.index_select(-1, permutation)
+        views = zip(x.unbind(), permutation, strict=True)
+        return torch.stack([view.index_select(-1, order) for view, order in views])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (permutation,) = ctx.saved_tensors
+        return permute_columns(gradients[0], inverse_permutation(permutation)), None
 
 
 def split_groups(x: Tensor, groups: int) -> Tensor:
@@ -106,13 +131,37 @@ def whiten(
         raise ValueError(f"whitening needs (..., batch >= 2, dim); got {tuple(x.shape)}")
     with without_autocast(x):
         x = upcast(x)
+        size = split_groups(x, groups).shape[-1]
+        if size == 2:
+            # Hundreds of matrix products of order 2 cost more than the sums they consist of: with
+            # the first columns of all pairs before all second ones these are sums over columns.
+            dealt = torch.arange(x.shape[-1]) if permutation is None else permutation
+            permutation = dealt.unflatten(-1, (groups, 2)).mT.flatten(-2)
         if permutation is not None:
             x = permute_columns(x, permutation)
-        grouped = centre(split_groups(x, groups))
-        cov = grouped.mT @ grouped / (grouped.shape[-2] - ddof)
-        cov = regularise(cov.detach() if stop_gradient else cov, eps=eps, shrinkage=shrinkage)
-        out = join_groups(grouped @ INVERSE_ROOTS[method](cov))
-        return out if permutation is None else permute_columns(out, permutation.argsort(dim=-1))
+        x = centre(x)
+        grouped = split_groups(x, groups) if size != 2 else x
+        cov = _pair_products(x) if size == 2 else grouped.mT @ grouped
+        cov = (cov.detach() if stop_gradient else cov) / (x.shape[-2] - ddof)
+        kernel = INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
+        out = _times_pairs(x, kernel) if size == 2 else join_groups(grouped @ kernel)
+        return out if permutation is None else permute_columns(out, inverse_permutation(permutation))
+
+
+def _pair_products(x: Tensor) -> Tensor:
+    """`x^T x` of every pair of columns (j, j + dim / 2): (..., batch, dim) -> (..., dim / 2, 2, 2)."""
+    groups = x.shape[-1] // 2
+    squares = x.square().sum(-2)
+    mixed = (x[..., :groups] * x[..., groups:]).sum(-2)
+    rows = [squares[..., :groups], mixed, mixed, squares[..., groups:]]
+    return torch.stack(rows, dim=-1).unflatten(-1, (2, 2))
+
+
+def _times_pairs(x: Tensor, kernel: Tensor) -> Tensor:
+    """Every pair of columns (j, j + dim / 2) times its kernel, (..., dim / 2, 2, 2)."""
+    own = kernel.diagonal(dim1=-2, dim2=-1).mT.flatten(-2).unsqueeze(-2)
+    other = torch.cat([kernel[..., 1, 0], kernel[..., 0, 1]], dim=-1).unsqueeze(-2)
+    return x * own + x.roll(kernel.shape[-3], -1) * other
 
 
 def momentum_update(running: Tensor, batch: Tensor, momentum: float) -> Tensor:

@@ -34,9 +34,10 @@ def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
     >>> diagonal_terms(torch.tensor([[0.5, 2.0], [0.0, 1.0]]))
     (tensor(0.2500), tensor(4.))
     """
-    diagonal = correlation.diagonal()
-    off_diagonal = correlation - torch.diag(diagonal)
-    return (1 - diagonal).square().sum(), off_diagonal.square().sum()
+    dim = len(correlation)
+    # Laid out in rows of dim + 1, the diagonal of a square matrix is the first column.
+    off_diagonal = correlation.flatten()[:-1].view(dim - 1, dim + 1)[:, 1:]
+    return (1 - correlation.diagonal()).square().sum(), off_diagonal.square().sum()
 
 
 @dataclass(frozen=True)
