@@ -192,7 +192,7 @@ def draw() -> None:
     """Put the tables of all cells between their markers in the page."""
     page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else _EMPTY_PAGE
     for table in TABLES:
-        begin, end = f"<!-- table {table} -->\n", f"<!-- end {table} -->"
+        begin, end = f"<!-- table {table} -->\n", f"<!-- end {table} -->\n"
         before, rest = page.split(begin)
         page = before + begin + _table(table) + end + rest.split(end)[1]
     write_text(PAGE, page)
