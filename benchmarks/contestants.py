@@ -52,7 +52,7 @@ def product_rate() -> float:
     return 2 * size**3 / best
 
 
-def training(model: str, objective: str, corpus: Path, steps: int) -> Any:
+def training(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
     """Isospace's own loop, as `isospace train` runs it between two looks."""
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.corpus import load_corpus
@@ -63,7 +63,6 @@ def training(model: str, objective: str, corpus: Path, steps: int) -> Any:
     from isospace.prepare import make_accelerator
     from isospace.tokens import tokenise
 
-    fields: dict[str, Any] = {"projector": (1024,) * 3} if objective == "scd" else {"head": "none"}
     text = CorpusConfig(corpus=(str(corpus),))
     config = TrainConfig(text=text, objective=OBJECTIVES[objective](**fields), precision="bf16")
     accelerator = make_accelerator(config)
@@ -90,7 +89,30 @@ def training(model: str, objective: str, corpus: Path, steps: int) -> Any:
     per_sentence = float(tokens.lengths[sentences.train_rows].mean())
     views = len(config.objective.views)
     flop = 6 * in_layers * per_sentence * BATCH * views
-    return one_round, {"flop": flop, "rate": product_rate()}
+    return one_round, {
+        "flop": flop,
+        "rate": product_rate(),
+        "own": _own_seconds(config.objective, loop.head, encoder.dim),
+    }
+
+
+def _own_seconds(objective: Any, head: torch.nn.Module, dim: int) -> float:
+    """Of head and objective, forward and backward, on vectors of a batch; median of seven."""
+    from isospace.objectives.base import Views
+
+    encoded = torch.randn(len(objective.views), BATCH, dim, requires_grad=True)
+    if torch.cuda.is_available():
+        encoded = encoded.detach().cuda().requires_grad_()
+    seconds = []
+    for _ in range(8):
+        started = time.perf_counter()
+        terms = objective(Views(encoded, head(encoded)))
+        torch.stack(list(terms.values())).sum().backward()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    head.zero_grad()
+    return float(np.median(seconds[1:]))
 
 
 def peer_training(model: str, corpus: Path, steps: int) -> Callable[[], float]:

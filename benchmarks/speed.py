@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ from isospace.files import write_text
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BATCH, LENGTH = 64, 32
+PLAIN: dict[str, Any] = {"head": "none"}
+ONE = {"isospace simcse": ("simcse", PLAIN)}
+OBJECTIVES = ONE | {
+    "isospace whitenedcse, 3 views": ("whitenedcse", PLAIN),
+    "the same without whitening": ("whitenedcse", {**PLAIN, "whitening": "none"}),
+    "isospace scd, projector 1024": ("scd", {"projector": (1024, 1024, 1024)}),
+    "isospace simcse++": ("simcse++", PLAIN),
+    "isospace iso": ("iso", PLAIN),
+}
 
 
 def main() -> None:
@@ -100,18 +110,18 @@ def _table(
 
 def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables = []
-    names = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
     with tempfile.TemporaryDirectory() as folder:
         base = str(c.random_bert_base(Path(folder)))
-        settings = (("minilm", "minilm", names, 8, 5), ("BERT-base, random", base, names[:1], 3, 3))
+        settings = (("minilm", "minilm", OBJECTIVES, 8, 5), ("BERT-base, random", base, ONE, 3, 3))
         for title, model, objectives, steps, rounds in settings:
             peer = "sentence-transformers"
             results = contest(
                 {peer: (c.peer_training, (model, options.corpus, steps))}
-                | {f"isospace {o}": (c.training, (model, o, options.corpus, steps))
-                   for o in objectives},
+                | {name: (c.training, (model, objective, fields, options.corpus, steps))
+                   for name, (objective, fields) in objectives.items()},
                 rounds,
             )  # fmt: skip
+            share, own = partial(_share, steps=steps), partial(_own, steps=steps)
             tables.append(
                 _table(
                     f"training {title}: batch {BATCH}, {LENGTH} tokens, bf16",
@@ -119,7 +129,7 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
                     peer,
                     BATCH * steps,
                     "sentences",
-                    {"share of the bf16 product rate": lambda r: _share(r, steps)},  # noqa: B023
+                    {"share of the bf16 product rate": share, "objective and head": own},
                 )
             )
     return tables
@@ -130,6 +140,13 @@ def _share(result: Result, steps: int) -> str:
     if "flop" not in result.notes:
         return ""
     return f"{100 * result.notes['flop'] * steps / result.median / result.notes['rate']:.0f} %"
+
+
+def _own(result: Result, steps: int) -> str:
+    """Share of a step that the objective and its head take."""
+    if "own" not in result.notes:
+        return ""
+    return f"{100 * result.notes['own'] * steps / result.median:.1f} %"
 
 
 def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
