@@ -50,14 +50,17 @@ class Result:
 
 
 def contest(
-    contestants: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]], rounds: int
+    contestants: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]],
+    rounds: int,
+    warm_up: bool = True,
 ) -> dict[str, Result]:
     """Let all work in turn.
 
     Args:
         contestants: name -> (prepare, its arguments). `prepare` may return the round, or the round
             and a dictionary of notes.
-        rounds: after one that is not counted.
+        rounds: that count.
+        warm_up: let all do one round before that does not count.
     """
     context = get_context("spawn")
     results = {name: Result() for name in contestants}
@@ -68,7 +71,7 @@ def contest(
         process.start()
         workers[name] = (process, ours)
         _receive(ours, results[name])  # prepared, or failed
-    for number in range(rounds + 1):
+    for number in range(0 if warm_up else 1, rounds + 1):
         for name, (_, pipe) in workers.items():
             if results[name].failure:
                 continue

@@ -283,15 +283,18 @@ def lowest_cosine(notes: dict[str, Any], exact: Any) -> float:
     return float((a * b).sum(1).min())
 
 
-def evaluation(sts: Path) -> Callable[[], None]:
-    """isospace: read, encode every distinct sentence once, score."""
+def evaluation(sts: Path, precision: Any) -> Callable[[], None]:
+    """What `isospace evaluate` does: read, encode every distinct sentence once, score."""
     from isospace.evaluation.sts import evaluate_sts, load_sts
     from isospace.loading import load_encoder
 
     encoder = load_encoder("minilm")
 
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        return encoder.embed(texts, precision=precision)
+
     def one_round() -> None:
-        evaluate_sts(encoder.embed, {n: t.test_only() for n, t in load_sts(sts).items()})
+        evaluate_sts(encode, {n: t.test_only() for n, t in load_sts(sts).items()})
 
     return one_round
 

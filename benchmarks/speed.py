@@ -183,9 +183,11 @@ def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
         {
             loop: (c.senteval_loop, (options.sts,)),
             "mteb": (c.mteb_tasks, (options.sts,)),
-            "isospace": (c.evaluation, (options.sts,)),
+            "isospace float32": (c.evaluation, (options.sts, "float32")),
+            "isospace bf16": (c.evaluation, (options.sts, "bf16")),
         },
-        rounds=1,
+        rounds=2,
+        warm_up=False,  # a round takes minutes
     )
     return [_table("the seven STS sets, end to end, minilm", results, loop, 1, "evaluations")]
 

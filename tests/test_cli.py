@@ -123,3 +123,8 @@ def test_doctor(capsys, monkeypatch, tmp_path):
     assert not findings["ISOSPACE_DATA"]["ok"]
     assert str(tmp_path) in findings["ISOSPACE_DATA"]["text"]
     assert run(capsys, "doctor")[0] == 0
+
+
+def test_transfer_needs_its_folder(capsys, toy_model, tmp_path):
+    assert main(["evaluate", str(toy_model), "--transfer", "sklearn", "--data", "hub"]) == 2
+    assert "--transfer: give the folder that holds the tasks" in capsys.readouterr().err

@@ -136,7 +136,7 @@ def whiten(
             # Hundreds of matrix products of order 2 cost more than the sums they consist of: with
             # the first columns of all pairs before all second ones these are sums over columns.
             dealt = torch.arange(x.shape[-1]) if permutation is None else permutation
-            permutation = dealt.unflatten(-1, (groups, 2)).mT.flatten(-2)
+            permutation = dealt.reshape(*dealt.shape[:-1], groups, 2).mT.flatten(-2)
         if permutation is not None:
             x = permute_columns(x, permutation)
         x = centre(x)
@@ -145,16 +145,18 @@ def whiten(
         cov = (cov.detach() if stop_gradient else cov) / (x.shape[-2] - ddof)
         kernel = INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
         out = _times_pairs(x, kernel) if size == 2 else join_groups(grouped @ kernel)
-        return out if permutation is None else permute_columns(out, inverse_permutation(permutation))
+        return (
+            out if permutation is None else permute_columns(out, inverse_permutation(permutation))
+        )
 
 
 def _pair_products(x: Tensor) -> Tensor:
-    """`x^T x` of every pair of columns (j, j + dim / 2): (..., batch, dim) -> (..., dim / 2, 2, 2)."""
+    """`x^T x` of every pair of columns (j, j + dim / 2), (..., dim / 2, 2, 2)."""
     groups = x.shape[-1] // 2
     squares = x.square().sum(-2)
     mixed = (x[..., :groups] * x[..., groups:]).sum(-2)
     rows = [squares[..., :groups], mixed, mixed, squares[..., groups:]]
-    return torch.stack(rows, dim=-1).unflatten(-1, (2, 2))
+    return torch.stack(rows, dim=-1).reshape(*mixed.shape, 2, 2)
 
 
 def _times_pairs(x: Tensor, kernel: Tensor) -> Tensor:
