@@ -246,7 +246,7 @@ class Encoder(nn.Module):
         texts: Sequence[str],
         view: View = View(dropout=0.0),  # noqa: B008 - frozen
         max_length: int | None = None,
-        batch_tokens: int = 8192,
+        batch_tokens: int = 4096,
         on_batch: Callable[[int], None] | None = None,
         precision: Precision = "float32",
     ) -> np.ndarray:

@@ -67,7 +67,7 @@ def forward(
     with torch.autocast(device, enabled=False):
         rows = _Rows(attention_mask)
         states = _embed(model, rows.take(input_ids.flatten()), rows.positions)
-        bias = _padding_bias(attention_mask, model.config.num_attention_heads, dtype)
+        bias = _padding_bias(attention_mask, dtype)
         last = model.encoder.layer[-1]
         for layer in model.encoder.layer:
             only = rows.first if first_only and layer is last else None
@@ -157,12 +157,10 @@ def _output(part: Any, hidden: Tensor, residual: Tensor) -> Tensor:
     return normed
 
 
-def _padding_bias(attention_mask: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
-    """(batch * heads, length, length): what is added to the scores, lowest at padded keys."""
-    batch, length = attention_mask.shape
-    bias = torch.zeros(batch, 1, 1, length, dtype=dtype, device=attention_mask.device)
-    bias.masked_fill_(attention_mask.view(bias.shape) == 0, torch.finfo(dtype).min)
-    return bias.expand(batch, heads, length, length).reshape(-1, length, length)
+def _padding_bias(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """(batch, 1, 1, length): what is added to the scores, lowest at padded keys."""
+    bias = torch.zeros(attention_mask.shape, dtype=dtype, device=attention_mask.device)
+    return bias.masked_fill_(attention_mask == 0, torch.finfo(dtype).min)[:, None, None]
 
 
 def _attention(part: Any, states: Tensor, bias: Tensor, rows: _Rows, only: Tensor | None) -> Tensor:
@@ -181,21 +179,24 @@ def _attention(part: Any, states: Tensor, bias: Tensor, rows: _Rows, only: Tenso
     heads, width, batch = part.num_attention_heads, part.attention_head_size, len(rows.first)
 
     def split(padded: Tensor, parts: int) -> Sequence[Tensor]:
-        by_head = padded.view(batch, rows.length, parts, heads, width).permute(2, 0, 3, 1, 4)
-        return by_head.reshape(parts, batch * heads, rows.length, width).unbind()
+        by_part = padded.view(batch, rows.length, parts, heads, width)
+        return by_part.permute(2, 0, 3, 1, 4).unbind()
 
     if only is None:
         together = _project(states, part.query, part.key, part.value)
         query, key, value = split(_apply(_Spread, together, rows), 3)
     else:
-        query = _project(states[only], part.query).view(batch * heads, 1, width)
+        query = _project(states[only], part.query).view(batch, heads, 1, width)
         key, value = split(_apply(_Spread, _project(states, part.key, part.value), rows), 2)
-        bias = bias[:, :1]
-    context = _apply(_Attend, query, key, value, bias, _rate(part.dropout))
-    if only is not None:
-        return context.view(batch, heads * width)
-    context = context.view(batch, heads, rows.length, width).transpose(1, 2)
-    return _apply(_Take, context.reshape(rows.padded, heads * width), rows)
+    rate = _rate(part.dropout)
+    if rate:
+        flat = [x.reshape(batch * heads, -1, width) for x in (query, key, value)]
+        by_head = bias.expand(batch, heads, 1, rows.length).reshape(-1, 1, rows.length)
+        context = _apply(_Attend, *flat, by_head, rate).view(batch, heads, -1, width)
+    else:
+        context = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+    padded = context.transpose(1, 2).reshape(-1, heads * width)
+    return padded if only is not None else _apply(_Take, padded, rows)
 
 
 def _project(states: Tensor, *layers: nn.Linear) -> Tensor:
@@ -250,18 +251,15 @@ class _Attend(torch.autograd.Function):
     ) -> Tensor:
         ctx.scale = 1 / math.sqrt(query.shape[-1])
         shares = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=ctx.scale).softmax(-1)
-        mask = keep_mask(shares, rate) if rate else None
+        mask = keep_mask(shares, rate)
         ctx.save_for_backward(query, key, value, shares, mask)
-        return torch.bmm(shares if mask is None else shares * mask, value)
+        return torch.bmm(shares * mask, value)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         query, key, value, shares, mask = ctx.saved_tensors
-        dropped = shares if mask is None else shares * mask
-        to_value = torch.bmm(dropped.transpose(1, 2), gradients[0])
-        to_shares = torch.bmm(gradients[0], value.transpose(1, 2))
-        if mask is not None:
-            to_shares.mul_(mask)
+        to_value = torch.bmm((shares * mask).transpose(1, 2), gradients[0])
+        to_shares = torch.bmm(gradients[0], value.transpose(1, 2)).mul_(mask)
         to_scores = torch._softmax_backward_data(to_shares, shares, -1, shares.dtype)
         to_scores.mul_(ctx.scale)
         to_key = torch.bmm(to_scores.transpose(1, 2), query)
