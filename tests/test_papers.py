@@ -234,8 +234,8 @@ def test_covariance_identity_penalises_the_encoder_not_the_head() -> None:
 def test_iso_is_off_dropout_per_positive_plus_contrast_of_the_encoders_dimensions() -> None:
     encoded, projected = random(4, 9, 4), random(4, 9, 4, seed=1)
     anchor, one, two, clean = projected
-    terms = Iso(num_views=3)(Views(encoded, projected))
-    expected = sum(loss(OffDropout(m=1.0), anchor, p, clean) for p in (one, two)) / 2
+    terms = Iso(num_views=3, temperature=0.2)(Views(encoded, projected))
+    expected = sum(loss(OffDropout(m=1.0, temperature=0.2), anchor, p, clean) for p in (one, two)) / 2
     assert terms["off_dropout"].item() == pytest.approx(expected)
     dimensions = loss(DCL(contrast_weight=0.0), encoded[0], encoded[1])
     assert terms["dimension_contrast"].item() == pytest.approx(dimensions)
