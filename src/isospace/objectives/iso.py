@@ -34,8 +34,8 @@ class Iso(Objective):
     num_views: int = 2
     """m, noisy views of a sentence: an anchor and m - 1 positives."""
     temperature: float = 0.15
-    """tau, divides the cosines. Chosen on STS-B dev (docs/results/first-table.md): a finished sentence
-    encoder has nothing left to learn at the papers' 0.05."""
+    """tau, divides the cosines. Chosen on STS-B dev (docs/results/first-table.md): a finished
+    sentence encoder has little left to learn at the papers' 0.05."""
     dimension_weight: float = 0.1
     """lambda, weight of the contrast between dimensions."""
     dimension_temperature: float = 5.0
