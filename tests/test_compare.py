@@ -125,11 +125,14 @@ def test_nothing_to_compare(base, tmp_path):
     settings = {"simcse": contestant("simcse", base)}
     with pytest.raises(UserError, match="--verdict-on sts: give the STS sets"):
         compare(settings, 1, tmp_path / "c", "sts", quiet=True)
+    assert not (tmp_path / "c").exists()  # refused before a cell is run
 
 
 def test_the_verb(base, tmp_path, toy_corpus, toy_model, capsys):
     words = ["--corpus", str(toy_corpus), "--held-out", "40", "--model", str(toy_model), "--seeds", "1",
              "--batch-size", "8", "--budget", "16", "sentences", "--looks", "1", "--precision", "float32"]  # fmt: skip
+    assert main(["compare", *words]) == 2
+    assert "give one or more objectives" in capsys.readouterr().err
     assert main(["compare", "simcse", "dcl:head=none", *words]) == 2
     assert "--output is missing" in capsys.readouterr().err
     assert (

@@ -18,6 +18,7 @@ from isospace.config import TrainConfig
 from isospace.display import Display
 from isospace.errors import UserError
 from isospace.evaluation.seeds import Decision, Gain, Gains, decide, welch
+from isospace.exam import sts_data
 from isospace.files import write_text
 from isospace.objectives import OBJECTIVES
 from isospace.run import Run
@@ -145,6 +146,8 @@ def compare(
     """
     if seeds < 1 or not contestants:
         raise UserError(f"nothing to compare: {len(contestants)} contestants, {seeds} seeds")
+    if measure == "sts" and not all(sts_data(config.data) for config in contestants.values()):
+        raise UserError("--verdict-on sts: give the STS sets (--data FOLDER, or ISOSPACE_DATA)")
     cells = [(name, number) for number in range(seeds) for name in contestants]
     display = Display(quiet)
     runs: dict[str, list[Run]] = {name: [] for name in contestants}
@@ -159,8 +162,6 @@ def compare(
     first = next(iter(runs.values()))
     if not first:  # not the first of several processes
         raise SystemExit(0)
-    if measure == "sts" and "Avg" not in _scores(first[0], "start"):
-        raise UserError("--verdict-on sts: give the STS sets (--data FOLDER, or ISOSPACE_DATA)")
     comparison = _judge(runs, folder, "Avg" if measure == "sts" else "MRR")
     write_text(folder / "results.json", json.dumps(comparison.to_json(), indent=2) + "\n")
     return comparison

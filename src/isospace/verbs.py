@@ -103,6 +103,8 @@ class Compare:
 
     def run(self) -> int:
         """Run what is missing, compare, print."""
+        if not self.contestants:
+            raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
         if self.config.output is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         if not self.config.text.corpus:
