@@ -63,7 +63,7 @@ def test_a_run_from_start_to_verdict(config):
     outcome = train(config, quiet=True)
     run = outcome.run
     assert sorted(p.name for p in run.folder.iterdir()) == [
-        "checkpoints", "config.json", "metrics.jsonl", "model", "report.html", "results.json",
+        "checkpoints", "config.json", "items.npz", "metrics.jsonl", "model", "report.html", "results.json",
     ]  # fmt: skip
     assert run.config == config
     results = outcome.results
