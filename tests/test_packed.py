@@ -161,8 +161,10 @@ def test_what_cannot_be_packed_is_left_alone():
     distil = DistilBertModel(DistilBertConfig(vocab_size=50, dim=24, n_layers=2, n_heads=4))
     adapted = _make("bert")
     part = adapted.encoder.layer[0].attention.self
-    part.query = torch.nn.Sequential(part.query, torch.nn.Identity())
-    for model in (decoder, other, distil, adapted, torch.nn.Linear(2, 2)):
+    part.query = torch.nn.Sequential(part.query)
+    later = _make("bert")
+    later.encoder.layer[2].output.LayerNorm = torch.nn.Identity()
+    for model in (decoder, other, distil, adapted, later, torch.nn.Linear(2, 2)):
         assert not packed.packable(model)
 
 

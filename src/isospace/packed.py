@@ -29,19 +29,24 @@ def packable(model: nn.Module) -> bool:
     kind = getattr(config, "model_type", None)
     if kind not in _FIRST_POSITION or not hasattr(model, "embeddings"):
         return False
+    if config.is_decoder or config.add_cross_attention or config.hidden_act != "gelu":
+        return False
+    if getattr(config, "position_embedding_type", None) not in (None, "absolute"):
+        return False
     parts: Any = model
-    plain = not (config.is_decoder or config.add_cross_attention) and config.hidden_act == "gelu"
-    positions: nn.Embedding = parts.embeddings.position_embeddings
-    first = 0 if kind == "bert" else (positions.padding_idx or 0) + 1
-    # Adapters replace linear layers by their own; those must be called, not read.
-    kinds = {nn.Linear, nn.LayerNorm, nn.Dropout, nn.Embedding}
-    leaves = {type(part) for part in parts.encoder.modules() if not list(part.children())}
-    return plain and first == _FIRST_POSITION[kind] and leaves - kinds <= {type(_activation(parts))}
+    first = 0 if kind == "bert" else (parts.embeddings.position_embeddings.padding_idx or 0) + 1
+    return first == _FIRST_POSITION[kind] and all(map(_is_plain, parts.encoder.layer))
 
 
-def _activation(model: Any) -> nn.Module:
-    activation: nn.Module = model.encoder.layer[0].intermediate.intermediate_act_fn
-    return activation
+def _is_plain(layer: Any) -> bool:
+    """Whether a layer has its own parts; an adapter in their place would have to be called."""
+    attention, block = layer.attention, layer.intermediate
+    projections = (attention.self.query, attention.self.key, attention.self.value)
+    linear = (*projections, attention.output.dense, block.dense, layer.output.dense)
+    norms = (attention.output.LayerNorm, layer.output.LayerNorm)
+    return all(type(part) is nn.Linear for part in linear) and all(
+        type(part) is nn.LayerNorm for part in norms
+    )
 
 
 def forward(
