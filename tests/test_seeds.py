@@ -123,7 +123,10 @@ def test_welch():
 
 def test_the_average_of_sets_adds_their_variances():
     source = np.random.default_rng(5)
-    sets = [Gains.of_means(*_world(source, e, 1, 200, 0.0)) for e in (0.01, 0.03, 0.05)]
+    sets = [
+        Gains.of_means(*_world(source, effect, 1, 200, 0.0), seed)
+        for seed, effect in enumerate((0.01, 0.03, 0.05))
+    ]
     average = Gains.average(sets)
     assert average.items == 600
     assert average.test().mean == pytest.approx(np.mean([g.test().mean for g in sets]))

@@ -237,12 +237,12 @@ def _gains(
 ) -> dict[str, Gain]:
     """The gain in every column; the STS average from those of the sets."""
     parts: dict[str, Gains] = {}
-    for column, start in before.items():
+    for seed, (column, start) in enumerate(before.items()):
         values = np.stack([found[column] for found in after])
         if column in gold:
-            parts[column] = Gains.of_spearman(start, values, gold[column])
+            parts[column] = Gains.of_spearman(start, values, gold[column], seed)
         else:
-            parts[column] = Gains.of_means(start, values)
+            parts[column] = Gains.of_means(start, values, seed)
     if gold:
         parts["Avg"] = Gains.average([parts[column] for column in gold])
     return {column: part.test() for column, part in parts.items()}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from isospace.display import Display
 from isospace.encoder import Precision
 from isospace.errors import UserError
+from isospace.evaluation.classifiers import ProtocolName
 from isospace.evaluation.geometry import STSBGeometry, stsb_geometry
 from isospace.evaluation.pairs import load_pairs
 from isospace.evaluation.retrieval import DEPTHS, RetrievalScores, evaluate_retrieval
@@ -22,7 +23,6 @@ from isospace.loading import load_encoder
 from isospace.pooling import PoolingName
 
 Table = tuple[str, list[dict[str, str]]]
-TransferProtocol = Literal["senteval", "sklearn"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def evaluate(
     data: str | None = None,
     pairs: Path | None = None,
     pooling: PoolingName | None = None,
-    transfer: TransferProtocol | None = None,
+    transfer: ProtocolName | None = None,
     precision: Precision = "float32",
     display: Display | None = None,
 ) -> Evaluation:

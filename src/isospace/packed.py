@@ -149,9 +149,14 @@ def _embed(model: Any, ids: Tensor, positions: Tensor) -> Tensor:
     return normed * keep_mask(normed, rate) if rate else normed
 
 
-def _linear(states: Tensor, layer: nn.Linear) -> Tensor:
-    bias = layer.bias if layer.bias is None else layer.bias.to(states.dtype)
-    return F.linear(states, layer.weight.to(states.dtype), bias)
+def _linear(states: Tensor, *layers: nn.Linear) -> Tensor:
+    """Linear layers of the same input, as one matrix product."""
+    weight: Tensor = layers[0].weight
+    bias: Tensor = layers[0].bias
+    if len(layers) > 1:
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = torch.cat([layer.bias for layer in layers])
+    return F.linear(states, weight.to(states.dtype), bias.to(states.dtype))
 
 
 def _output(part: Any, hidden: Tensor, residual: Tensor) -> Tensor:
@@ -188,11 +193,11 @@ def _attention(part: Any, states: Tensor, bias: Tensor, rows: _Rows, only: Tenso
         return by_part.permute(2, 0, 3, 1, 4).unbind()
 
     if only is None:
-        together = _project(states, part.query, part.key, part.value)
+        together = _linear(states, part.query, part.key, part.value)
         query, key, value = split(_apply(_Spread, together, rows), 3)
     else:
-        query = _project(states[only], part.query).view(batch, heads, 1, width)
-        key, value = split(_apply(_Spread, _project(states, part.key, part.value), rows), 2)
+        query = _linear(states[only], part.query).view(batch, heads, 1, width)
+        key, value = split(_apply(_Spread, _linear(states, part.key, part.value), rows), 2)
     rate = _rate(part.dropout)
     if rate:
         flat = [x.reshape(batch * heads, -1, width) for x in (query, key, value)]
@@ -202,13 +207,6 @@ def _attention(part: Any, states: Tensor, bias: Tensor, rows: _Rows, only: Tenso
         context = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
     padded = context.transpose(1, 2).reshape(-1, heads * width)
     return padded if only is not None else _apply(_Take, padded, rows)
-
-
-def _project(states: Tensor, *layers: nn.Linear) -> Tensor:
-    """Several linear layers of the same input as one matrix product."""
-    weight = torch.cat([layer.weight for layer in layers]).to(states.dtype)
-    bias = torch.cat([layer.bias for layer in layers]).to(states.dtype)
-    return F.linear(states, weight, bias)
 
 
 def _rate(dropout: nn.Dropout) -> float:

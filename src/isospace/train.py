@@ -22,14 +22,15 @@ from isospace.card import model_card
 from isospace.config import TrainConfig
 from isospace.devices import environment
 from isospace.display import Display, TrainingBar
+from isospace.encoder import Precision
 from isospace.errors import UserError
 from isospace.evaluation.statistics import Kind
 from isospace.exam import Scores
 from isospace.export import save_model
 from isospace.files import atomic_path
 from isospace.loading import load_encoder
+from isospace.looks import take_look
 from isospace.loop import Diverged
-from isospace.objectives.base import View
 from isospace.prepare import make_accelerator, prepare
 from isospace.report import write_report
 from isospace.run import Outcome, Run, require_free
@@ -153,21 +154,6 @@ class _Session:
     def _encode(self, texts: Any) -> np.ndarray:
         return self.encoder.embed(texts)
 
-    def _glance(self, texts: Any, view: View = View(dropout=0.0)) -> np.ndarray:  # noqa: B008
-        """Vectors for a look, in training's precision; the examination keeps float32."""
-        bf16 = self.accelerator.mixed_precision == "bf16"
-        noisy = view.dropout != 0.0
-        return self.encoder.embed(
-            texts,
-            view,
-            max_length=self.config.max_length if noisy else None,
-            precision="bf16" if bf16 else "float32",
-        )
-
-    def _glance_noisy(self, texts: Any) -> np.ndarray:
-        rates = (v.dropout for v in self.loop.objective.views if v.dropout != 0.0)
-        return self._glance(texts, View(dropout=next(rates, None)))
-
     def _examine(self) -> Scores | None:
         """Scores of the encoder as it is; the first process examines, the others wait."""
         scores = self.exam.sit(self._encode) if self.main else None
@@ -177,13 +163,10 @@ class _Session:
     def _look(self) -> None:
         """Measure the encoder by what selection may see, without touching a random state."""
         if self.main:
-            with torch.random.fork_rng():
-                torch.manual_seed(self.config.seed)
-                look = {"step": float(self.loop.step)}
-                look |= self.held_out.measure(self._glance, self._glance_noisy)
-                if self.exam.labels is not None:
-                    look["labels_spearman"] = self.exam.label_score(self._glance)
-            self.looks.append(look)
+            bf16 = self.accelerator.mixed_precision == "bf16"
+            precision: Precision = "bf16" if bf16 else "float32"
+            found = take_look(self.config, self.encoder, self.held_out, self.exam, precision)
+            self.looks.append({"step": float(self.loop.step), **found})
         self.accelerator.wait_for_everyone()
 
     def _keep_if_best(self, run: Run) -> None:

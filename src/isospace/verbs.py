@@ -19,7 +19,8 @@ from isospace.display import Display
 from isospace.doctor import examine
 from isospace.encoder import Precision
 from isospace.errors import UserError
-from isospace.evaluate import TransferProtocol, evaluate
+from isospace.evaluate import evaluate
+from isospace.evaluation.classifiers import ProtocolName
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.pooling import PoolingName
@@ -131,7 +132,7 @@ class Evaluate:
     """A two-column file of texts that belong together."""
     pooling: PoolingName | None = None
     """Tokens to sentence; by default the model's own pooling."""
-    transfer: TransferProtocol | None = None
+    transfer: ProtocolName | None = None
     """Also score MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC (in --data): senteval is the papers'
     classifier, sklearn a faster one on the same folds."""
     precision: Precision = "float32"

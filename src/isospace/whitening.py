@@ -131,39 +131,44 @@ def whiten(
         raise ValueError(f"whitening needs (..., batch >= 2, dim); got {tuple(x.shape)}")
     with without_autocast(x):
         x = upcast(x)
-        size = split_groups(x, groups).shape[-1]
-        if size == 2:
-            # Hundreds of matrix products of order 2 cost more than the sums they consist of: with
-            # the first columns of all pairs before all second ones these are sums over columns.
+        if split_groups(x, groups).shape[-1] == 2:
+            # All first columns of the pairs before all second ones, as `_products` wants them.
             dealt = torch.arange(x.shape[-1]) if permutation is None else permutation
             permutation = dealt.reshape(*dealt.shape[:-1], groups, 2).mT.flatten(-2)
         if permutation is not None:
             x = permute_columns(x, permutation)
         x = centre(x)
-        grouped = split_groups(x, groups) if size != 2 else x
-        cov = _pair_products(x) if size == 2 else grouped.mT @ grouped
-        cov = (cov.detach() if stop_gradient else cov) / (x.shape[-2] - ddof)
-        kernel = INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
-        out = _times_pairs(x, kernel) if size == 2 else join_groups(grouped @ kernel)
-        return (
-            out if permutation is None else permute_columns(out, inverse_permutation(permutation))
-        )
+        cov = _products(x, groups) / (x.shape[-2] - ddof)
+        cov = regularise(cov.detach() if stop_gradient else cov, eps=eps, shrinkage=shrinkage)
+        out = _times(x, INVERSE_ROOTS[method](cov))
+        if permutation is None:
+            return out
+        return permute_columns(out, inverse_permutation(permutation))
 
 
-def _pair_products(x: Tensor) -> Tensor:
-    """`x^T x` of every pair of columns (j, j + dim / 2), (..., dim / 2, 2, 2)."""
-    groups = x.shape[-1] // 2
+def _products(x: Tensor, groups: int) -> Tensor:
+    """`x^T x` of every group of columns, (..., batch, dim) -> (..., groups, size, size).
+
+    Groups of two are the columns j and j + groups: hundreds of matrix products of order 2 cost more
+    than the sums they consist of, and so these are sums over columns.
+    """
+    if x.shape[-1] != 2 * groups:
+        grouped = split_groups(x, groups)
+        return grouped.mT @ grouped
     squares = x.square().sum(-2)
     mixed = (x[..., :groups] * x[..., groups:]).sum(-2)
     rows = [squares[..., :groups], mixed, mixed, squares[..., groups:]]
     return torch.stack(rows, dim=-1).reshape(*mixed.shape, 2, 2)
 
 
-def _times_pairs(x: Tensor, kernel: Tensor) -> Tensor:
-    """Every pair of columns (j, j + dim / 2) times its kernel, (..., dim / 2, 2, 2)."""
+def _times(x: Tensor, kernel: Tensor) -> Tensor:
+    """Every group of columns, in `_products`' order, times its (..., groups, size, size) kernel."""
+    groups, size = kernel.shape[-3:-1]
+    if size != 2:
+        return join_groups(split_groups(x, groups) @ kernel)
     own = kernel.diagonal(dim1=-2, dim2=-1).mT.flatten(-2).unsqueeze(-2)
     other = torch.cat([kernel[..., 1, 0], kernel[..., 0, 1]], dim=-1).unsqueeze(-2)
-    return x * own + x.roll(kernel.shape[-3], -1) * other
+    return x * own + x.roll(groups, -1) * other
 
 
 def momentum_update(running: Tensor, batch: Tensor, momentum: float) -> Tensor:

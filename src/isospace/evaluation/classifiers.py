@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -178,7 +178,8 @@ def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) ->
     return weights
 
 
-PROTOCOLS = {
+ProtocolName = Literal["senteval", "sklearn"]
+PROTOCOLS: dict[str, Protocol] = {
     "senteval": Protocol(train_adam, (1e-5, 1e-4, 1e-3, 1e-2)),
     "sklearn": Protocol(train_sklearn, (0.25, 1.0, 4.0, 16.0)),
 }

@@ -73,29 +73,33 @@ class Gains:
     items: int
 
     @classmethod
-    def of_means(cls, before: FloatArray, after: FloatArray) -> Gains:
+    def of_means(cls, before: FloatArray, after: FloatArray, seed: int = 0) -> Gains:
         """Gains of the mean of per-item scores, such as reciprocal ranks.
 
         Args:
             before: (item,) scores under the start.
             after: (seed, item) scores under the encoder that each seed gave.
+            seed: of the resampling; equal for encoders that are compared.
 
         Raises:
             ValueError: shapes that do not fit, or fewer than two items.
         """
         _require_fit(before, after)
         differences = after - before
-        resampled = resampled_means(differences.mean(0), RESAMPLES, seed=0)
+        resampled = resampled_means(differences.mean(0), RESAMPLES, seed)
         return cls(differences.mean(1), resampled, len(before))
 
     @classmethod
-    def of_spearman(cls, before: FloatArray, after: FloatArray, gold: FloatArray) -> Gains:
+    def of_spearman(
+        cls, before: FloatArray, after: FloatArray, gold: FloatArray, seed: int = 0
+    ) -> Gains:
         """Gains of Spearman's correlation of cosines with gold scores.
 
         Args:
             before: (pair,) cosines under the start.
             after: (seed, pair) cosines under the encoder that each seed gave.
             gold: (pair,).
+            seed: of the resampling; equal for encoders that are compared.
 
         Raises:
             ValueError: shapes that do not fit, or fewer than two pairs.
@@ -103,16 +107,15 @@ class Gains:
         _require_fit(before, after)
         columns = [before, *after]
         values = np.array([spearman(column, gold) for column in columns])
-        start, *others = resampled_spearmans(columns, gold, RESAMPLES, seed=0)
+        start, *others = resampled_spearmans(columns, gold, RESAMPLES, seed)
         return cls(values[1:] - values[0], np.mean(others, axis=0) - start, len(gold))
 
     @classmethod
     def average(cls, parts: Sequence[Gains]) -> Gains:
-        """Gain of the plain mean over several sets of items that share no item."""
-        # The sets were resampled alike; turned against each other they are independent.
-        turned = [np.roll(part.resampled, 97 * place) for place, part in enumerate(parts)]
+        """Gain of the plain mean over sets of items, each resampled by a seed of its own."""
         by_seed: FloatArray = np.mean([part.by_seed for part in parts], axis=0)
-        return cls(by_seed, np.mean(turned, axis=0), sum(part.items for part in parts))
+        resampled: FloatArray = np.mean([part.resampled for part in parts], axis=0)
+        return cls(by_seed, resampled, sum(part.items for part in parts))
 
     def test(self) -> Gain:
         """Interval and p-value for other seeds and other items (the module's docstring)."""

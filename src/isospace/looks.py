@@ -1,0 +1,46 @@
+"""A look: what selection may know of an encoder in the middle of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from isospace.config import TrainConfig
+from isospace.encoder import Encoder, Precision
+from isospace.evaluation.held_out import HeldOut
+from isospace.exam import Exam
+from isospace.objectives.base import View
+
+
+def take_look(
+    config: TrainConfig, encoder: Encoder, held_out: HeldOut, exam: Exam, precision: Precision
+) -> dict[str, float]:
+    """Measure the encoder without touching a random state.
+
+    Args:
+        config: seed of the noise, length and views of the training.
+        encoder: as it is now.
+        held_out: what is measured without labels.
+        exam: its labelled pairs, where selection reads some.
+        precision: of training; a look is for choosing, the examination keeps float32.
+
+    Returns:
+        What `HeldOut.measure` measures, and labels_spearman where there are labels.
+    """
+    rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
+    noise = View(dropout=next(rates, None))
+
+    def clean(texts: Sequence[str]) -> np.ndarray:
+        return encoder.embed(texts, precision=precision)
+
+    def noisy(texts: Sequence[str]) -> np.ndarray:
+        return encoder.embed(texts, noise, config.max_length, precision=precision)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        look = held_out.measure(clean, noisy)
+        if exam.labels is not None:
+            look["labels_spearman"] = exam.label_score(clean)
+    return look
