@@ -12,7 +12,6 @@ not run again, and a cell that was killed goes on from its last checkpoint.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from common import draw, write_dev_file
 from isospace.files import write_text
 from isospace.objectives import (
     DCL,
@@ -125,7 +125,7 @@ def main() -> None:
         print("CELL", json.dumps(record))
         return
     options.work.mkdir(parents=True, exist_ok=True)
-    _write_dev_file(options.sts, _dev_file(options.work))
+    write_dev_file(options.sts, _dev_file(options.work))
     done = {tuple(record["cell"]) for record in read_results()}
     todo: list[Cell] = [
         (table, name, seed)
@@ -135,7 +135,7 @@ def main() -> None:
         if (name != "start" or seed == SEEDS[0]) and (table, name, seed) not in done
     ]
     _run_all(todo, options)
-    draw()
+    _draw()
 
 
 def _run_all(todo: list[Cell], options: argparse.Namespace) -> None:
@@ -165,7 +165,7 @@ def _run_all(todo: list[Cell], options: argparse.Namespace) -> None:
                 continue
             record = json.loads(last[0].removeprefix("CELL "))
             write_results([*read_results(), record])
-            draw()
+            _draw()
             print(time.strftime("%H:%M:%S"), "done", *cell, _short(record), flush=True)
         time.sleep(2)
 
@@ -188,17 +188,8 @@ def _short(record: dict[str, Any]) -> str:
     return f"{key} {record['scores'][key]:.2f}, {record['seconds']:.0f} s of training"
 
 
-def draw() -> None:
-    """Put the tables of all cells between their markers in the page."""
-    page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else _EMPTY_PAGE
-    for table in TABLES:
-        begin, end = f"<!-- table {table} -->\n", f"<!-- end {table} -->\n"
-        before, rest = page.split(begin)
-        page = before + begin + _table(table) + end + rest.split(end)[1]
-    write_text(PAGE, page)
-
-
-_EMPTY_PAGE = "".join(f"<!-- table {table} -->\n<!-- end {table} -->\n" for table in TABLES)
+def _draw() -> None:
+    draw(PAGE, {f"table {table}": _table(table) for table in TABLES})
 
 
 def _table(table: str) -> str:
@@ -231,15 +222,6 @@ def _mean(values: list[float], digits: int) -> str:
 
 def _dev_file(work: Path) -> Path:
     return work / "stsb-dev.csv"
-
-
-def _write_dev_file(sts: Path, path: Path) -> None:
-    """STS-B dev alone: a run that is given the whole folder also scores the test sets each time."""
-    from isospace.evaluation.sts import load_sts
-
-    dev = load_sts(sts, ["STSBenchmark"])["STSBenchmark"].subsets["dev"]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(zip(dev.first, dev.second, dev.gold, strict=True))
 
 
 def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:

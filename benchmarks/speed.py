@@ -20,13 +20,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import contestants as c
+import encoding
+import evaluating
 import operators
+import training
+from common import BATCH, LENGTH, draw
 from contest import Result, contest, machine
 from isospace.files import write_text
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
-BATCH, LENGTH = 64, 32
 PLAIN: dict[str, Any] = {"head": "none"}
 ONE = {"isospace simcse": ("simcse", PLAIN)}
 OBJECTIVES = ONE | {
@@ -54,22 +56,12 @@ def main() -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "true"
         record[part] = {"machine": machine(), "tables": PARTS[part](options)}
         write_text(found, json.dumps(record, indent=1) + "\n")
-        _draw(page, record)
+        draw(page, {name: _part(record[name]) for name in PARTS if name in record})
 
 
-def _draw(path: Path, record: dict[str, Any]) -> None:
-    page = path.read_text(encoding="utf-8") if path.is_file() else ""
-    for part in PARTS:
-        begin, end = f"<!-- {part} -->\n", f"<!-- end {part} -->\n"
-        if begin not in page:
-            page += begin + end
-        before, rest = page.split(begin)
-        text = ""
-        if part in record:
-            text = f"Machine: {record[part]['machine']}.\n"
-            text += "".join(_markdown(**table) for table in record[part]["tables"])
-        page = before + begin + text + end + rest.split(end)[1]
-    write_text(path, page)
+def _part(found: dict[str, Any]) -> str:
+    tables = "".join(_markdown(**table) for table in found["tables"])
+    return f"Machine: {found['machine']}.\n{tables}"
 
 
 def _markdown(title: str, columns: list[str], rows: list[list[str]]) -> str:
@@ -111,13 +103,13 @@ def _table(
 def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables = []
     with tempfile.TemporaryDirectory() as folder:
-        base = str(c.random_bert_base(Path(folder)))
+        base = str(training.random_bert_base(Path(folder)))
         settings = (("minilm", "minilm", OBJECTIVES, 8, 3), ("BERT-base, random", base, ONE, 3, 2))
         for title, model, objectives, steps, rounds in settings:
             peer = "sentence-transformers"
             results = contest(
-                {peer: (c.peer_training, (model, options.corpus, steps))}
-                | {name: (c.training, (model, objective, fields, options.corpus, steps))
+                {peer: (training.peer, (model, options.corpus, steps))}
+                | {name: (training.ours, (model, objective, fields, options.corpus, steps))
                    for name, (objective, fields) in objectives.items()},
                 rounds,
             )  # fmt: skip
@@ -155,12 +147,12 @@ def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
     graphs = ("ONNX Runtime float32", "ONNX Runtime int8", "OpenVINO float32", "OpenVINO bf16")
     results = contest(
         {
-            peer: (c.peer_encoding, ("float32", options.corpus, sentences)),
+            peer: (encoding.peer, ("float32", options.corpus, sentences)),
             "sentence-transformers, torch bf16": (
-                c.peer_encoding, ("bfloat16", options.corpus, sentences)),
-            **{g: (c.graph_encoding, (g, options.corpus, sentences)) for g in graphs},
-            "isospace float32": (c.encoding, ("float32", options.corpus, sentences)),
-            "isospace bf16": (c.encoding, ("bf16", options.corpus, sentences)),
+                encoding.peer, ("bfloat16", options.corpus, sentences)),
+            **{g: (encoding.graph_runtime, (g, options.corpus, sentences)) for g in graphs},
+            "isospace float32": (encoding.ours, ("float32", options.corpus, sentences)),
+            "isospace bf16": (encoding.ours, ("bf16", options.corpus, sentences)),
         },
         rounds=3,
     )  # fmt: skip
@@ -172,7 +164,7 @@ def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
             peer,
             sentences,
             "sentences",
-            {"lowest cosine to float32": lambda r: f"{c.lowest_cosine(r.notes, exact):.5f}"},
+            {"lowest cosine to float32": lambda r: f"{encoding.lowest_cosine(r.notes, exact):.5f}"},
         )
     ]
 
@@ -181,10 +173,10 @@ def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
     loop = "SentEval-style loop"
     results = contest(
         {
-            loop: (c.senteval_loop, (options.sts,)),
-            "mteb": (c.mteb_tasks, (options.sts,)),
-            "isospace float32": (c.evaluation, (options.sts, "float32")),
-            "isospace bf16": (c.evaluation, (options.sts, "bf16")),
+            loop: (evaluating.senteval_loop, (options.sts,)),
+            "mteb": (evaluating.mteb_tasks, (options.sts,)),
+            "isospace float32": (evaluating.ours, (options.sts, "float32")),
+            "isospace bf16": (evaluating.ours, (options.sts, "bf16")),
         },
         rounds=1,  # of minutes
         warm_up=False,
@@ -196,7 +188,7 @@ def _scores(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for packed, name in ((False, "transformers' layers"), (True, "packed layers")):
         with tempfile.TemporaryDirectory() as folder:
-            scores = c.dev_scores(options.corpus, options.sts, Path(folder), packed, seeds=3)
+            scores = training.dev_scores(options.corpus, options.sts, Path(folder), packed, seeds=3)
         mean, sd = statistics.mean(scores), statistics.stdev(scores)
         shown = ", ".join(f"{score:.2f}" for score in scores)
         rows.append([name, f"{mean:.2f}", f"{sd:.2f}", shown])

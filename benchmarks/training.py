@@ -1,0 +1,190 @@
+"""Training, timed: isospace's loop and sentence-transformers' trainer.
+
+Every function prepares in its process and returns one round (see `contest.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from common import BATCH, LENGTH, lines, write_dev_file
+
+
+def random_bert_base(folder: Path) -> Path:
+    """BERT-base with random weights and minilm's tokenizer."""
+    from transformers import BertConfig, BertModel
+
+    from isospace.loading import load_encoder
+
+    torch.manual_seed(0)
+    BertModel(BertConfig()).save_pretrained(folder)
+    load_encoder("minilm").tokenizer.save_pretrained(folder)
+    return folder
+
+
+def product_rate() -> float:
+    """Floating-point operations a second of one large bf16 matrix product, the machine's best."""
+    on_gpu = torch.cuda.is_available()
+    size = 8192 if on_gpu else 2048
+    a = torch.randn(size, size, dtype=torch.bfloat16, device="cuda" if on_gpu else "cpu")
+    best = float("inf")
+    for _ in range(20):
+        started = time.perf_counter()
+        a @ a
+        if on_gpu:
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best
+
+
+def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
+    """Isospace's own loop, as `isospace train` runs it between two looks."""
+    from isospace.config import CorpusConfig, TrainConfig
+    from isospace.corpus import load_corpus
+    from isospace.files import cache_folder
+    from isospace.loading import load_encoder
+    from isospace.loop import Loop
+    from isospace.objectives import OBJECTIVES
+    from isospace.prepare import make_accelerator
+    from isospace.tokens import tokenise
+
+    text = CorpusConfig(corpus=(str(corpus),))
+    config = TrainConfig(text=text, objective=OBJECTIVES[objective](**fields), precision="bf16")
+    accelerator = make_accelerator(config)
+    sentences = load_corpus(text, cache_folder())
+    encoder = load_encoder(model, "mean")
+    tokens = tokenise(
+        sentences,
+        sentences.digest,
+        lambda texts: encoder.token_ids(texts, LENGTH),
+        encoder.fingerprint(LENGTH),
+        cache_folder(),
+    )
+    loop = Loop(config, encoder, tokens, sentences.train_rows, accelerator)
+    loop.total_steps = 10**6
+    updates = iter(loop)
+
+    def one_round() -> float:
+        return sum(next(updates).seconds for _ in range(steps))
+
+    layers = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)]
+    weights = sum(m.weight.numel() for m in layers if m.weight.shape != (encoder.dim, encoder.dim))
+    square = sum(m.weight.numel() for m in layers if m.weight.shape == (encoder.dim, encoder.dim))
+    in_layers = weights + square - encoder.dim**2  # the pooler is not run
+    per_sentence = float(tokens.lengths[sentences.train_rows].mean())
+    views = len(config.objective.views)
+    flop = 6 * in_layers * per_sentence * BATCH * views
+    return one_round, {
+        "flop": flop,
+        "rate": product_rate(),
+        "own": _own_seconds(config.objective, loop.head, encoder.dim),
+    }
+
+
+def _own_seconds(objective: Any, head: torch.nn.Module, dim: int) -> float:
+    """Of head and objective, forward and backward, on vectors of a batch; median of seven."""
+    from isospace.objectives.base import Views
+
+    encoded = torch.randn(len(objective.views), BATCH, dim, requires_grad=True)
+    if torch.cuda.is_available():
+        encoded = encoded.detach().cuda().requires_grad_()
+    seconds = []
+    for _ in range(8):
+        started = time.perf_counter()
+        terms = objective(Views(encoded, head(encoded)))
+        torch.stack(list(terms.values())).sum().backward()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    head.zero_grad()
+    return float(np.median(seconds[1:]))
+
+
+def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
+    """sentence-transformers' trainer with its SimCSE recipe: every sentence paired with itself."""
+    import tempfile
+
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from transformers import TrainerCallback
+
+    from isospace.loading import load_encoder
+
+    network: SentenceTransformer = load_encoder(model, "mean").model
+    network.max_seq_length = LENGTH
+    sentences = [line for line in lines(corpus, 50_000) if len(line) >= 10]
+    data = Dataset.from_dict({"anchor": sentences, "positive": sentences})
+
+    class Watch(TrainerCallback):
+        def __init__(self) -> None:
+            self.ends: list[float] = []
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            self.ends.append(time.perf_counter())
+
+    def one_round() -> float:
+        watch = Watch()
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = SentenceTransformerTrainingArguments(
+                folder,
+                max_steps=steps + 1,
+                per_device_train_batch_size=BATCH,
+                bf16=True,
+                use_cpu=not torch.cuda.is_available(),
+                save_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                logging_strategy="no",
+            )
+            trainer = SentenceTransformerTrainer(
+                network, arguments, data, loss=MultipleNegativesRankingLoss(network),
+                callbacks=[watch],
+            )  # fmt: skip
+            trainer.train()
+        return watch.ends[-1] - watch.ends[0]
+
+    return one_round
+
+
+def dev_scores(corpus: Path, sts: Path, folder: Path, packed: bool, seeds: int) -> list[float]:
+    """Spearman x 100 on STS-B dev after 3,200 sentences of simcse from minilm, one per seed."""
+    from isospace.config import CorpusConfig, TrainConfig
+    from isospace.encoder import Encoder
+    from isospace.objectives import SimCSE
+    from isospace.train import train
+
+    labels = folder / "dev.csv"
+    write_dev_file(sts, labels)
+    own = Encoder._packs
+    if not packed:
+        Encoder._packs = lambda self, batch: False  # type: ignore[method-assign]
+    scores = []
+    for seed in range(seeds):
+        config = TrainConfig(
+            text=CorpusConfig(corpus=(str(corpus),), held_out=200),
+            objective=SimCSE(),
+            model="minilm",
+            pooling="cls",
+            learning_rate=3e-5,
+            budget=(3_200, "sentences"),
+            looks=1,
+            select="labels",
+            labels=str(labels),
+            seed=seed,
+            output=folder / f"{packed}-{seed}",
+        )
+        looks = train(config, quiet=True).results["looks"]
+        scores.append(100 * looks[-1]["labels_spearman"])
+    Encoder._packs = own  # type: ignore[method-assign]
+    return scores
