@@ -12,6 +12,9 @@ from accelerate.state import AcceleratorState
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.objectives import WhitenedCSE
+
 WORDS = [
     "the", "cat", "dog", "sat", "on", "mat", "big", "red", "house", "runs", "fast", "tensor", "returns",
     "array", "value", "shape", "of", "a", "an", "in", "each", "over", "under", "small", "blue", "green",
@@ -90,3 +93,19 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def _own_process_state() -> None:
     """Accelerate keeps one state per process; each test begins as a new process would."""
     AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture
+def config(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> TrainConfig:
+    """A run of 20 updates on the toy."""
+    return TrainConfig(
+        text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
+        objective=WhitenedCSE(),
+        model=str(toy_model),
+        batch_size=16,
+        budget=(320, "sentences"),
+        learning_rate=1e-3,
+        looks=2,
+        output=tmp_path / "run",
+        select="last",
+    )

@@ -1,0 +1,127 @@
+"""Runs that are killed, stopped and gone on with."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from conftest import sentences
+from isospace import checkpoint
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.run import Run
+from isospace.train import train
+
+
+def kept(run: Run) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in load_file(run.kept_weights).items()}
+
+
+def assert_same_run(first: Run, second: Run) -> None:
+    one, other = kept(first), kept(second)
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        assert np.array_equal(values, other[name]), name
+    assert first.results is not None
+    assert second.results is not None
+    assert first.results["looks"] == second.results["looks"]
+    steps = [
+        [line["step"] for line in run.metrics() if line["kind"] == "step"]
+        for run in (first, second)
+    ]
+    assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
+
+
+def command(config: TrainConfig, *more: str) -> list[str]:
+    assert config.output is not None
+    return [
+        sys.executable, "-m", "isospace.cli", "train",
+        "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,
+        "--batch-size", "16", "--budget", "960", "sentences", "--learning-rate", "1e-3",
+        "--looks", "3", "--select", "last", "--output", str(config.output), *more, "whitenedcse",
+    ]  # fmt: skip
+
+
+def wait_for_steps(run_folder: Path, steps: int, process: subprocess.Popen[str]) -> None:
+    """Until the run has logged so many updates."""
+    metrics = run_folder / "metrics.jsonl"
+    while process.poll() is None:
+        if metrics.is_file() and metrics.read_text().count('"kind": "step"') >= steps:
+            return
+        time.sleep(0.002)
+
+
+def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
+    whole = subprocess.run(command(config), capture_output=True, text=True)
+    assert whole.returncode == 0, whole.stderr
+    killed = replace(config, output=tmp_path / "killed")
+    source = random.Random(time.time_ns())
+    target = source.randint(1, 55)
+    process = subprocess.Popen(
+        command(killed, "--checkpoint-minutes", str(source.choice([0, 0.001]))),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    wait_for_steps(tmp_path / "killed", target, process)
+    process.kill()
+    process.wait()
+    outcome = train(resume=tmp_path / "killed", quiet=True)
+    assert_same_run(Run(tmp_path / "run"), outcome.run)
+
+
+def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
+    train(replace(config, budget=(960, "sentences"), looks=3), quiet=True)
+    stopped = replace(config, output=tmp_path / "stopped")
+    process = subprocess.Popen(command(stopped), stderr=subprocess.PIPE, text=True)
+    wait_for_steps(tmp_path / "stopped", 2, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "isospace train --resume" in errors
+    again = subprocess.run(
+        [sys.executable, "-m", "isospace.cli", "train", "--resume", str(tmp_path / "stopped"), "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["steps"] == 60
+    assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+
+
+def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(sentences(200)), encoding="utf-8")
+    config = replace(config, text=replace(config.text, corpus=(str(text),)))
+    monkeypatch.setattr("isospace.train._Session._finish", lambda *_: None)
+    train(config, quiet=True)
+    text.write_text("\n".join(sentences(220)), encoding="utf-8")
+    with pytest.raises(UserError, match="corpus has changed"):
+        train(resume=config.output, quiet=True)
+
+
+def test_a_finished_run_resumes_to_its_results(config):
+    outcome = train(config, quiet=True)
+    assert train(resume=outcome.run.folder, quiet=True).results == outcome.run.results
+
+
+def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(UserError, match="not a run"):
+        train(resume=tmp_path, quiet=True)
+
+
+def test_seconds_count_the_sessions_before_a_resumption(config, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.train._Session._finish", lambda *_: None)
+        train(config, quiet=True)
+    last = Run(config.output).last_checkpoint
+    checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
+    assert train(resume=config.output, quiet=True).results["seconds"] > 1e6
