@@ -11,20 +11,15 @@ not run again, and a cell that was killed goes on from its last checkpoint.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cells import Cell, answer, parse, read, run_missing
 from common import draw, write_dev_file
-from isospace.files import write_text
 from isospace.objectives import (
     DCL,
     SCD,
@@ -41,6 +36,7 @@ from isospace.objectives.base import Objective
 SEEDS = (0, 1, 2)
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "first-table.md"
 RESULTS = PAGE.with_suffix(".json")
+DEV_FILE = "stsb-dev.csv"
 PROJECTOR = (1024, 1024, 1024)  # the papers' 4096 and 8192 would cost more than the encoder itself
 
 
@@ -106,86 +102,24 @@ TABLES = {
     ),
 }
 
-Cell = tuple[str, str, int]
-
 
 def main() -> None:
     """Run the missing cells, a few at a time."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("sts", type=Path)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--work", type=Path, default=Path("runs/first-table"))
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
-    parser.add_argument("--cell", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parse(__doc__.splitlines()[0], "first-table")
     if options.cell:
         table, name, seed = options.cell
-        record = run_cell((table, name, int(seed)), options.corpus, options.sts, options.work)
-        print("CELL", json.dumps(record))
+        answer(run_cell((table, name, int(seed)), options.corpus, options.sts, options.work))
         return
-    options.work.mkdir(parents=True, exist_ok=True)
-    write_dev_file(options.sts, _dev_file(options.work))
-    done = {tuple(record["cell"]) for record in read_results()}
-    todo: list[Cell] = [
+    write_dev_file(options.sts, options.work / DEV_FILE)
+    cells = [
         (table, name, seed)
         for seed in SEEDS
-        for table in options.tables
+        for table in TABLES
         for name in TABLES[table].names
-        if (name != "start" or seed == SEEDS[0]) and (table, name, seed) not in done
+        if name != "start" or seed == SEEDS[0]
     ]
-    _run_all(todo, options)
+    run_missing(cells, RESULTS, options, lambda _: _draw())
     _draw()
-
-
-def _run_all(todo: list[Cell], options: argparse.Namespace) -> None:
-    running: dict[Cell, tuple[subprocess.Popen[str], Path]] = {}
-    # One thread each: two small processes finish more sentences than one with two threads.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    environment.pop("ISOSPACE_DATA", None)
-    while todo or running:
-        while todo and len(running) < options.jobs:
-            cell = todo.pop(0)
-            log = options.work / f"{'-'.join(map(str, cell))}.log"
-            command = [sys.executable, __file__, str(options.corpus), str(options.sts)]
-            command += ["--work", str(options.work), "--cell", *map(str, cell)]
-            with log.open("w") as file:
-                process = subprocess.Popen(
-                    command, stdout=file, stderr=subprocess.STDOUT, env=environment, text=True
-                )
-            running[cell] = (process, log)
-            print(time.strftime("%H:%M:%S"), "started", *cell, flush=True)
-        for cell, (process, log) in list(running.items()):
-            if process.poll() is None:
-                continue
-            del running[cell]
-            last = log.read_text().splitlines()[-1:]
-            if process.returncode or not last or not last[0].startswith("CELL "):
-                print(time.strftime("%H:%M:%S"), "FAILED", *cell, f"see {log}", flush=True)
-                continue
-            record = json.loads(last[0].removeprefix("CELL "))
-            write_results([*read_results(), record])
-            _draw()
-            print(time.strftime("%H:%M:%S"), "done", *cell, _short(record), flush=True)
-        time.sleep(2)
-
-
-def read_results() -> list[dict[str, Any]]:
-    """The cells that are there."""
-    return json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
-
-
-def write_results(records: list[dict[str, Any]]) -> None:
-    """One cell per line, in the order of the tables."""
-    order = [(table, name) for table in TABLES for name in TABLES[table].names]
-    records.sort(key=lambda r: (order.index((r["cell"][0], r["cell"][1])), r["cell"][2]))
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    write_text(RESULTS, "[\n" + ",\n".join(json.dumps(r) for r in records) + "\n]\n")
-
-
-def _short(record: dict[str, Any]) -> str:
-    key = "Avg" if "Avg" in record["scores"] else "MRR"
-    return f"{key} {record['scores'][key]:.2f}, {record['seconds']:.0f} s of training"
 
 
 def _draw() -> None:
@@ -194,7 +128,7 @@ def _draw() -> None:
 
 def _table(table: str) -> str:
     """Mean and standard deviation over the seeds, one line an objective."""
-    records = [record for record in read_results() if record["cell"][0] == table]
+    records = [record for record in read(RESULTS) if record["cell"][0] == table]
     if not records:
         return "(not run yet)\n"
     columns = list(records[0]["scores"])
@@ -218,10 +152,6 @@ def _table(table: str) -> str:
 def _mean(values: list[float], digits: int) -> str:
     spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
     return f"{np.mean(values):.{digits}f}{spread}"
-
-
-def _dev_file(work: Path) -> Path:
-    return work / "stsb-dev.csv"
 
 
 def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
@@ -251,7 +181,7 @@ def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
             budget=(table.sentences, "sentences"),
             looks=4,
             select="label-free" if table.docstrings else "labels",
-            labels=str(_dev_file(work)),
+            labels=str(work / DEV_FILE),
             seed=seed,
             output=folder,
         )
@@ -274,7 +204,7 @@ def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
         from safetensors.torch import load_file
 
         encoder.model.load_state_dict(load_file(outcome.run.kept_weights))
-    record["scores"] = _sts_scores(encoder, sts)
+    record["scores"] = sts_scores(encoder, sts)
     return record
 
 
@@ -283,14 +213,16 @@ def _pair_scores(result: dict[str, Any]) -> dict[str, float]:
     return {"MRR": 100 * pairs["mrr"]} | {f"R@{k}": 100 * pairs[f"recall@{k}"] for k in (1, 10)}
 
 
-def _sts_scores(encoder: Any, sts: Path) -> dict[str, float]:
+def sts_scores(encoder: Any, sts: Path, precision: Any = "float32") -> dict[str, float]:
+    """The papers' row on the test sets, alignment and uniformity on STS-B dev."""
     from isospace.evaluation.geometry import stsb_geometry
     from isospace.evaluation.sts import evaluate_sts, load_sts
 
+    embed = partial(encoder.embed, precision=precision)
     tasks = load_sts(sts)
     tests = {name: task.test_only() for name, task in tasks.items()}
-    row = evaluate_sts(encoder.embed, tests).paper_row()
-    geometry = stsb_geometry(encoder.embed, tasks)  # on STS-B dev
+    row = evaluate_sts(embed, tests).paper_row()
+    geometry = stsb_geometry(embed, tasks)  # on STS-B dev
     return {k: v for k, v in row.items() if v is not None} | {
         "alignment": geometry.alignment,
         "uniformity": geometry.uniformity,

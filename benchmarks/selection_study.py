@@ -1,0 +1,173 @@
+"""docs/results/selection.md: which label-free measurement finds the checkpoint to keep?
+
+    python benchmarks/selection_study.py CORPUS STS_FOLDER [--jobs 2] [--work FOLDER]
+
+Two starts, four objectives, three seeds; sixteen looks a run besides the start. Every look measures
+what label-free selection may use, and Spearman on STS-B dev beside it. The seven test sets are
+scored at the checkpoints that some rule picks. Cells, resumption and drawing as in first_table.py,
+whose settings these are; the learning rates are tripled, so that runs pass their peak.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import first_table
+from cells import Cell, answer, parse, read, run_missing
+from common import draw, write_dev_file
+from isospace.evaluation.correlation import FloatArray
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "selection.md"
+RESULTS = PAGE.with_suffix(".json")
+DEV_FILE = "stsb-dev.csv"
+STARTS = ("mean", "cls")
+OBJECTIVES = ("simcse", "whitenedcse", "simcse++", "iso")
+SEEDS = (0, 1, 2)
+SENTENCES, LOOKS = 8_000, 16
+FASTER = 3
+RESAMPLES = 10_000
+
+Look = dict[str, float]
+CRITERIA: dict[str, Callable[[Look], float]] = {
+    "pairs_mrr (high)": lambda look: look["pairs_mrr"],
+    "pairs_loss (low)": lambda look: -look["pairs_loss"],
+    "alignment (low)": lambda look: -look["alignment"],
+    "uniformity (low)": lambda look: -look["uniformity"],
+    "alignment + uniformity (low)": lambda look: -look["alignment"] - look["uniformity"],
+    "effective_rank (high)": lambda look: look["effective_rank"],
+    "mean_cosine (low)": lambda look: -look["mean_cosine"],
+    "neighbour_overlap (low)": lambda look: -look["neighbour_overlap"],
+}
+RULES: dict[str, Callable[[Look], float]] = {
+    "STS-B dev labels": lambda look: look["labels_spearman"],
+    "last": lambda look: look["step"],
+    **CRITERIA,
+}
+
+
+def main() -> None:
+    """Run the missing cells, a few at a time."""
+    options = parse(__doc__.splitlines()[0], "selection")
+    if options.cell:
+        start, name, seed = options.cell
+        answer(run_cell((start, name, int(seed)), options.corpus, options.sts, options.work))
+        return
+    write_dev_file(options.sts, options.work / DEV_FILE)
+    cells = [(start, name, seed) for seed in SEEDS for start in STARTS for name in OBJECTIVES]
+    run_missing(cells, RESULTS, options, lambda _: _draw())
+    _draw()
+
+
+def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
+    """Train one objective with one seed; measure every look, score what the rules pick."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    from isospace.config import CorpusConfig, TrainConfig
+    from isospace.display import Display
+    from isospace.looks import take_look
+    from isospace.prepare import make_accelerator, prepare
+
+    start, name, seed = cell
+    table = first_table.TABLES[start]
+    config = TrainConfig(
+        text=CorpusConfig(corpus=(str(corpus),)),
+        objective=table.objectives[name],
+        pooling=table.pooling,
+        learning_rate=FASTER * table.learning_rate,
+        select="labels",
+        labels=str(work / DEV_FILE),
+        seed=seed,
+    )
+    accelerator = make_accelerator(config)
+    materials = prepare(config, accelerator, Display(quiet=True))
+    loop, encoder = materials.loop, materials.loop.encoder
+    loop.total_steps = SENTENCES // loop.sentences_per_step
+    at = {round(loop.total_steps * i / LOOKS) for i in range(LOOKS + 1)}
+    looks: list[Look] = []
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+
+        def look() -> None:
+            found = take_look(config, encoder, materials.held_out, materials.exam, "bf16")
+            looks.append({"step": float(loop.step), **found})
+            weights = {
+                k: v.detach().cpu().contiguous() for k, v in encoder.model.state_dict().items()
+            }
+            save_file(weights, Path(folder) / f"{loop.step}.safetensors")
+
+        look()
+        for step in loop:
+            if step.step in at:
+                look()
+        averages = {}
+        for picked in sorted({_pick(looks, rule) for rule in RULES.values()}):
+            encoder.model.load_state_dict(load_file(Path(folder) / f"{picked}.safetensors"))
+            averages[str(picked)] = first_table.sts_scores(encoder, sts, "bf16")["Avg"]
+    return {"cell": cell, "looks": looks, "averages": averages, "torch": torch.__version__}
+
+
+def _pick(looks: Sequence[Look], rule: Callable[[Look], float]) -> int:
+    """The step that a rule keeps; the start is one of the looks."""
+    return int(max(looks, key=rule)["step"])
+
+
+def _draw() -> None:
+    records = read(RESULTS)
+    parts = {}
+    for start in STARTS:
+        mine = [record for record in records if record["cell"][0] == start]
+        parts[f"correlation {start}"] = _correlations(mine) if mine else "(not run yet)\n"
+        parts[f"regret {start}"] = _regrets(mine) if mine else "(not run yet)\n"
+    draw(PAGE, parts)
+
+
+def _correlations(records: Sequence[dict[str, Any]]) -> str:
+    """Kendall's tau with STS-B dev over the looks of a run: mean over runs, and by objective."""
+    lines = ["| criterion | all | " + " | ".join(OBJECTIVES) + " | runs |"]
+    lines.append("|---" * (len(OBJECTIVES) + 3) + "|")
+    for name, criterion in CRITERIA.items():
+        taus = np.array([_kendall(record["looks"], criterion) for record in records])
+        by_objective = []
+        for objective in OBJECTIVES:
+            chosen = [r["cell"][1] == objective for r in records]
+            by_objective.append(f"{taus[chosen].mean():+.2f}" if any(chosen) else "")
+        cells = [name, _interval(taus), *by_objective, str(len(taus))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _kendall(looks: Sequence[Look], criterion: Callable[[Look], float]) -> float:
+    from scipy.stats import kendalltau
+
+    tau = kendalltau([criterion(x) for x in looks], [x["labels_spearman"] for x in looks]).statistic
+    return 0.0 if np.isnan(tau) else float(tau)  # a criterion that never changes knows nothing
+
+
+def _regrets(records: Sequence[dict[str, Any]]) -> str:
+    """Points of the seven-set average by which a rule's pick falls short of other rules' picks."""
+    lines = ["| rule | average | below labels | below last | runs |", "|---|---|---|---|---|"]
+    reached = {
+        name: np.array([r["averages"][str(_pick(r["looks"], rule))] for r in records])
+        for name, rule in RULES.items()
+    }
+    for name, values in reached.items():
+        below = [_interval(reached[other] - values) for other in ("STS-B dev labels", "last")]
+        cells = [name, f"{values.mean():.2f}", *below, str(len(values))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _interval(values: FloatArray) -> str:
+    """Mean over runs and its 95 % percentile bootstrap interval."""
+    rows = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.percentile(values[rows].mean(1), [2.5, 97.5])
+    return f"{values.mean():+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+if __name__ == "__main__":
+    main()
