@@ -79,11 +79,34 @@ def _divided_differences(root: Tensor) -> Tensor:
     return torch.where(one_is_null, total**3, inside)
 
 
+def _zca_2x2(covariance: Tensor) -> Tensor:
+    """`(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton.
+
+    A matrix of rank one gives `C / tr(C)^1.5`, one without variance 0. Computed for trace 1.
+    """
+    trace = covariance[..., 0, 0] + covariance[..., 1, 1]
+    present = trace > _floor(trace)
+    trace = torch.where(present, trace, 1.0)[..., None, None]
+    unit = covariance / trace
+    a, b, c = unit[..., 0, 0], unit[..., 0, 1], unit[..., 1, 1]
+    det = a * c - b * b  # the smaller eigenvalue, where there is next to nothing of it
+    full = det > 2 * torch.finfo(det.dtype).eps
+    r = torch.where(full, det, 0.0).sqrt()
+    mixed = torch.where(full, -b, b)
+    entries = [torch.where(full, c + r, a), mixed, mixed, torch.where(full, a + r, c)]
+    scale = torch.where(full, det * (1 + 2 * r), 1.0).rsqrt() * present
+    root = torch.stack(entries, -1).reshape(covariance.shape)
+    return root * scale[..., None, None] * trace.rsqrt()
+
+
 class _ZCA(torch.autograd.Function):
     """`C -> U diag(s^-1/2) U^T` with the gradient by divided differences (Daleckii-Krein)."""
 
     @staticmethod
     def forward(ctx: Any, covariance: Tensor) -> Tensor:
+        if covariance.shape[-1] == 2:
+            ctx.save_for_backward(covariance)
+            return _zca_2x2(covariance)
         eigenvalues, eigenvectors = eigensystem(covariance)
         root = _inverse_root(eigenvalues)
         ctx.save_for_backward(root, eigenvectors)
@@ -92,9 +115,12 @@ class _ZCA(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        root: Tensor
-        eigenvectors: Tensor
-        root, eigenvectors = ctx.saved_tensors
+        saved: tuple[Tensor, ...] = ctx.saved_tensors
+        if len(saved) == 1:
+            eigenvalues, eigenvectors = eigensystem(saved[0])
+            root = _inverse_root(eigenvalues)
+        else:
+            root, eigenvectors = saved
         rotated = eigenvectors.mT @ gradient @ eigenvectors
         return eigenvectors @ (_divided_differences(root) * rotated) @ eigenvectors.mT
 
