@@ -56,10 +56,10 @@ def main() -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "true"
         record[part] = {"machine": machine(), "tables": PARTS[part](options)}
         write_text(found, json.dumps(record, indent=1) + "\n")
-        draw(page, {name: _part(record[name]) for name in PARTS if name in record})
+        draw(page, {name: _section(record[name]) for name in PARTS if name in record})
 
 
-def _part(found: dict[str, Any]) -> str:
+def _section(found: dict[str, Any]) -> str:
     tables = "".join(_markdown(**table) for table in found["tables"])
     return f"Machine: {found['machine']}.\n{tables}"
 
@@ -113,7 +113,11 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
                    for name, (objective, fields) in objectives.items()},
                 rounds,
             )  # fmt: skip
-            share, own = partial(_share, steps=steps), partial(_own, steps=steps)
+            extra: dict[str, Callable[[Result], str]] = {
+                "share of the bf16 product rate": partial(_share, steps=steps),
+                "head": partial(_part_of_step, part="head", steps=steps),
+                "objective": partial(_part_of_step, part="objective", steps=steps),
+            }
             tables.append(
                 _table(
                     f"training {title}: batch {BATCH}, {LENGTH} tokens, bf16",
@@ -121,7 +125,7 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
                     peer,
                     BATCH * steps,
                     "sentences",
-                    {"share of the bf16 product rate": share, "objective and head": own},
+                    extra,
                 )
             )
     return tables
@@ -134,11 +138,11 @@ def _share(result: Result, steps: int) -> str:
     return f"{100 * result.notes['flop'] * steps / result.median / result.notes['rate']:.0f} %"
 
 
-def _own(result: Result, steps: int) -> str:
-    """Share of a step that the objective and its head take."""
-    if "own" not in result.notes:
+def _part_of_step(result: Result, part: str, steps: int) -> str:
+    """Share of a step that the objective, or its head, takes."""
+    if part not in result.notes:
         return ""
-    return f"{100 * result.notes['own'] * steps / result.median:.1f} %"
+    return f"{100 * result.notes[part] * steps / result.median:.1f} %"
 
 
 def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -83,27 +83,39 @@ def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps
     return one_round, {
         "flop": flop,
         "rate": product_rate(),
-        "own": _own_seconds(config.objective, loop.head, encoder.dim),
+        **_parts(config.objective, loop.head, encoder.dim),
     }
 
 
-def _own_seconds(objective: Any, head: torch.nn.Module, dim: int) -> float:
-    """Of head and objective, forward and backward, on vectors of a batch; median of seven."""
-    from isospace.objectives.base import Views
-
-    encoded = torch.randn(len(objective.views), BATCH, dim, requires_grad=True)
-    if torch.cuda.is_available():
-        encoded = encoded.detach().cuda().requires_grad_()
+def _seconds(work: Callable[[], None]) -> float:
+    """Median of seven, after one that does not count."""
     seconds = []
     for _ in range(8):
         started = time.perf_counter()
-        terms = objective(Views(encoded, head(encoded)))
-        torch.stack(list(terms.values())).sum().backward()
+        work()
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - started)
-    head.zero_grad()
     return float(np.median(seconds[1:]))
+
+
+def _parts(objective: Any, head: torch.nn.Module, dim: int) -> dict[str, float]:
+    """Seconds of head and of objective, each forward and backward, on vectors of a batch."""
+    from isospace.objectives.base import Views
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    encoded = torch.randn(len(objective.views), BATCH, dim, device=device, requires_grad=True)
+    projected = head(encoded).detach().requires_grad_()
+
+    def in_head() -> None:
+        head(encoded).backward(projected.detach())
+
+    def in_objective() -> None:
+        torch.stack(list(objective(Views(encoded, projected)).values())).sum().backward()
+
+    seconds = {"head": _seconds(in_head), "objective": _seconds(in_objective)}
+    head.zero_grad()
+    return seconds
 
 
 def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:

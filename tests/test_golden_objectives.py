@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from golden_files import SCALAR, check, files, leaf, precisions, read, scalar, total, vector
 from isospace.heads import ArtificialRows, GroupWhitening, Projector, seeded
 from isospace.objectives import DCL, SCD, OffDropout, RankStudy, SimCSE, SimCSEPP, WhitenedCSE
 from isospace.objectives.barlow_twins import (
-    cross_correlation,
+    correlation_terms,
     diagonal_terms,
-    uncentred_correlation,
+    unit_columns,
 )
 from isospace.objectives.base import Views
 from isospace.objectives.scd import printed_correlation
@@ -140,9 +141,14 @@ def test_scd_as_readings_of_the_paper(path: Path, form: str, centring: str, sign
     alpha, weight = float(file["paper_alpha"]), float(file["paper_lambda"])
     p_a, p_b = leaf(file["pA"], "f64"), leaf(file["pB"], "f64")
     a, b = (p_a, p_b) if centring == "raw" else (centre(p_a), centre(p_b))
-    c = printed_correlation(a, b) if form == "printed" else uncentred_correlation(a, b)
+    c = (
+        printed_correlation(a, b)
+        if form == "printed"
+        else normalize(a, dim=0).T @ normalize(b, dim=0)
+    )
     if key == "paper_barlow_centred":
-        torch.testing.assert_close(c, cross_correlation(p_a, p_b), rtol=0, atol=1e-12)
+        expected = unit_columns(p_a).T @ unit_columns(p_b)
+        torch.testing.assert_close(c, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(c, file[f"{key}_C_f64"], rtol=0, atol=1e-10)
     on, off = diagonal_terms(c)
     scalar(on, file[f"{key}_on_f64"], 1e-10)
@@ -279,7 +285,8 @@ def test_barlow_twins_with_artificial_rows(path: Path, precision: str) -> None:
 
         def independent(a: Tensor, b: Tensor) -> Tensor:
             padded = (torch.cat([z, file[k].to(z)]) for z, k in ((a, "gauss_A"), (b, "gauss_B")))
-            on, off = diagonal_terms(cross_correlation(*padded, eps=float(file["eps"])))
+            columns = (unit_columns(z, eps=float(file["eps"])) for z in padded)
+            on, off = correlation_terms(*columns)
             return on + weight * off
 
         check(file, "independent_noise_", precision, inputs, independent, rel=1e-5)

@@ -23,7 +23,7 @@ from isospace.objectives import (
     SimCSEPP,
     WhitenedCSE,
 )
-from isospace.objectives.barlow_twins import cross_correlation
+from isospace.objectives.barlow_twins import correlation_terms, diagonal_terms, unit_columns
 from isospace.objectives.base import Views
 from isospace.objectives.covariance_identity import identity_distance
 from isospace.similarity import info_nce, standardise
@@ -169,9 +169,19 @@ def test_means_are_taken_over_the_passes_of_one_view() -> None:
 
 def test_equal_views_correlate_perfectly_and_barlow_ignores_scale_and_shift() -> None:
     a, b = random(9, 5), random(9, 5, seed=1)
-    torch.testing.assert_close(cross_correlation(a, a).diagonal(), torch.ones(5).double())
+    torch.testing.assert_close(unit_columns(a).square().sum(0), torch.ones(5).double())
     objective = BarlowTwins(eps=0.0)
     assert loss(objective, 3 * a + 1, 0.1 * b - 7) == pytest.approx(loss(objective, a, b))
+
+
+@pytest.mark.parametrize("batch", [2, 3, 9, 10, 40])
+def test_the_terms_without_the_correlation_matrix_equal_those_of_the_matrix(batch: int) -> None:
+    a, b = (unit_columns(random(batch, 20, seed=seed)).requires_grad_() for seed in (0, 1))
+    found, wanted = correlation_terms(a, b), diagonal_terms(a.T @ b)
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(found, wanted, strict=True):
+        gradients = (torch.autograd.grad(term, (a, b), retain_graph=True) for term in (one, other))
+        torch.testing.assert_close(*gradients)
 
 
 def test_rank_study_without_rows_is_simcse_plus_barlow_twins() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -15,17 +16,12 @@ from isospace.objectives.base import Objective, Paper, View, Views, require
 from isospace.similarity import info_nce, standardise
 
 
-def cross_correlation(a: Tensor, b: Tensor, *, eps: float = 0.0) -> Tensor:
-    """Correlation of every column of `a` with every column of `b`, (batch, dim) -> (dim, dim).
+def unit_columns(x: Tensor, *, eps: float = 0.0) -> Tensor:
+    """Standardised columns of length 1, (batch, dim): `a^T b` of two such arrays is correlation.
 
     `eps` is added to the variances, as batch norm does.
     """
-    return standardise(a, eps=eps).T @ standardise(b, eps=eps) / len(a)
-
-
-def uncentred_correlation(a: Tensor, b: Tensor) -> Tensor:
-    """Cosine of every column of `a` with every column of `b`; no mean is subtracted."""
-    return normalize(a, dim=0).T @ normalize(b, dim=0)
+    return standardise(x, eps=eps) / math.sqrt(len(x))
 
 
 def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,6 +34,19 @@ def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
     # Laid out in rows of dim + 1, the diagonal of a square matrix is the first column.
     off_diagonal = correlation.flatten()[:-1].view(dim - 1, dim + 1)[:, 1:]
     return (1 - correlation.diagonal()).square().sum(), off_diagonal.square().sum()
+
+
+def correlation_terms(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """`diagonal_terms(a.T @ b)` of columns of length 1, (batch, dim) each.
+
+    Where the batch is small against the dimension the correlation is never made: its squares sum to
+    `||a^T b||^2 = <a a^T, b b^T>`, products of batch by batch.
+    """
+    if 2 * len(a) > a.shape[1]:
+        return diagonal_terms(a.T @ b)
+    diagonal = (a * b).sum(0)
+    total = ((a @ a.T) * (b @ b.T)).sum()
+    return (1 - diagonal).square().sum(), total - diagonal.square().sum()
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ class BarlowTwins(Objective):
 
     def terms(self, views: Views) -> dict[str, Tensor]:
         """Invariance and redundancy reduction."""
-        on, off = diagonal_terms(cross_correlation(*views.projected, eps=self.eps))
+        on, off = correlation_terms(*(unit_columns(p, eps=self.eps) for p in views.projected))
         return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
 
 
@@ -172,13 +181,11 @@ class RankStudy(Objective):
         """Contrast between sentences, then the Barlow Twins term over batch and artificial rows."""
         z1, z2, *packed = views.projected
         rows = torch.cat([z1[:0], *packed])[: self.rows]
-        with_rows = torch.cat([z1, rows]), torch.cat([z2, rows])
-        correlation = (
-            cross_correlation(*with_rows, eps=self.eps)
-            if self.variant == "released"
-            else uncentred_correlation(*with_rows)
-        )
-        on, off = diagonal_terms(correlation)
+        columns = [
+            unit_columns(z, eps=self.eps) if self.variant == "released" else normalize(z, dim=0)
+            for z in (torch.cat([z1, rows]), torch.cat([z2, rows]))
+        ]
+        on, off = correlation_terms(*columns)
         diluted = len(z1) / (len(z1) + self.rows) if self.rows_as == "dilution" else 1.0
         weight = self.barlow_weight * diluted
         return {

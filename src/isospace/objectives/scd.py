@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from isospace.heads import Projector, seeded
 from isospace.objectives.barlow_twins import (
-    cross_correlation,
+    correlation_terms,
     describe_projector,
     diagonal_terms,
+    unit_columns,
 )
 from isospace.objectives.base import Objective, Paper, View, Views, require
 from isospace.similarity import cosine_pairs
@@ -99,13 +100,11 @@ class SCD(Objective):
 
     def terms(self, views: Views) -> dict[str, Tensor]:
         """Self-contrast on what the encoder gave, decorrelation on the projection."""
-        sign = 1
         if self.variant == "printed":
-            correlation = printed_correlation(*views.projected)
-            sign = -1
+            sign, (on, off) = -1, diagonal_terms(printed_correlation(*views.projected))
         else:
-            correlation = cross_correlation(*views.projected, eps=self.eps)
-        on, off = diagonal_terms(correlation)
+            columns = (unit_columns(p, eps=self.eps) for p in views.projected)
+            sign, (on, off) = 1, correlation_terms(*columns)
         contrast = cosine_pairs(*views.encoded).mean() / self.temperature
         return {
             "self_contrast": self.self_contrast_weight * contrast,
