@@ -32,6 +32,7 @@ from isospace.objectives import (
     WhitenedCSE,
 )
 from isospace.objectives.base import Objective
+from isospace.scoreboard import mean_sd
 
 SEEDS = (0, 1, 2)
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "first-table.md"
@@ -141,17 +142,12 @@ def _table(table: str) -> str:
             mine = [{**records[0], "scores": records[0]["start_scores"], "seconds": 0.0}]
         if not mine:
             continue
-        cells = [_mean([r["scores"][c] for r in mine], 3 if c.islower() else 2) for c in columns]
+        cells = [mean_sd([r["scores"][c] for r in mine], 3 if c.islower() else 2) for c in columns]
         kept = ", ".join(str(r["kept_step"]) for r in mine) if name != "start" else ""
         seconds = f"{np.mean([r['seconds'] for r in mine]):.0f}" if name != "start" else ""
         count = str(len(mine)) if name != "start" else ""
         lines.append(f"| {name} | " + " | ".join([*cells, seconds, kept, count]) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _mean(values: list[float], digits: int) -> str:
-    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
 
 
 def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isospace.objectives import OBJECTIVES
-from isospace.report import markdown_table
+from isospace.tables import markdown_table
 from isospace.verbs import VERBS, objective_row
 
 ROOT = Path(__file__).parent.parent

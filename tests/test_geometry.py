@@ -18,6 +18,7 @@ from isospace.evaluation.geometry import (
     effective_rank,
     mean_cosine,
     neighbour_overlap,
+    possible_protocols,
     stsb_geometry,
     uniformity,
 )
@@ -172,6 +173,13 @@ def test_protocols_choose_pairs_and_sentences(protocol, splits, positives, gaps,
 def test_protocols_that_cannot_be_followed_are_refused(protocol, splits, message):
     with pytest.raises(ValueError, match=message):
         stsb_geometry(encode, stsb(*splits), protocol)
+
+
+def test_only_possible_protocols_are_offered():
+    assert possible_protocols(stsb("train", "dev", "test"), (0.1,)) == list(PROTOCOLS)
+    hub = possible_protocols(stsb("dev", "test"), (0.0, 0.1))
+    assert hub == [name for name in PROTOCOLS if not name.startswith("stsb-all")]
+    assert "dropout-views" not in possible_protocols(stsb("dev", "test"), (0.0,))
 
 
 def test_a_protocols_name_says_what_it_does():

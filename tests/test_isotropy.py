@@ -13,6 +13,7 @@ from isospace.evaluation import geometry
 from isospace.evaluation.isotropy import (
     correlation_rank,
     describe,
+    evaluate_isotropy,
     hubness,
     isoscore,
     k_occurrence,
@@ -174,3 +175,22 @@ def test_a_collapsed_encoder_has_numbers_too():
 def test_wrong_shapes_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_isotropy_of_distinct_sentences_in_an_order_without_meaning(monkeypatch):
+    texts = [f"{i}" for i in range(30)] * 2
+
+    def encode(asked):
+        assert len(set(asked)) == len(asked)
+        return X[[int(text) for text in asked]]
+
+    scores = evaluate_isotropy(encode, texts, "my texts")
+    expected = describe(X[:30])
+    assert scores.protocol == "30 distinct sentences of my texts, shuffled, no dropout"
+    assert {name: scores.measures[name] for name in expected} == pytest.approx(expected)
+    monkeypatch.setattr("isospace.evaluation.isotropy.SAMPLE", 20)
+    fewer = evaluate_isotropy(encode, texts, "my texts").to_json()
+    assert fewer["protocol"] == "20 of 30 distinct sentences of my texts, shuffled, no dropout"
+    assert json.loads(json.dumps(fewer)) == fewer
+    assert fewer["sentences"] == 20
+    assert fewer["mean_cosine"] != pytest.approx(describe(X[:20])["mean_cosine"])  # a sample

@@ -50,14 +50,19 @@ def test_a_users_scored_pairs(tmp_path, name, text):
         ("p.csv", "left,right,much\na,b,1\n", r"p\.csv:1: the score 'much'"),
         ("p.csv", 'a,"b\nc",1\na,,2\n', r"p\.csv:3: expected a text"),
         ("p.csv", 'a,b,1\n"a,b,2\n', r"p\.csv:2: not a well-formed"),
-        ("p.csv", "a,b,1\n", "1 pairs; expected at least two"),
+        ("p.csv", "a,b,1\n", r"p\.csv: expected at least two rows, found 1"),
         ("p.tsv", "a\tb\t1\n\na\tb\tinf\n", r"p\.tsv:3: the score 'inf'"),
-        ("p.jsonl", '["a", "b", 1]\n{"sentence1": "a"}\n', r"p\.jsonl:2: no field 'sentence2'"),
+        (
+            "p.jsonl",
+            '["a", "b", 1]\n{"sentence1": "a"}\n',
+            r"p\.jsonl:2: 1 columns \(sentence1\); expected 3",
+        ),
         ("p.jsonl", '["a", "b", 1]\n["a", "b", true]\n', r"p\.jsonl:2: the score True"),
         ("p.jsonl", '["a", "b", 1]\n{"sentence1"\n', r"p\.jsonl:2: not JSON"),
         ("p.jsonl", '["a", "b", 1]\n7\n', r"p\.jsonl:2: expected a JSON object"),
-        ("p.jsonl", '["a", 4, 1]\n', r"p\.jsonl:1: expected a text, found 4"),
-        ("p.parquet", "", "ending '.parquet' is not known"),
+        ("p.jsonl", '["a", 4, 1]\n["a", "b", 1]\n', r"p\.jsonl:1: expected a text, found 4"),
+        ("p.parquet", "", r"cannot read .*p\.parquet .*expected a parquet file"),
+        ("p.docx", "", r"the ending '\.docx' is not known; expected rows in csv, tsv"),
     ],
 )
 def test_broken_scored_pairs_are_named_with_their_line(tmp_path, name, text, message):
@@ -87,11 +92,16 @@ def test_a_users_pairs_of_texts(tmp_path, name, text):
         ("p.csv", "a,b\nc\n", r"p\.csv:2: 1 columns; expected 2"),
         ("p.csv", 'a,"b\nb"\nc,d,e\n', r"p\.csv:3: 3 columns; expected 2"),
         ("p.tsv", "a\t \nc\td\n", r"p\.tsv:1: expected a text"),
-        ("p.tsv", "query\tdocument\na\tb\n", "1 pairs"),
-        ("p.csv", "", "0 pairs"),
+        ("p.tsv", "query\tdocument\na\tb\n", "found 1"),
+        ("p.csv", "", "found 0"),
         ("p.jsonl", '{"x": "a", "y": "b"}\n{"x": "a", "z": "b"}\n', r"p\.jsonl:2: no field 'y'"),
-        ("p.jsonl", '{"x": "a"}\n', r"p\.jsonl:1: 1 columns"),
-        ("p.txt", "a b\n", "ending '.txt' is not known"),
+        ("p.jsonl", '{"x": "a"}\n{"x": "b"}\n', r"p\.jsonl:1: 1 columns \(x\); expected 2 \(query"),
+        ("p.txt", "a b\nc d\n", r"p\.txt:1: 1 columns; expected 2"),
+        (
+            "p.csv",
+            "sentence1,sentence2,score\na,b,1\nc,d,5\n",
+            r"sentence2, score say scored; expected pairs",
+        ),
     ],
 )
 def test_broken_pairs_are_named_with_their_line(tmp_path, name, text, message):
@@ -101,7 +111,7 @@ def test_broken_pairs_are_named_with_their_line(tmp_path, name, text, message):
 
 
 def test_a_missing_file_and_wrong_bytes_are_named(tmp_path):
-    with pytest.raises(UserError, match=r"none\.csv .*expected a csv, tsv or jsonl file of 2"):
+    with pytest.raises(UserError, match=r"none\.csv .*expected rows in csv"):
         load_pairs(tmp_path / "none.csv")
     (tmp_path / "p.csv").write_bytes("a,b\nc,d\n\ncaf\xe9,f\n".encode("latin-1"))
     with pytest.raises(UserError, match=r"p\.csv:4: .*UTF-8"):

@@ -1,63 +1,175 @@
+"""Reports: the page of finished, unfinished and older runs, its pictures, and the verb."""
+
 from __future__ import annotations
 
 import json
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from isospace import report as module
+from isospace.cli import main
 from isospace.config import TrainConfig
 from isospace.errors import UserError
-from isospace.report import curves, runs_table, write_curves, write_report
+from isospace.figures import curve, losses, plane, score_name, sentence_map, spectra, write_picture
 from isospace.run import Run
+from isospace.run_set import RunSet, collect
+from isospace.scoreboard import runs_table
+from report_runs import EVIL, finish, looks, page_of, write_run, write_sample
 
 
 @pytest.fixture
 def run(tmp_path) -> Run:
-    """An unfinished run with a corpus name that would break careless HTML."""
-    run = Run.create(TrainConfig(model="<b>evil</b>", output=tmp_path / "a <run>"))
-    for step in range(1, 5):
-        run.log("step", {"step": step, "sentences": 64 * step, "terms": {"info_nce": 1 / step}})
-    for step in (0, 2, 4):
-        look = {"pairs_mrr": 2.0 - step / 10, "alignment": 0.2, "uniformity": -2.0 - step / 10}
-        run.log("look", {"step": step, **look, "effective_rank": 10.0})
-    return run
+    """A finished run with everything, and names that would break careless HTML."""
+    run = write_run(tmp_path / "a <run>", model="<b>evil</b>")
+    return write_sample(finish(run, sts=True))
 
 
-def test_curves_hold_the_logged_values(run):
-    losses, criterion, space, rank = curves(run).axes
-    raw, smooth = losses.get_lines()
-    assert list(raw.get_xdata()) == [64, 128, 192, 256]
-    assert list(raw.get_ydata()) == [1, 1 / 2, 1 / 3, 1 / 4]
-    assert list(smooth.get_ydata())[-1] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
-    assert list(criterion.get_lines()[0].get_xdata()) == [0, 128, 256]
-    assert list(criterion.get_lines()[0].get_ydata()) == [2.0, 1.8, 1.6]
-    assert [line.get_label() for line in space.get_lines()] == ["alignment", "uniformity"]
-    assert list(rank.get_lines()[0].get_ydata()) == [10.0] * 3
+def values(chart: Any, layer: int = 0) -> list[dict[str, Any]]:
+    """The data of a layer of a chart."""
+    made = chart.to_dict()
+    data = made["layer"][layer].get("data", made.get("data"))
+    return data["values"] if "values" in data else made["datasets"][data["name"]]
+
+
+def test_pictures_hold_the_logged_values(run):
+    found = collect([run.folder])
+    drawn = values(losses(run))
+    assert [row["sentences"] for row in drawn] == [64, 128, 192, 256]
+    assert [row["loss"] for row in drawn] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert drawn[-1]["mean"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    drawn = values(curve(found, "uniformity"))
+    assert [(row["sentences"], row["value"]) for row in drawn] == [
+        (0, -2.0),
+        (128, -2.2),
+        (256, -2.4),
+    ]
+    drawn = values(plane(found))
+    assert [row["state"] for row in drawn] == ["start", "look", "kept"]
+    assert [row["score"] for row in drawn] == [0.5, 0.52, 0.54]
+    assert (
+        "step 4: alignment 0.28, uniformity -2.4, MRR of held-out pairs 0.54" in drawn[2]["label"]
+    )
+
+
+def test_a_running_mean_forgets(tmp_path):
+    run = Run.create(TrainConfig(output=tmp_path / "run"))
+    for step in range(1, 51):
+        run.log("step", {"step": step, "sentences": step, "terms": {"info_nce": float(step)}})
+    drawn = values(losses(run))
+    assert drawn[-1]["mean"] == pytest.approx(sum(range(31, 51)) / 20)
+    assert drawn[0]["mean"] == 1.0
+
+
+def test_long_losses_are_thinned(tmp_path):
+    run = Run.create(TrainConfig(output=tmp_path / "run"))
+    lines = [{"kind": "step", "step": i, "sentences": i, "terms": {"a": 1.0}} for i in range(5000)]
+    run.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert 300 <= len(values(losses(run))) < 400
+
+
+def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
+    one, other = write_run(tmp_path / "1"), write_run(tmp_path / "2")
+    one.rewind(-1)
+    for look in looks(0.5):
+        one.log("look", {**look, "labels_spearman": 0.8})
+    assert score_name([one]) == "labels_spearman"
+    assert score_name([one, other]) == "pairs_mrr"
+
+
+def test_spectra_are_shares_of_the_centred_values():
+    vectors = np.array([[2.0, 1.0], [-2.0, 1.0], [0.0, 2.0], [0.0, 0.0]], dtype=np.float32)
+    rows = [row for row in values(spectra(vectors, vectors)) if row["state"] == "after"]
+    total = 8**0.5 + 2**0.5  # the columns are orthogonal, with these lengths
+    assert [row["share"] for row in rows] == pytest.approx([8**0.5 / total, 2**0.5 / total])
+
+
+def test_map_points_are_labelled_by_their_sentences():
+    points = np.array([[0.0, 1.0], [2.0, 3.0]], dtype=np.float32)
+    chart = sentence_map(points, ["a", EVIL], np.array([0.1, 1.0]))
+    assert values(chart) == [
+        {"x": 0.0, "y": 1.0, "kept": 0.1, "label": "a"},
+        {"x": 2.0, "y": 3.0, "kept": 1.0, "label": EVIL},
+    ]
 
 
 def test_page_is_self_contained_and_escaped(run):
-    page = write_report(run).read_text(encoding="utf-8")
-    assert "<svg" in page
+    page = page_of(run.folder)
     assert "a &lt;run&gt;" in page
-    assert "isospace train --resume" in page
-    assert not any(word in page for word in ("<script src", "<link", "@import", "<b>evil"))
-    assert runs_table([run])[0]["verdict"] == "unfinished"
+    for text in ("<script>document", "<b>evil", "<b>processor", "<script src", "<link", "@import"):
+        assert text not in page
+    assert page.count("<svg") == 9
+    assert "Adapted: yes." in page
+    assert "60 held-out sentences" in page
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
+    ids = [part.split('"')[0] for part in page.split(' id="')[1:]]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_is_the_same_when_made_again(run):
+    assert page_of(run.folder) == page_of(run.folder)
+
+
+def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
+    run = write_run(tmp_path / "run")
+    assert "isospace train --resume" in page_of(run.folder)
+    assert runs_table(collect([run.folder])).rows[0]["verdict"] == "unfinished"
+    run.rewind(-1)  # killed before the first look
+    assert "<svg" not in page_of(run.folder)
+
+
+def test_older_runs_have_no_sample(tmp_path):
+    run = finish(write_run(tmp_path / "run"))
+    page = page_of(run.folder)
+    assert page.count("<svg") == 6
+    assert "no sample of sentences" in page
+    with pytest.raises(UserError, match=r"--query: .*older version"):
+        page_of(run.folder, queries=["a text"])
 
 
 def test_several_runs_need_a_file(run, tmp_path):
+    other = write_run(tmp_path / "other" / "a <run>")
     with pytest.raises(UserError, match="--output"):
-        write_report([run, run])
-    assert write_report([run, run], tmp_path / "both.html").read_text().count("<h2>") == 2
+        page_of(run.folder, other.folder)
+    page = page_of(run.folder, other.folder, output=tmp_path / "both.html")
+    assert page.count("<h2") == 4
+    assert "isospace train --resume" in page  # the other one is not finished
+    with pytest.raises(UserError, match="--query reads the encoders of one run"):
+        page_of(run.folder, other.folder, output=tmp_path / "both.html", queries=["a"])
 
 
 def test_pictures_by_suffix(run, tmp_path):
-    write_curves(run, tmp_path / "new" / "curves.svg")
+    found: RunSet = collect([run.folder])
+    write_picture(found, tmp_path / "new" / "curves.svg")
     ElementTree.parse(tmp_path / "new" / "curves.svg")
+    write_picture(found, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UserError, match=r"curves\.xyz"):
-        write_curves(run, tmp_path / "curves.xyz")
+        write_picture(found, tmp_path / "curves.xyz")
 
 
-def test_a_torn_last_line_is_left_out_and_rewound(run):
+def test_the_verb(run, tmp_path, capsys):
+    words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
+    assert main([*words, "--picture", str(tmp_path / "p.svg")]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["verdict"] == "adapted"
+    assert sorted(path.name for path in tmp_path.glob("p*")) == [
+        "p-runs.csv", "p-runs.md", "p-runs.tex", "p-sts.csv", "p-sts.md", "p-sts.tex", "p.html", "p.svg",
+    ]  # fmt: skip
+
+
+def test_queries_are_read_one_by_one(run, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(
+        module.space, "query_neighbours", lambda _run, _sample, queries: asked.extend(queries) or []
+    )
+    assert main(["report", str(run.folder), "--query", "one text", "--query", "another"]) == 0
+    assert asked == ["one text", "another"]
+
+
+def test_a_torn_last_line_is_left_out_and_rewound(tmp_path):
+    run = write_run(tmp_path / "run")
     with run.metrics_path.open("a") as file:
         file.write('{"kind": "step", "st')
     assert len(run.metrics()) == 7

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from isospace.evaluation import retrieval
-from isospace.evaluation.pairs import TextPairs
-from isospace.evaluation.retrieval import evaluate_retrieval, halves, rank_pairs
+from isospace.evaluation.pairs import ScoredPairs, TextPairs, remembering
+from isospace.evaluation.retrieval import (
+    evaluate_retrieval,
+    halves,
+    rank_pairs,
+    rank_targets,
+    same_meaning_retrieval,
+)
 
 
 def ranks_by_a_loop(queries, targets):
@@ -81,6 +87,53 @@ def test_each_distinct_text_is_encoded_once():
     scores = evaluate_retrieval(encode, pairs)
     assert calls == [["a", "bb", "cccc"]]
     assert scores.ranks.tolist() == [1.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 24])
+def test_queries_among_the_targets_are_left_out(monkeypatch, chunk):
+    monkeypatch.setattr(retrieval, "_CHUNK_ENTRIES", chunk)
+    targets = np.random.default_rng(3).integers(-1, 2, (20, 3)).astype(float)
+    itself, own = np.arange(8), np.arange(8, 16)
+    found = rank_targets(targets[itself], targets, own, itself)
+    for i, rank in enumerate(found.ranks):
+        others = np.delete(targets, i, axis=0)  # the right one, i + 8, is now in place i + 7
+        mine = np.tile(targets[i], (19, 1))
+        assert rank == ranks_by_a_loop(mine, np.roll(others, -(i + 7), axis=0))[0]
+    assert found.candidates == 19
+
+
+def test_pairs_of_one_meaning_are_looked_for_from_both_sides():
+    first, second = ("0", "20", "50", "90", "7"), ("10", "25", "52", "0", "7")
+    pairs = ScoredPairs("STSBenchmark test", first, second, np.array([5.0, 5, 4.9, 0, 5]), "s")
+
+    def encode(texts):
+        radians = np.radians([float(text) for text in texts])
+        return np.stack([np.cos(radians), np.sin(radians)], axis=1)
+
+    # Sentences at 0, 7, 10, 20, 25, 50, 52 and 90 degrees. 0 finds 7 before 10, and 10 finds 7
+    # before 0, which ties with 20; 20 and 25 find each other. 7 and 7 are one sentence.
+    scores = same_meaning_retrieval(encode, pairs)
+    assert scores.ranks.tolist() == [2.0, 2.5, 1.0, 1.0]
+    assert scores.protocol == (
+        "STSBenchmark test: both sides of the 2 pairs with gold >= 5, each ranked for the other by "
+        "cosine among the 7 other distinct sentences, ties at their mean rank"
+    )
+    assert same_meaning_retrieval(encode, pairs, gold=5.1) is None
+
+
+def test_a_remembering_encoder_encodes_no_text_twice():
+    calls = []
+
+    def encode(texts):
+        calls.append(list(texts))
+        return np.array([[len(text), len(calls)] for text in texts], np.float32).reshape(-1, 2)
+
+    again = remembering(encode)
+    assert again(["a", "bb", "a"]).tolist() == [[1, 1], [2, 1], [1, 1]]
+    assert again(["ccc", "bb"]).tolist() == [[3, 2], [2, 1]]
+    assert again(["a"]).tolist() == [[1, 1]]
+    assert again([]).shape == (0, 2)
+    assert calls == [["a", "bb"], ["ccc"]]
 
 
 def test_halves_of_words():

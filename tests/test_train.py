@@ -24,6 +24,7 @@ def test_a_run_from_start_to_verdict(config):
     run = outcome.run
     assert sorted(p.name for p in run.folder.iterdir()) == [
         "checkpoints", "config.json", "items.npz", "metrics.jsonl", "model", "report.html", "results.json",
+        "sample.npz",
     ]  # fmt: skip
     assert run.config == config
     results = outcome.results

@@ -15,9 +15,10 @@ from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
 from isospace.errors import UserError
+from isospace.printing import print_result
 from isospace.recipes import find
 from isospace.train import Stopped
-from isospace.verbs import DEFAULT_RECIPE, VERBS, Compare, Train, print_result
+from isospace.verbs import DEFAULT_RECIPE, VERBS, Compare, Train
 
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 

@@ -21,7 +21,9 @@ from isospace.evaluation.seeds import Decision, Gain, Gains, decide, welch
 from isospace.exam import sts_data
 from isospace.files import write_text
 from isospace.objectives import OBJECTIVES
+from isospace.report import write_report
 from isospace.run import Run
+from isospace.run_set import collect
 from isospace.selection import CRITERIA
 from isospace.train import train
 
@@ -72,7 +74,7 @@ class Comparison:
     """What a finished comparison found.
 
     Attributes:
-        folder: its folder; results.json holds all of this.
+        folder: its folder; results.json holds all of this, report.html shows it.
         measure: what the verdict is about: the pairs' "MRR" or the STS "Avg".
         scores: row -> column -> score of each seed, x 100; the row "start" has one value each.
         gains: row -> column -> gain over the start.
@@ -86,22 +88,6 @@ class Comparison:
     gains: dict[str, dict[str, Gain]]
     versus_best: dict[str, float | None]
     decision: Decision
-
-    def rows(self) -> list[dict[str, str]]:
-        """The table for people: mean and sd over seeds, and the tests of the measure."""
-        rows = []
-        for name, columns in self.scores.items():
-            row = {"": name} | {column: _mean(values) for column, values in columns.items()}
-            if name in self.gains:
-                gain = self.gains[name][self.measure]
-                row["seeds"] = str(gain.seeds)
-                row[f"gain in {self.measure}"] = f"{100 * gain.mean:+.2f}"
-                row["95 % interval"] = f"{100 * gain.low:+.2f} to {100 * gain.high:+.2f}"
-                row["p (Holm)"] = f"{self.decision.adjusted[name]:.3g}"
-                versus = self.versus_best.get(name)
-                row["p against best"] = "" if versus is None else f"{versus:.3g}"
-            rows.append(row)
-        return rows
 
     def to_json(self) -> dict[str, Any]:
         """Everything, with sd and n."""
@@ -118,19 +104,14 @@ class Comparison:
         }
 
 
-def _mean(values: Sequence[float]) -> str:
-    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.2f}{spread}"
-
-
 def compare(
     contestants: Mapping[str, TrainConfig],
     seeds: int,
     folder: Path,
     measure: Measure = "pairs",
     quiet: bool = False,
-) -> Comparison:
-    """Run what is missing and compare.
+) -> Comparison | None:
+    """Run what is missing and compare; `None` in other processes than the first.
 
     Args:
         contestants: name -> settings; seeds count up from each one's own. The encoder that the
@@ -160,10 +141,11 @@ def compare(
         if run is not None:
             runs[name].append(run)
     first = next(iter(runs.values()))
-    if not first:  # not the first of several processes
-        raise SystemExit(0)
+    if not first:
+        return None
     comparison = _judge(runs, folder, "Avg" if measure == "sts" else "MRR")
     write_text(folder / "results.json", json.dumps(comparison.to_json(), indent=2) + "\n")
+    write_report(collect([folder]))
     return comparison
 
 

@@ -1,28 +1,40 @@
-"""Score any model: STS sets, alignment and uniformity, transfer tasks, and the user's own pairs."""
+"""Score any model: STS sets, geometry, retrieval, transfer tasks, and the user's own data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from isospace.display import Display
 from isospace.encoder import Precision
 from isospace.errors import UserError
 from isospace.evaluation.classifiers import ProtocolName
-from isospace.evaluation.geometry import STSBGeometry, stsb_geometry
-from isospace.evaluation.pairs import load_pairs
-from isospace.evaluation.retrieval import DEPTHS, RetrievalScores, evaluate_retrieval
-from isospace.evaluation.sts import PAPER_COLUMNS, STSResult, evaluate_sts
+from isospace.evaluation.geometry import STSBGeometry, possible_protocols, stsb_geometry
+from isospace.evaluation.isotropy import IsotropyScores, evaluate_isotropy
+from isospace.evaluation.own import OwnData, OwnScores, evaluate_own, load_own
+from isospace.evaluation.pairs import Encode, remembering
+from isospace.evaluation.retrieval import RetrievalScores, same_meaning_retrieval
+from isospace.evaluation.sts import PAPER_COLUMNS, STSResult, STSTask, evaluate_sts
 from isospace.evaluation.transfer import TransferResult, evaluate_transfer, load_transfer
+from isospace.evaluation.user_files import Kind
 from isospace.exam import load_sts_data, sts_data
+from isospace.interop import MTEBModel, MTEBScores, mteb_name, mteb_scores, require_mteb
 from isospace.loading import load_encoder
+from isospace.models import weights_hash
+from isospace.objectives.base import View
 from isospace.pooling import PoolingName
 
 Table = tuple[str, list[dict[str, str]]]
+
+TABLES_PROTOCOL = "stsb-dev >= 4"
+"""The protocol of alignment and uniformity that is always printed, a key of `PROTOCOLS`."""
+
+_SEED = 0  # of the dropout views
 
 
 @dataclass(frozen=True)
@@ -34,59 +46,93 @@ class Evaluation:
         pooling: tokens to sentence.
         precision: of the encoder's matrix products.
         sts: the seven sets, dev splits included, where there was data.
-        geometry: alignment and uniformity on STS-B dev, where there was data.
-        pairs: the user's pairs, where given.
+        geometry: alignment and uniformity on STS-B by one or every protocol, where there was data.
+        isotropy: how the space is used, where asked for.
+        retrieval: STS-B test's pairs of one meaning, where there was data.
         transfer: the seven transfer tasks, where asked for.
+        mteb: the seven sets as mteb scores them, where asked for.
+        own: the user's files.
     """
 
     model: str
     pooling: str
     precision: Precision
     sts: STSResult | None
-    geometry: STSBGeometry | None
-    pairs: RetrievalScores | None
+    geometry: tuple[STSBGeometry, ...]
+    isotropy: IsotropyScores | None
+    retrieval: RetrievalScores | None
     transfer: TransferResult | None
+    mteb: MTEBScores | None
+    own: tuple[OwnScores, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Every number with its protocol."""
+        parts = ("sts", "isotropy", "retrieval", "transfer", "mteb")
+        scores = {name: getattr(self, name) for name in parts}
         return {
             "model": self.model,
             "pooling": self.pooling,
             "precision": self.precision,
-            "sts": self.sts.to_json() if self.sts else None,
-            "geometry": self.geometry.to_json() if self.geometry else None,
-            "pairs": self.pairs.to_json() if self.pairs else None,
-            "transfer": self.transfer.to_json() if self.transfer else None,
+            **{name: score.to_json() if score else None for name, score in scores.items()},
+            "geometry": [geometry.to_json() for geometry in self.geometry],
+            "own": [scores.to_json() for scores in self.own],
         }
 
     def tables(self, subsets: bool = False) -> list[Table]:
         """Titles and rows for people; `subsets` adds every sub-set and setting."""
         tables: list[Table] = []
         if self.sts is not None:
-            row = {
-                name: f"{value:.2f}"
-                for name, value in self.sts.paper_row().items()
-                if value is not None
-            }
             protocol = f"Spearman x 100; STS12-16 'all', STS-B and SICK-R test; {self.precision}"
-            tables.append((f"{self.model}, pooling {self.pooling} ({protocol})", [row]))
+            title = f"{self.model}, pooling {self.pooling} ({protocol})"
+            tables.append((title, [_cells(self.sts.paper_row())]))
             if subsets:
                 tables.append(("sub-sets and settings, x 100", _subset_rows(self.sts)))
-        if self.geometry is not None:
-            row = {
-                "alignment": f"{self.geometry.alignment:.4f}",
-                "uniformity": f"{self.geometry.uniformity:.4f}",
-            }
-            tables.append((self.geometry.protocol, [row]))
+        if self.sts is not None and self.mteb is not None:
+            rows = [
+                {"scored by": "isospace"} | _cells(self.sts.paper_row()),
+                {"scored by": "mteb"} | _cells(self.mteb.row()),
+            ]
+            tables.append((f"x 100; {self.mteb.protocol}", rows))
+        if self.geometry:
+            title = (
+                "STS-B, L2-normalised; alignment over the pairs, uniformity over the distinct "
+                "sentences without dropout"
+            )
+            tables.append((title, [_geometry_row(geometry) for geometry in self.geometry]))
+        if self.isotropy is not None:
+            measures = [
+                {"measure": name, "value": f"{value:.4g}"}
+                for name, value in self.isotropy.measures.items()
+            ]
+            tables.append((f"isotropy ({self.isotropy.protocol})", measures))
+        if self.retrieval is not None:
+            title = f"retrieval, x 100 ({self.retrieval.protocol})"
+            tables.append((title, [_percent(self.retrieval.row())]))
         if self.transfer is not None:
-            row = {name: f"{v:.2f}" for name, v in self.transfer.row().items() if v is not None}
-            tables.append((f"transfer ({self.transfer.to_json()['row_protocol']})", [row]))
-        if self.pairs is not None:
-            row = {"MRR": f"{100 * self.pairs.mrr:.2f}"}
-            row |= {f"R@{k}": f"{100 * self.pairs.recall(k):.2f}" for k in DEPTHS}
-            row["protocol"] = str(self.pairs.to_json()["protocol"])
-            tables.append(("your pairs, x 100", [row]))
+            protocol = self.transfer.to_json()["row_protocol"]
+            tables.append((f"transfer ({protocol})", [_cells(self.transfer.row())]))
+        for own in self.own:
+            title = f"{own.file}, {own.kind}, x 100 ({own.protocol})"
+            tables.append((title, [_percent(own.values)]))
         return tables
+
+
+def _cells(row: Mapping[str, float | None]) -> dict[str, str]:
+    return {name: f"{value:.2f}" for name, value in row.items() if value is not None}
+
+
+def _percent(row: Mapping[str, float]) -> dict[str, str]:
+    return _cells({name: 100 * value for name, value in row.items()})
+
+
+def _geometry_row(geometry: STSBGeometry) -> dict[str, str]:
+    return {
+        "protocol": geometry.name,
+        "alignment": f"{geometry.alignment:.4f}",
+        "uniformity": f"{geometry.uniformity:.4f}",
+        "pairs": f"{geometry.n_positives:,}",
+        "sentences": f"{geometry.n_sentences:,}",
+    }
 
 
 def _subset_rows(sts: STSResult) -> list[dict[str, str]]:
@@ -102,9 +148,12 @@ def _subset_rows(sts: STSResult) -> list[dict[str, str]]:
 def evaluate(
     model: str,
     data: str | None = None,
-    pairs: Path | None = None,
+    own: Sequence[Path] = (),
+    kind: Kind | None = None,
     pooling: PoolingName | None = None,
     transfer: ProtocolName | None = None,
+    geometry: bool = False,
+    mteb: bool = False,
     precision: Precision = "float32",
     display: Display | None = None,
 ) -> Evaluation:
@@ -113,9 +162,13 @@ def evaluate(
     Args:
         model: "minilm", a model folder, a run's folder, or a Hub name.
         data: folder with the STS sets in SentEval's layout, or "hub"; default: ISOSPACE_DATA.
-        pairs: two-column file of texts that belong together.
+        own: files of pairs, triples, scored pairs or labelled sentences.
+        kind: what the files hold; default: what their columns say.
         pooling: default: the model's own.
         transfer: also score the transfer tasks of the same folder, by this protocol.
+        geometry: alignment and uniformity by every protocol instead of one, and isotropy, of STS-B
+            dev or, without STS data, of the user's texts.
+        mteb: also let mteb score the STS sets of the same folder.
         precision: of the matrix products, as in `Encoder.embed`.
         display: where progress is shown; default: nowhere.
 
@@ -123,31 +176,65 @@ def evaluate(
         UserError: nothing to score on, or bad input.
     """
     display = display or Display(quiet=True)
-    own = load_pairs(pairs) if pairs is not None else None
+    own_data = [load_own(path, kind) for path in own]
     where = sts_data(data)
-    if transfer and where in (None, "hub"):
-        raise UserError("--transfer: give the folder that holds the tasks (--data FOLDER)")
+    for option, asked in (("--transfer", transfer), ("--mteb", mteb)):
+        if asked and where in (None, "hub"):
+            raise UserError(f"{option}: give the folder that holds the tasks (--data FOLDER)")
     tasks = load_sts_data(where) if where else {}
     transfer_tasks = load_transfer(Path(where)) if transfer and where else {}
-    if own is None and not tasks:
+    if not own_data and not tasks:
         raise UserError(
             "nothing to score on: give the folder of the STS sets (--data FOLDER, or "
             f"ISOSPACE_DATA), --data hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
-            "or --pairs FILE"
+            "or --own FILE"
         )
-    folder = Path(model) / "model" if (Path(model) / "model" / "modules.json").is_file() else None
-    encoder = load_encoder(str(folder or model), pooling)
+    if mteb:
+        require_mteb()
+    encoder = load_encoder(model, pooling)
 
-    def encode(texts: Sequence[str]) -> np.ndarray:
+    def embed(texts: Sequence[str], view: View = View(dropout=0.0)) -> np.ndarray:  # noqa: B008
         with display.counting("encode", len(texts)) as advance:
-            return encoder.embed(texts, on_batch=advance, precision=precision)
+            return encoder.embed(texts, view, on_batch=advance, precision=precision)
 
+    def noisy(texts: Sequence[str]) -> np.ndarray:
+        return embed(texts, View())
+
+    encode = remembering(embed)
+    as_mteb = MTEBModel(encode, mteb_name(model), weights_hash(encoder)) if mteb else None
+    names = [TABLES_PROTOCOL]
+    if geometry and tasks:
+        names = possible_protocols(tasks, encoder.noise.rates)
     return Evaluation(
         model,
         encoder.pooling,
         precision,
         evaluate_sts(encode, tasks) if tasks else None,
-        stsb_geometry(encode, tasks) if tasks else None,
-        evaluate_retrieval(encode, own) if own is not None else None,
-        evaluate_transfer(encode, transfer_tasks, transfer) if transfer else None,
+        _geometries(encode, noisy, tasks, names) if tasks else (),
+        _isotropy(encode, tasks, own_data) if geometry else None,
+        same_meaning_retrieval(encode, tasks["STSBenchmark"].subsets["test"]) if tasks else None,
+        evaluate_transfer(embed, transfer_tasks, transfer) if transfer else None,
+        mteb_scores(as_mteb, tasks) if as_mteb is not None else None,
+        tuple(evaluate_own(encode, content) for content in own_data),
     )
+
+
+def _geometries(
+    encode: Encode, noisy: Encode, tasks: dict[str, STSTask], names: Sequence[str]
+) -> tuple[STSBGeometry, ...]:
+    with torch.random.fork_rng():
+        torch.manual_seed(_SEED)
+        return tuple(stsb_geometry(encode, tasks, name, noisy) for name in names)
+
+
+def _isotropy(encode: Encode, tasks: dict[str, STSTask], own: Sequence[OwnData]) -> IsotropyScores:
+    if tasks:
+        dev = tasks["STSBenchmark"].subsets["dev"]
+        name, texts = "STS-B dev", [*dev.first, *dev.second]
+    else:
+        name = ", ".join(data.file for data in own)
+        texts = [text for data in own for text in data.texts()]
+    try:
+        return evaluate_isotropy(encode, texts, name)
+    except ValueError as error:  # too few sentences
+        raise UserError(f"--geometry on {name}: {error}") from error

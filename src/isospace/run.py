@@ -4,6 +4,7 @@ config.json     the settings
 metrics.jsonl   a line per logged update ("step") and per evaluation ("look")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
 items.npz       what each test item came to, before and after
+sample.npz      held-out sentences and their vectors, before and after
 results.json    scores with their protocols, the choice, the verdict, the environment
 model/          the encoder, loadable by sentence-transformers
 report.html     the same for people
@@ -12,7 +13,7 @@ report.html     the same for people
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,21 @@ import numpy as np
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.files import atomic_path, write_text
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sentences that were not trained on, and what start and result make of them.
+
+    Attributes:
+        sentences: n of them.
+        before: (n, dim) float32, of the start.
+        after: (n, dim) float32, of the look that was kept.
+    """
+
+    sentences: tuple[str, ...]
+    before: np.ndarray
+    after: np.ndarray
 
 
 class Run:
@@ -46,6 +62,7 @@ class Run:
         self.kept_weights = folder / "checkpoints" / "kept.safetensors"
         self.model_folder = folder / "model"
         self.items_path = folder / "items.npz"
+        self.sample_path = folder / "sample.npz"
         self.results_path = folder / "results.json"
 
     @classmethod
@@ -102,6 +119,31 @@ class Run:
             names = [name for name in arrays if name.startswith(f"{part}/")]
             return {name.removeprefix(f"{part}/"): arrays[name] for name in names}
 
+    def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
+        """Write sample.npz, in half precision: enough for pictures and neighbours.
+
+        Args:
+            sentences: n of them.
+            before: (n, dim) vectors of the start.
+            after: (n, dim) vectors of the result.
+        """
+        with atomic_path(self.sample_path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(
+                file,
+                sentences=np.array(sentences, dtype=np.str_),
+                before=before.astype(np.float16),
+                after=after.astype(np.float16),
+            )
+
+    @property
+    def sample(self) -> Sample | None:
+        """What sample.npz holds, `None` for a run that is not finished or has none."""
+        if not self.sample_path.is_file():
+            return None
+        with np.load(self.sample_path) as arrays:
+            before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
+            return Sample(tuple(map(str, arrays["sentences"])), before, after)
+
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Write results.json."""
         write_text(self.results_path, json.dumps(results, indent=2) + "\n")
@@ -122,6 +164,17 @@ class Run:
             except json.JSONDecodeError:
                 continue
         return lines
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The logged updates."""
+        return [line for line in self.metrics() if line["kind"] == "step"]
+
+    def looks(self) -> list[dict[str, Any]]:
+        """The looks, with the number of sentences seen before each."""
+        config = self.config
+        per_step = config.batch_size * config.accumulate
+        looks = [line for line in self.metrics() if line["kind"] == "look"]
+        return [{**look, "sentences": look["step"] * per_step} for look in looks]
 
     def rewind(self, step: int) -> None:
         """Drop the metrics of updates after `step`: a resumed run will make them again."""

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list, gather_object
 from safetensors.torch import load_file, save_file
@@ -34,6 +33,7 @@ from isospace.loop import Diverged
 from isospace.prepare import make_accelerator, prepare
 from isospace.report import write_report
 from isospace.run import Outcome, Run, require_free
+from isospace.run_set import collect
 from isospace.selection import Choice, choose
 from isospace.signals import polite_stop
 
@@ -59,7 +59,7 @@ def train(
     if resume is not None and config is None:
         run = Run(resume)
         if run.results is not None:
-            write_report(run)  # a kill may have come between the two
+            write_report(collect([resume]))  # a kill may have come between the two
             return Outcome(run, run.results)
         return _Session(run.config, quiet).go(run)
     if config is not None and resume is None:
@@ -151,12 +151,9 @@ class _Session:
             broadcast_object_list(values)
         return values[0]
 
-    def _encode(self, texts: Any) -> np.ndarray:
-        return self.encoder.embed(texts)
-
     def _examine(self) -> Scores | None:
         """Scores of the encoder as it is; the first process examines, the others wait."""
-        scores = self.exam.sit(self._encode) if self.main else None
+        scores = self.exam.sit(self.encoder.embed) if self.main else None
         self.accelerator.wait_for_everyone()
         return scores
 
@@ -263,7 +260,7 @@ class _Session:
         if before is not None:
             choice = choose(self.looks, self.config.select)
             self.encoder.model.load_state_dict(load_file(run.kept_weights))
-            after = self.exam.sit(self._encode) if choice.step else before
+            after = self.exam.sit(self.encoder.embed) if choice.step else before
             results = self._results(choice, before, after)
             if results["model_step"] == 0:
                 self.encoder = load_encoder(self.config.model, self.config.pooling)
@@ -271,8 +268,9 @@ class _Session:
             run.write_items(
                 before=self.exam.items(before), after=self.exam.items(after), gold=self.exam.gold()
             )
+            run.write_sample(self.exam.sample, before.vectors, after.vectors)
             run.write_results(results)
-            write_report(run)
+            write_report(collect([run.folder]))
             self.display.results(before, after, results, run)
         self.accelerator.wait_for_everyone()
         return Outcome(run, results)

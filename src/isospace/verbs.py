@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from isospace.compare import Measure, compare, contestant
 from isospace.config import TrainConfig
 from isospace.display import Display
 from isospace.doctor import examine
-from isospace.encoder import Precision
 from isospace.errors import UserError
-from isospace.evaluate import evaluate
-from isospace.evaluation.classifiers import ProtocolName
+from isospace.figures import write_picture
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
-from isospace.pooling import PoolingName
+from isospace.printing import print_result, print_table
 from isospace.recipes import as_json, describe, overview
-from isospace.report import markdown_table, runs_table, write_curves, write_report
-from isospace.run import Run
+from isospace.report import write_report
+from isospace.run_set import collect
+from isospace.scoreboard import all_tables, comparison_table, runs_table
+from isospace.tables import write_tables
 from isospace.train import train
+from isospace.verb_evaluate import Evaluate, Neighbours
 
 DEFAULT_RECIPE = "adapt"
 if TYPE_CHECKING:
@@ -35,28 +32,6 @@ if TYPE_CHECKING:
 else:
     _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
         {name: kind() for name, kind in OBJECTIVES.items()}, prefix_names=False
-    )
-
-
-def print_result(text: str) -> None:
-    """Results go to standard output; everything else goes to standard error."""
-    sys.stdout.write(text + "\n")
-
-
-def print_table(title: str, rows: Sequence[dict[str, str]], plain: bool) -> None:
-    """Rows as a table, as Markdown where nobody looks, or as JSON (`plain`)."""
-    if plain:
-        print_result(json.dumps(rows, indent=2))
-        return
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(row.get(column, "") for column in columns))
-    console = Console(highlight=False, markup=False)
-    console.print(
-        table if console.is_terminal else markdown_table(rows), soft_wrap=not console.is_terminal
     )
 
 
@@ -112,52 +87,15 @@ class Compare:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
         settings = {text: contestant(text, self.config) for text in self.contestants}
         found = compare(settings, self.seeds, self.config.output, self.verdict_on, self.json)
+        if found is None:  # another process than the first
+            return 0
         if self.json:
             print_result(json.dumps(found.to_json(), indent=2))
         else:
-            print_table("comparison, x 100", found.rows(), plain=False)
+            table = comparison_table(found.folder.name, found.to_json())
+            print_table(table.caption, table.rows, plain=False)
             print_result(found.decision.text)
-        return 0
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Score a model on the seven STS sets, and on pairs of your own."""
-
-    model: Annotated[str, tyro.conf.Positional] = "minilm"
-    """minilm, a model folder, the folder of a run, or a Hub name."""
-    data: str | None = None
-    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    pairs: Path | None = None
-    """A two-column file of texts that belong together."""
-    pooling: PoolingName | None = None
-    """Tokens to sentence; by default the model's own pooling."""
-    transfer: ProtocolName | None = None
-    """Also score MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC (in --data): senteval is the papers'
-    classifier, sklearn a faster one on the same folds."""
-    precision: Precision = "float32"
-    """bf16 is faster where the processor has it; a score moves by a few hundredths of a point."""
-    subsets: bool = False
-    """Print every sub-set and the settings all, mean and wmean too."""
-    json: bool = False
-    """Print everything as JSON."""
-
-    def run(self) -> int:
-        """Load, score, print."""
-        report = evaluate(
-            self.model,
-            self.data,
-            self.pairs,
-            self.pooling,
-            self.transfer,
-            self.precision,
-            Display(self.json),
-        )
-        if self.json:
-            print_result(json.dumps(report.to_json(), indent=2))
-            return 0
-        for title, rows in report.tables(self.subsets):
-            print_table(title, rows, plain=False)
+            Display(self.json).line("report", str(found.folder / "report.html"))
         return 0
 
 
@@ -194,29 +132,31 @@ class Recipes:
 
 @dataclass(frozen=True)
 class Report:
-    """Make a page and a table from the folders of runs."""
+    """Make a page, and tables for papers, from the folders of runs or of a comparison."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of runs."""
+    """Folders of runs, or of a comparison."""
     output: Path | None = None
-    """The page to write; default: report.html in the folder of a single run."""
+    """The page to write, with its tables beside it (md, csv, tex); default: report.html in the
+    folder of the run or of the comparison."""
+    query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """List the sentences nearest to this text, before and after; can be given several times."""
     picture: Path | None = None
-    """Also write the curves of a single run as a picture (svg, png, pdf)."""
+    """Also write the curves as a picture (svg, png, pdf)."""
     json: bool = False
     """Print the table as JSON."""
 
     def run(self) -> int:
-        """Write the page, print the table."""
+        """Write the page and the tables, print the runs."""
         if not self.runs:
             raise UserError("give the folders of one or more runs")
-        runs = [Run(folder) for folder in self.runs]
-        page = write_report(runs, self.output)
+        found = collect(self.runs)
+        page = write_report(found, self.output, self.query)
+        written = [page, *write_tables(all_tables(found), page)]
         if self.picture is not None:
-            if len(runs) != 1:
-                raise UserError("--picture shows the curves of one run; give one folder")
-            write_curves(runs[0], self.picture)
-        print_table("runs", runs_table(runs), self.json)
-        Display(self.json).line("report", str(page))
+            write_picture(found, self.picture)
+        print_table("runs", runs_table(found).rows, self.json)
+        Display(self.json).line("report", ", ".join(map(str, written)))
         return 0
 
 
@@ -238,11 +178,14 @@ class Doctor:
         return 0
 
 
-Verb = Literal["train", "compare", "evaluate", "objectives", "recipes", "report", "doctor"]
+Verb = Literal[
+    "train", "compare", "evaluate", "neighbours", "objectives", "recipes", "report", "doctor"
+]
 VERBS: dict[Verb, type[Any]] = {
     "train": Train,
     "compare": Compare,
     "evaluate": Evaluate,
+    "neighbours": Neighbours,
     "objectives": Objectives,
     "recipes": Recipes,
     "report": Report,

@@ -8,7 +8,7 @@ for all measures of one array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -183,6 +183,21 @@ class STSBGeometry:
     def to_json(self) -> dict[str, Any]:
         """All fields and the protocol in words."""
         return asdict(self) | {"protocol": self.protocol}
+
+
+def possible_protocols(tasks: Mapping[str, STSTask], rates: Sequence[float]) -> list[str]:
+    """The protocols that data and encoder allow.
+
+    Args:
+        tasks: copies of STS-B on the Hub lack its train split.
+        rates: the encoder's own dropout rates; without dropout two views are one.
+    """
+    return [
+        name
+        for name, protocol in PROTOCOLS.items()
+        if set(protocol.splits) <= set(tasks["STSBenchmark"].subsets)
+        and (any(rates) or protocol.positives != DROPOUT_VIEWS)
+    ]
 
 
 def stsb_geometry(

@@ -6,8 +6,9 @@ measures of one array at once, those of `geometry` included.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +24,17 @@ from isospace.evaluation.geometry import (
     uniformity,
     unit_rows,
 )
+from isospace.evaluation.pairs import Encode
 
 NEIGHBOURS = 10
 """k of the hubs, as in Radovanovic et al. 2010."""
 BATCH_SIZES = (64, 128, 256, 512, 1024)
 """Of the correlation's rank: from SimCSE++'s 64 to above the width of common encoders."""
 
+SAMPLE = 5000
+"""Texts that `evaluate_isotropy` looks at, at most: the measures depend on how many there are."""
+
+_SEED = 0
 _TIE = 1e-6  # cosines closer than this are equal: float32 does not tell them apart
 
 
@@ -191,6 +197,37 @@ def describe(x: Embeddings) -> dict[str, float]:
         "antihubs": hubs.antihubs,
         "mean_correlation": mean_correlation(values),
     } | {f"correlation_rank@{size}": rank for size, rank in ranks.items()}
+
+
+@dataclass(frozen=True)
+class IsotropyScores:
+    """Every measure of one encoder, and the texts that they are of."""
+
+    measures: dict[str, float]
+    protocol: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The measures and the protocol."""
+        return {"protocol": self.protocol} | self.measures
+
+
+def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:
+    """`describe` the vectors of texts, each once and shuffled, at most `SAMPLE` of them.
+
+    Args:
+        encode: sentences -> `(sentence, dim)`.
+        texts: where they repeat, the first counts.
+        name: what the texts are, for the protocol.
+
+    Raises:
+        ValueError: as `describe`.
+    """
+    distinct = list(dict.fromkeys(texts))
+    order = np.random.default_rng(_SEED).permutation(len(distinct))[:SAMPLE]
+    measures = describe(encode([distinct[i] for i in order]))
+    part = f"{len(order):,} of " if len(order) < len(distinct) else ""
+    protocol = f"{part}{len(distinct):,} distinct sentences of {name}, shuffled, no dropout"
+    return IsotropyScores(measures, protocol)
 
 
 def _standardised(values: FloatArray) -> FloatArray:

@@ -16,14 +16,9 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.correlation import FloatArray, cosine, pearson, spearman
-from isospace.evaluation.pairs import (
-    Encode,
-    ScoredPairs,
-    TextPairs,
-    encode_distinct,
-    parse_score,
-    read_lines,
-)
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
+from isospace.evaluation.rows import read_lines
+from isospace.evaluation.user_files import parse_score
 
 YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),

@@ -29,7 +29,8 @@ from isospace.evaluation.classifiers import (
     k_fold_then_test,
     nested_k_fold,
 )
-from isospace.evaluation.pairs import Encode, encode_distinct, read_lines
+from isospace.evaluation.pairs import Encode, encode_distinct
+from isospace.evaluation.rows import read_lines
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 """In the order of the papers' columns."""

@@ -1,0 +1,249 @@
+"""docs/results/whitening.md: how far to whiten, and does `--power auto` find it?
+
+    python benchmarks/whitening_study.py WIKI MIXED CAPTIONS
+
+Four domains (docstrings of the installed packages, two files of sentences, image captions), two
+starts (all-MiniLM-L6-v2 from mean and from [CLS] pooling). Every power is fitted on each domain and
+scored on the test pairs of each. CAPTIONS holds five blocks of captions of the same images; a
+caption and the one in the next block are a pair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from common import draw
+from isospace.config import CorpusConfig
+from isospace.corpus import load_corpus
+from isospace.encoder import Encoder
+from isospace.evaluation.pairs import Encode, TextPairs, remembering
+from isospace.evaluation.retrieval import evaluate_retrieval, halves
+from isospace.evaluation.statistics import judge, paired_bootstrap
+from isospace.exam import natural_pairs
+from isospace.export import drop_normalize
+from isospace.files import cache_folder
+from isospace.fitted_whitening import Moments, Whitening
+from isospace.loading import load_encoder
+from isospace.whiten import POWERS, Maps, Power, fit_rows, through, try_powers
+from isospace.whiten_outcome import name_of
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"
+STARTS = ("mean", "cls")
+SENTENCES, PAIRS, BLOCKS = 4000, 1000, 5
+FEW = 500
+CUT = 128
+SETTINGS: dict[str, tuple[Whitening, float]] = {
+    "power 0.5": (Whitening(), 0.5),
+    "power 0.5, no shrinkage": (Whitening(shrinkage=0.0), 0.5),
+    "power 1": (Whitening(), 1.0),
+    "power 1, no shrinkage (BERT-whitening)": (Whitening(shrinkage=0.0), 1.0),
+    "groups of 2, power 1": (Whitening(kind="group", groups=192), 1.0),
+    "groups of 8, power 1": (Whitening(kind="group", groups=48), 1.0),
+    "1 component removed, power 0": (Whitening(remove=1), 0.0),
+    "4 components removed, power 0": (Whitening(remove=4), 0.0),
+    f"{CUT} dimensions, power 0": (Whitening(dim=CUT), 0.0),
+    f"{CUT} dimensions, power 0.5": (Whitening(dim=CUT), 0.5),
+}
+
+Row = list[str]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Text of one kind, in disjoint parts."""
+
+    fit: Sequence[str]
+    choose: TextPairs
+    halves: TextPairs
+    test: TextPairs
+
+
+def main() -> None:
+    """Encode once, then fit, choose and score."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("wiki", "mixed", "captions"):
+        parser.add_argument(name, type=Path)
+    options = parser.parse_args()
+    encoder = load_encoder("minilm")
+    drop_normalize(encoder)
+    # Both poolings from one pass: their vectors stand side by side.
+    encoder.model[1] = Pooling(encoder.dim, STARTS)
+    with tempfile.TemporaryDirectory() as folder:
+        corpora = {
+            "docstrings": CorpusConfig(corpus=("docstrings",)),
+            "wiki": CorpusConfig(corpus=(str(options.wiki),)),
+            "mixed": CorpusConfig(corpus=(str(options.mixed),)),
+            "captions": _captions(options.captions, Path(folder)),
+        }
+        domains = {name: _domain(config) for name, config in corpora.items()}
+    encode = remembering(encoder.embed)
+    parts = {"pairs": _what(domains)}
+    for start in STARTS:
+        encode_start = _of_start(encode, encoder, start)
+        maps = {name: _fit(encode_start, domain) for name, domain in domains.items()}
+        parts[f"own {start}"] = _own(encode_start, domains, maps)
+        parts[f"other {start}"] = _other(encode_start, domains, maps)
+        parts[f"choosers {start}"] = _choosers(encode_start, domains, maps)
+        parts[f"settings {start}"] = _settings(encode_start, domains)
+    draw(PAGE, parts)
+
+
+def _captions(path: Path, folder: Path) -> CorpusConfig:
+    """Captions of the first and of the second block, image by image, as examples."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    images, rest = divmod(len(lines), BLOCKS)
+    if rest:
+        raise SystemExit(f"{path}: {len(lines)} lines are not {BLOCKS} blocks of equal length")
+    examples = folder / "captions.jsonl"
+    pairs = zip(lines[:images], lines[images : 2 * images], strict=True)
+    examples.write_text("\n".join(json.dumps({"a": a, "b": b}) for a, b in pairs), "utf-8")
+    return CorpusConfig(corpus=(str(examples),), columns=("a", "b"))
+
+
+def _domain(config: CorpusConfig) -> Domain:
+    corpus = load_corpus(config, cache_folder())
+    held_out = corpus.held_out()
+    first, second = halves(held_out[::2]), halves(held_out[1::2])
+    rows = fit_rows(corpus, max(1, len(config.columns)), SENTENCES)
+    natural = corpus.pairs
+    return Domain(
+        [corpus[int(row)] for row in rows],
+        natural_pairs(natural.dev[:PAIRS]) if natural.dev else first,
+        first,
+        natural_pairs(natural.test[:PAIRS]) if natural.test else second,
+    )
+
+
+def _of_start(encode: Encode, encoder: Encoder, start: str) -> Encode:
+    """The vectors of one pooling."""
+    width = encoder.dim // len(STARTS)
+    place = STARTS.index(start) * width
+    return lambda texts: encode(texts)[:, place : place + width]
+
+
+def _fit(encode: Encode, domain: Domain) -> Maps:
+    moments = Moments.of(torch.from_numpy(encode(domain.fit)))
+    return {None: None, **{power: Whitening().fit(moments, power) for power in POWERS}}
+
+
+def _best(scores: dict[Power, float]) -> Power:
+    return max(scores, key=scores.__getitem__)
+
+
+def _table(head: Row, rows: Sequence[Row]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _what(domains: dict[str, Domain]) -> str:
+    """How many texts there are of everything."""
+    head = ["domain", "fitted on", "pairs that choose", "test pairs"]
+    return _table(
+        head,
+        [
+            [
+                name,
+                f"{len(domain.fit):,} sentences",
+                f"{len(domain.choose):,} {domain.choose.name}",
+                f"{len(domain.test):,} {domain.test.name}",
+            ]
+            for name, domain in domains.items()
+        ],
+    )
+
+
+def _scores(encode: Encode, maps: Maps, domain: Domain) -> tuple[dict[Power, float], Row]:
+    """Test MRR by power, and the same as cells with the best in bold."""
+    scores = try_powers(encode, maps, domain.test)
+    best = _best(scores)
+    cells = [f"{100 * mrr:.2f}" for mrr in scores.values()]
+    return scores, [f"**{c}**" if p == best else c for p, c in zip(scores, cells, strict=True)]
+
+
+def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> Row:
+    """What a power gains over the model as it is, and the verdict that a user would see."""
+    before, after = (
+        evaluate_retrieval(through(encode, maps[p]), domain.test).reciprocal_ranks
+        for p in (None, power)
+    )
+    interval = paired_bootstrap(before, after)
+    kind = judge(interval, "", start_kept=power is None).kind.value
+    low, high = 100 * interval.low, 100 * interval.high
+    return [f"{100 * interval.gain:+.2f} ({low:+.2f} to {high:+.2f})", kind]
+
+
+def _own(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:
+    """Fitted and chosen on the domain that is tested."""
+    head = ["", *map(name_of, [None, *POWERS]), "auto picks", "regret", "gain of auto", "verdict"]
+    rows = []
+    for name, domain in domains.items():
+        scores, cells = _scores(encode, maps[name], domain)
+        picked = _best(try_powers(encode, maps[name], domain.choose))
+        regret = f"{100 * (max(scores.values()) - scores[picked]):.2f}"
+        gain = _gain(encode, maps[name], domain, picked)
+        rows.append([name, *cells, name_of(picked), regret, *gain])
+    return _table(head, rows)
+
+
+def _other(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:
+    """Fitted and chosen on one domain, tested on another."""
+    head = ["tested on", "fitted on", *map(name_of, [None, *POWERS]), "auto picks", "gain of auto"]
+    rows = []
+    for name, domain in domains.items():
+        for source in domains:
+            if source != name:
+                picked = _best(try_powers(encode, maps[source], domains[source].choose))
+                gain, _ = _gain(encode, maps[source], domain, picked)
+                _, cells = _scores(encode, maps[source], domain)
+                rows.append([name, source, *cells, name_of(picked), gain])
+    return _table(head, rows)
+
+
+def _choosers(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:
+    """Where there are natural pairs: what halves of sentences would have chosen."""
+    head = ["domain", "chosen by", *map(name_of, [None, *POWERS]), "picks", "regret"]
+    rows = []
+    for name, domain in domains.items():
+        tested = try_powers(encode, maps[name], domain.test)
+        for pairs in dict.fromkeys([domain.choose, domain.halves]):
+            scores = try_powers(encode, maps[name], pairs)
+            cells = [f"{100 * mrr:.2f}" for mrr in scores.values()]
+            regret = 100 * (max(tested.values()) - tested[_best(scores)])
+            rows.append([name, pairs.name, *cells, name_of(_best(scores)), f"{regret:.2f}"])
+    return _table(head, rows)
+
+
+def _settings(encode: Encode, domains: dict[str, Domain]) -> str:
+    """Other settings, fitted on the domain that is tested."""
+    rows: dict[str, Row] = {name_of(None): []}
+    cut = f"first {CUT} dimensions as they are"
+    for domain in domains.values():
+        vectors = torch.from_numpy(encode(domain.fit))
+        moments = Moments.of(vectors)
+        few = Moments.of(vectors[:: len(vectors) // FEW])
+        tried = {name: setting.fit(moments, power) for name, (setting, power) in SETTINGS.items()}
+        tried[f"power 0.5, fitted on {few.count} sentences"] = Whitening().fit(few, 0.5)
+        encoders = {
+            name_of(None): encode,
+            cut: lambda texts: np.ascontiguousarray(encode(texts)[:, :CUT]),
+        }
+        encoders |= {name: through(encode, fitted) for name, fitted in tried.items()}
+        for name, one in encoders.items():
+            mrr = evaluate_retrieval(one, domain.test).mrr
+            rows.setdefault(name, []).append(f"{100 * mrr:.2f}")
+    return _table(["", *domains], [[name, *cells] for name, cells in rows.items()])
+
+
+if __name__ == "__main__":
+    main()

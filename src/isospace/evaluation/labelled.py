@@ -1,0 +1,76 @@
+"""Do sentences of one label lie together? A vote of neighbours, and clusters against labels.
+
+Both need no training on the labels: they measure the space as it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import normalized_mutual_info_score
+
+from isospace.evaluation.geometry import Embeddings, other_cosines, require_two_rows, unit_rows
+from isospace.evaluation.retrieval import TIE
+
+NEIGHBOURS = 10
+"""Neighbours that vote."""
+
+_STARTS, _SEED = 10, 0  # of k-means
+
+
+def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> float:
+    """Share of sentences whose label most of their k nearest others have, 0 to 1.
+
+    Cosine, every other sentence being a candidate (leave one out), one vote each. Sentences that
+    tie for the last places (within `retrieval.TIE`) share them, and labels that tie for the most
+    votes share the credit, so that the order of the rows has no part in the result. A collapsed
+    encoder gets about the share of the commonest label.
+
+    Args:
+        x: embeddings `(sentence, dim)`.
+        labels: of each sentence.
+        k: number of neighbours; all others where there are fewer.
+
+    >>> circle = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+    >>> knn_accuracy(circle, ["east", "east", "north", "north"], k=1)
+    1.0
+    """
+    units = unit_rows(x)
+    n = require_two_rows(units)
+    k = min(k, n - 1)
+    names, numbers = np.unique(np.asarray(labels), return_inverse=True)
+    members = np.eye(len(names))[numbers]
+    credit, start = 0.0, 0
+    for cosines in other_cosines(units):
+        last = np.partition(cosines, -k, axis=1)[:, -k, None]
+        nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE
+        places_left = k - nearer.sum(1, keepdims=True)
+        votes = nearer @ members + places_left / tied.sum(1, keepdims=True) * (tied @ members)
+        most = votes >= votes.max(1, keepdims=True) - 1e-9
+        own = numbers[start : start + len(cosines)]
+        credit += float((most[np.arange(len(own)), own] / most.sum(1)).sum())
+        start += len(own)
+    return credit / n
+
+
+def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
+    r"""How far clusters without labels are the labels, 0 to 1.
+
+    k-means on the unit vectors with as many clusters as labels, and the normalised mutual
+    information of the two, $2 I(C; L) / (H(C) + H(L))$, which is the V-measure that mteb reports.
+
+    Args:
+        x: embeddings `(sentence, dim)`.
+        labels: of each sentence.
+    """
+    units = unit_rows(x).astype(np.float32)
+    means = KMeans(len(set(labels)), n_init=_STARTS, random_state=_SEED)
+    with warnings.catch_warnings():
+        # Fewer distinct vectors than labels: a collapsed encoder, whose score says so.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clusters = means.fit_predict(units)
+    return float(normalized_mutual_info_score(labels, clusters))

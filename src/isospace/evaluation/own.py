@@ -1,0 +1,229 @@
+"""A user's own data, scored by what it is: pairs, triples, scored pairs or labelled sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from isospace.errors import UserError
+from isospace.evaluation.correlation import cosine, pearson, spearman
+from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
+from isospace.evaluation.pairs import (
+    Encode,
+    ScoredPairs,
+    TextPairs,
+    as_pairs,
+    as_scored_pairs,
+    encode_distinct,
+)
+from isospace.evaluation.retrieval import TIE, evaluate_retrieval, rank_targets
+from isospace.evaluation.sts import pair_cosines
+from isospace.evaluation.user_files import Kind, UserFile, read_user_file, text_cell
+
+
+@dataclass(frozen=True)
+class Triples:
+    """Texts, each with one that belongs to it and one that does not."""
+
+    anchors: tuple[str, ...]
+    positives: tuple[str, ...]
+    negatives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LabelledSentences:
+    """Sentences and the label of each."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """What a user's file holds.
+
+    Attributes:
+        file: its name.
+        columns: that were read, in words.
+        content: the rows.
+    """
+
+    file: str
+    columns: str
+    content: Content
+
+    def texts(self) -> list[str]:
+        """Every distinct text of the file."""
+        match self.content:
+            case Triples(anchors, positives, negatives):
+                return list(dict.fromkeys((*anchors, *positives, *negatives)))
+            case LabelledSentences(texts, _):
+                return list(dict.fromkeys(texts))
+            case TextPairs():
+                return list(dict.fromkeys((*self.content.first, *self.content.second)))
+
+
+@dataclass(frozen=True)
+class OwnScores:
+    """The scores of one file.
+
+    Attributes:
+        file: its name.
+        kind: what it was read as.
+        n: rows.
+        protocol: how the scores were made, in words.
+        values: 0 to 1, or -1 to 1 for correlations.
+    """
+
+    file: str
+    kind: Kind
+    n: int
+    protocol: str
+    values: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)
+
+
+def load_own(path: Path, kind: Kind | None = None) -> OwnData:
+    """Read a user's file.
+
+    Args:
+        path: a csv, tsv, txt, jsonl or parquet file, as `user_files.read_user_file` reads it.
+        kind: what the rows are; by default what the columns say.
+
+    Raises:
+        UserError: naming file and line, for what cannot be read or scored.
+    """
+    file = read_user_file(path, kind)
+    columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
+    return OwnData(path.name, columns, _CONTENT[file.kind](file))
+
+
+def evaluate_own(encode: Encode, data: OwnData) -> OwnScores:
+    """Score a user's file.
+
+    - pairs: the rank of each second text among all of them, for its first text.
+    - triples: whether the anchor is nearer to its positive than to its negative, and the rank of
+      each positive among all positives and negatives.
+    - scored pairs: correlation of cosine and score.
+    - labelled sentences: `labelled.knn_accuracy` and `labelled.cluster_nmi`.
+    """
+    kind, n, protocol, values = _score(encode, data.content)
+    return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values)
+
+
+_Scored: TypeAlias = tuple[Kind, int, str, dict[str, float]]
+
+
+def _score(encode: Encode, content: Content) -> _Scored:
+    match content:
+        case ScoredPairs():
+            return _score_scored_pairs(encode, content)
+        case TextPairs():
+            scores = evaluate_retrieval(encode, content)
+            return "pairs", len(content), scores.protocol, scores.row()
+        case Triples():
+            return _score_triples(encode, content)
+        case LabelledSentences():
+            return _score_labelled(encode, content)
+
+
+def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:
+    cosines = next(pair_cosines(encode, [pairs]))
+    values = {
+        "Spearman": spearman(cosines, pairs.gold),
+        "Pearson": pearson(cosines, pairs.gold),
+    }
+    return "scored", len(pairs), f"correlation of cosine and score, {len(pairs):,} pairs", values
+
+
+def _score_triples(encode: Encode, triples: Triples) -> _Scored:
+    rows, vectors = encode_distinct(
+        encode, (*triples.anchors, *triples.positives, *triples.negatives)
+    )
+    anchors, positives, negatives = (
+        vectors[[rows[text] for text in side]]
+        for side in (triples.anchors, triples.positives, triples.negatives)
+    )
+    margin = cosine(anchors, positives) - cosine(anchors, negatives)
+    right = np.where(np.abs(margin) <= TIE, 0.5, margin > 0)
+    candidates = {
+        text: place
+        for place, text in enumerate(dict.fromkeys((*triples.positives, *triples.negatives)))
+    }
+    own = np.array([candidates[text] for text in triples.positives])
+    ranking = rank_targets(anchors, vectors[[rows[text] for text in candidates]], own)
+    protocol = (
+        f"accuracy: cosine(anchor, positive) > cosine(anchor, negative) over {len(right):,} "
+        f"triples, ties count half; MRR and R@k: each positive among the {len(candidates):,} "
+        "distinct positives and negatives, ties at their mean rank"
+    )
+    values = {"accuracy": float(right.mean())} | ranking.row()
+    return "triples", len(right), protocol, values
+
+
+def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:
+    rows, vectors = encode_distinct(encode, data.texts)
+    x = vectors[[rows[text] for text in data.texts]]
+    counts = Counter(data.labels)
+    commonest = max(counts.values()) / len(data.labels)
+    k = min(NEIGHBOURS, len(data.texts) - 1)
+    protocol = (
+        f"{len(data.texts):,} sentences of {len(counts)} labels, the commonest {commonest:.1%}; "
+        f"kNN: leave-one-out vote of the {k} nearest by cosine, ties shared; NMI: k-means with "
+        f"{len(counts)} clusters against the labels"
+    )
+    values = {"kNN accuracy": knn_accuracy(x, data.labels), "NMI": cluster_nmi(x, data.labels)}
+    return "labelled", len(data.texts), protocol, values
+
+
+def _as_triples(file: UserFile) -> Triples:
+    rows = []
+    for line, cells in file.rows:
+        anchor, positive, negative = (text_cell(file.path, line, cell) for cell in cells)
+        if positive == negative:
+            raise UserError(
+                f"{file.path}:{line}: positive and negative are the same text, {positive[:60]!r}; "
+                "expected two texts of which one belongs to the anchor"
+            )
+        rows.append((anchor, positive, negative))
+    return Triples(*zip(*rows, strict=True))
+
+
+def _as_labelled(file: UserFile) -> LabelledSentences:
+    rows = [
+        (text_cell(file.path, line, text), _label(file.path, line, label))
+        for line, (text, label) in file.rows
+    ]
+    texts, labels = zip(*rows, strict=True)
+    counts = Counter(labels)
+    if len(counts) < 2 or max(counts.values()) < 2:
+        raise UserError(
+            f"{file.path}: {len(counts)} distinct labels in {len(labels)} rows; expected two or "
+            "more, with several sentences each"
+        )
+    return LabelledSentences(texts, labels)
+
+
+def _label(path: Path, line: int, cell: Any) -> str:
+    if not isinstance(cell, str | int | float) or not str(cell).strip():
+        raise UserError(f"{path}:{line}: expected a label (a word or a number), found {cell!r}")
+    return str(cell).strip()
+
+
+_CONTENT: dict[Kind, Callable[[UserFile], Any]] = {
+    "pairs": as_pairs,
+    "scored": as_scored_pairs,
+    "triples": _as_triples,
+    "labelled": _as_labelled,
+}

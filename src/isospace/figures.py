@@ -1,0 +1,276 @@
+"""The pictures of a report, drawn by Altair (Vega-Lite) as SVG without scripts.
+
+A point carries its hover text as a label inside the SVG, where a screen reader finds it too.
+Colours are of middle lightness, so that they stand out on white and on black alike.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from isospace.errors import UserError
+from isospace.files import atomic_path
+from isospace.run import Run
+from isospace.run_set import RunSet
+from isospace.selection import CRITERIA
+from isospace.space import Vectors, spectrum
+
+Picture = alt.LayerChart | alt.FacetChart
+Values = list[dict[str, Any]]
+
+WIDTH, HEIGHT = 320, 240
+"""Pixels of a picture at its smallest, where its text has 12 pixels."""
+RUNNING_MEAN = 20
+"""Updates in the running mean of a loss."""
+
+_INK = "#7a7a7a"
+_BEFORE, _AFTER = "#8a6d3b", "#3b7dd8"
+_COLOURS = [_AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
+_LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
+_POINTS = 300  # of a line; more cannot be told apart
+
+SCORES = {
+    CRITERIA["label-free"]: "MRR of held-out pairs",
+    CRITERIA["labels"]: "Spearman on the labelled dev pairs",
+}
+"""What a look calls its score -> its name for people."""
+
+
+def _style(chart: Picture | alt.ConcatChart) -> Any:
+    text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": _INK, "titleColor": _INK}
+    lines = {"gridColor": _INK, "gridOpacity": 0.25, "domainColor": _INK, "tickColor": _INK}
+    return chart.configure(
+        background="transparent",
+        axis={**text, **lines, "titleFontWeight": "normal", "tickCount": 5},
+        legend={
+            **text,
+            "titleFontWeight": "normal",
+            "titleLimit": 0,
+            "orient": "bottom",
+            "columns": 2,
+            "symbolOpacity": 1,
+            "symbolStrokeWidth": 2,
+        },
+        range={"category": _COLOURS},
+        title={"color": _INK, "fontSize": 13, "anchor": "start"},
+        view={"stroke": None},
+    )
+
+
+def to_svg(chart: Picture, name: str, description: str) -> Markup:
+    """A picture to put into a page.
+
+    Args:
+        chart: the picture.
+        name: unlike that of the page's other pictures.
+        description: what is to be seen, for those who do not see it.
+    """
+    size = {"width": WIDTH, "height": HEIGHT}
+    fit = alt.AutoSizeParams(type="fit", contains="padding")
+    buffer = io.StringIO()
+    _style(chart.properties(**size, autosize=fit)).save(buffer, format="svg")
+    svg = buffer.getvalue()
+    # Vega counts colour ramps and clips through a process; a page wants ids of its own.
+    for number, found in enumerate(re.findall(r'id="(\w+)"', svg)):
+        svg = re.sub(rf'(id="|url\(#){found}\b', rf"\g<1>{name}-{number}", svg)
+    label = f'role="graphics-document" aria-label="{escape(description)}"'
+    return Markup(svg.replace('class="marks"', label, 1))
+
+
+def _chart(values: Values) -> alt.Chart:
+    return alt.Chart({"values": values})
+
+
+def _sentences() -> alt.X:
+    # By itself "~s" takes one unit for all and writes 0k.
+    return alt.X("sentences:Q").title("sentences seen").axis(labelExpr="format(datum.value, '~s')")
+
+
+def _short(number: float) -> str:
+    return f"{number:.4g}"
+
+
+def score_name(runs: Sequence[Run]) -> str:
+    """The score that every look of every run has: on labels where all read labels."""
+    labels = CRITERIA["labels"]
+    looks = [look for run in runs for look in run.looks()]
+    return labels if looks and all(labels in look for look in looks) else CRITERIA["label-free"]
+
+
+def losses(run: Run) -> Picture:
+    """The training loss by term, faint, and its running mean."""
+    steps = run.steps()
+    values: Values = []
+    for term in steps[0]["terms"]:
+        loss = np.array([step["terms"][term] for step in steps])
+        sums = np.concatenate([[0.0], np.cumsum(loss)])
+        for i in range(0, len(steps), max(1, len(steps) // _POINTS)):
+            first = max(0, i + 1 - RUNNING_MEAN)
+            mean = (sums[i + 1] - sums[first]) / (i + 1 - first)
+            row = {"term": term, "sentences": steps[i]["sentences"]}
+            values.append({**row, "loss": float(loss[i]), "mean": float(mean)})
+    base = _chart(values).encode(x=_sentences(), color=alt.Color("term:N").title(None).sort(None))
+    faint = base.mark_line(opacity=0.45, strokeWidth=1).encode(y=alt.Y("loss:Q").title("loss"))
+    return alt.layer(faint, base.mark_line(strokeWidth=2).encode(y="mean:Q"))
+
+
+def curves(found: RunSet) -> list[tuple[str, str]]:
+    """What is drawn of the looks: measure, and title for people."""
+    score = score_name([named.run for named in found.runs])
+    return [
+        (score, f"{SCORES[score]} (higher is better)"),
+        ("alignment", "Alignment (lower is better)"),
+        ("uniformity", "Uniformity (lower is better)"),
+        ("effective_rank", "Effective rank"),
+    ]
+
+
+def curve(found: RunSet, measure: str) -> Picture:
+    """One measurement of the looks over the sentences seen, a line for each run, as in `key`."""
+    values: Values = [
+        {
+            "run": named.name,
+            "settings": named.group,
+            "sentences": look["sentences"],
+            "value": look[measure],
+            "label": f"{named.name}, {look['sentences']:,.0f} sentences: {_short(look[measure])}",
+        }
+        for named in found.runs
+        for look in named.run.looks()
+    ]
+    names, colours, lines = zip(*key(found), strict=True)
+    dashes = [[6, 3] if line == "dashed" else [1, 0] for line in lines]
+    base = _chart(values).encode(
+        x=_sentences(),
+        y=alt.Y("value:Q").title(None).scale(zero=False),
+        color=alt.Color("settings:N", legend=None).scale(domain=names, range=colours),
+        detail="run:N",
+    )
+    dash = alt.StrokeDash("settings:N", legend=None).scale(domain=names, range=dashes)
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(description="label:N")
+    return alt.layer(base.mark_line(strokeWidth=2).encode(strokeDash=dash), points)
+
+
+def key(found: RunSet) -> list[tuple[str, str, str]]:
+    """How each setting is drawn in the curves: its name, colour and line (solid or dashed)."""
+    names = list(found.groups())
+    lines = [(colour, line) for line in ("solid", "dashed") for colour in _COLOURS]
+    return [(name, *lines[i % len(lines)]) for i, name in enumerate(names)]
+
+
+def plane(found: RunSet) -> Picture:
+    """Alignment and uniformity of every look; colour is the score, a line joins a run's looks."""
+    score = score_name([named.run for named in found.runs])
+    values: Values = []
+    for named in found.runs:
+        looks, results = named.run.looks(), named.run.results
+        last = results["choice"]["step"] if results else None
+        for look in looks:
+            state = "kept" if look["step"] == last else "look"
+            values.append(
+                {
+                    "run": named.name,
+                    "step": look["step"],
+                    "score": look[score],
+                    "alignment": look["alignment"],
+                    "uniformity": look["uniformity"],
+                    "state": "start" if look["step"] == 0 else state,
+                    "label": f"{named.name}, step {look['step']:.0f}: alignment "
+                    f"{_short(look['alignment'])}, uniformity {_short(look['uniformity'])}, "
+                    f"{SCORES[score]} {_short(look[score])}",
+                }
+            )
+    base = _chart(values).encode(
+        x=alt.X("uniformity:Q").title("uniformity").scale(zero=False),
+        y=alt.Y("alignment:Q").title("alignment").scale(zero=False),
+    )
+    ramp = alt.Legend(tickCount=3, gradientLength=150)
+    colour = alt.Color("score:Q", legend=ramp).title(SCORES[score]).scale(range=_LOW_TO_HIGH)
+    states = alt.Scale(domain=["start", "look", "kept"], range=["square", "circle", "diamond"])
+    grey = alt.Legend(symbolFillColor=_INK, symbolStrokeColor=_INK, columns=1, title=None)
+    shape = alt.Shape("state:N", scale=states, legend=grey)
+    lines = base.mark_line(color=_INK, strokeWidth=1).encode(detail="run:N", order="step:Q")
+    points = base.mark_point(filled=True, size=90, opacity=1)
+    return alt.layer(lines, points.encode(color=colour, shape=shape, description="label:N"))
+
+
+def spectra(before: Vectors, after: Vectors) -> Picture:
+    """Singular values of both spaces, largest first, as shares of their sum.
+
+    Values below the rounding of a run's sample, which is kept in half precision, are left out.
+    """
+    values: Values = []
+    for state, vectors in (("before", before), ("after", after)):
+        shares = spectrum(vectors)
+        values += [
+            {"state": state, "number": i + 1, "share": float(share)}
+            for i, share in enumerate(shares)
+            if share > np.finfo(np.float16).eps * shares[0]
+        ]
+    powers = [10.0**power for power in range(-6, 1)]
+    colours = alt.Scale(domain=["before", "after"], range=[_BEFORE, _AFTER])
+    return alt.layer(
+        _chart(values)
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("number:Q").title("singular value, largest first"),
+            y=alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
+            color=alt.Color("state:N", scale=colours).title(None),
+            strokeDash=alt.StrokeDash("state:N").scale(
+                domain=["before", "after"], range=[[5, 3], [1, 0]]
+            ),
+        )
+    )
+
+
+def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.float64]) -> Picture:
+    """Sentences in the plane; colour is the share of neighbours kept, the label is the sentence.
+
+    Args:
+        points: (sentence, 2).
+        sentences: as many.
+        kept: (sentence,), 0 to 1.
+    """
+    values: Values = [
+        {"x": round(float(x), 2), "y": round(float(y), 2), "kept": float(share), "label": sentence}
+        for (x, y), sentence, share in zip(points, sentences, kept, strict=True)
+    ]
+    colour = alt.Color("kept:Q").scale(domain=[0, 1], range=_LOW_TO_HIGH)
+    dots = _chart(values).mark_point(filled=True, size=36, opacity=0.85)
+    return alt.layer(
+        dots.encode(
+            x=alt.X("x:Q").axis(None).scale(zero=False),
+            y=alt.Y("y:Q").axis(None).scale(zero=False),
+            color=colour.title("share of neighbours kept"),
+            description="label:N",
+        )
+    )
+
+
+def write_picture(found: RunSet, path: Path) -> None:
+    """Write the curves of one run as a picture; the suffix decides the format (svg, png, pdf).
+
+    Raises:
+        UserError: another suffix, or several runs.
+    """
+    if len(found.runs) != 1:
+        raise UserError("--picture shows the curves of one run; give one folder")
+    suffix = path.suffix.removeprefix(".")
+    if suffix not in ("svg", "png", "pdf"):
+        raise UserError(f"--picture {path}: expected a name that ends in .svg, .png or .pdf")
+    titled = {"Training loss": losses(found.runs[0].run)}
+    titled |= {title: curve(found, measure) for measure, title in curves(found)}
+    titled["Alignment and uniformity, by score"] = plane(found)
+    sized = [p.properties(title=t, width=WIDTH, height=HEIGHT) for t, p in titled.items()]
+    picture = alt.concat(*sized, columns=2).resolve_scale(color="independent", shape="independent")
+    with atomic_path(path) as temporary:
+        _style(picture).save(str(temporary), format=suffix)

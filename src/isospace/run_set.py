@@ -1,0 +1,107 @@
+"""The runs that a report is about: named, grouped by their settings; and comparisons of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isospace.config import TrainConfig, objective_name
+from isospace.run import Run
+
+
+@dataclass(frozen=True)
+class NamedRun:
+    """A run among others.
+
+    Attributes:
+        run: the run.
+        name: its own, unlike the others'.
+        group: name of its settings; runs that differ in their seed alone share it.
+    """
+
+    run: Run
+    name: str
+    group: str
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """What a report is about.
+
+    Attributes:
+        title: a few words.
+        runs: those of comparisons first, by name and seed; then the others as given.
+        comparisons: folder's name -> content of its results.json, `None` while unfinished.
+        home: the folder where the report belongs; `None` for runs that share none.
+    """
+
+    title: str
+    runs: tuple[NamedRun, ...]
+    comparisons: dict[str, dict[str, Any] | None]
+    home: Path | None
+
+    def groups(self) -> dict[str, list[Run]]:
+        """Runs that differ in their seed alone, by the name of their settings."""
+        found: dict[str, list[Run]] = {}
+        for named in self.runs:
+            found.setdefault(named.group, []).append(named.run)
+        return found
+
+
+def collect(folders: Sequence[Path]) -> RunSet:
+    """Find the runs in folders of runs and in folders of comparisons.
+
+    Raises:
+        UserError: a folder is neither, or a run's settings cannot be read.
+    """
+    folders = [folder.resolve() for folder in folders]
+    runs: list[NamedRun] = []
+    loose: list[Run] = []
+    comparisons: dict[str, dict[str, Any] | None] = {}
+    for folder in folders:
+        cells = sorted(cell.parent for cell in folder.glob("*/seed-*/config.json"))
+        if cells and not (folder / "config.json").is_file():
+            comparisons[folder.name] = _read(folder / "results.json")
+            prefix = f"{folder.name}/" if len(folders) > 1 else ""
+            for cell in cells:
+                group = f"{prefix}{cell.parent.name}"
+                runs.append(NamedRun(Run(cell), f"{group}/{cell.name}", group))
+        else:
+            loose.append(Run(folder))
+    names = [run.folder.name for run in loose]
+    if len(set(names)) < len(names):
+        names = [str(run.folder) for run in loose]
+    runs += map(NamedRun, loose, names, _labels([run.config for run in loose]))
+    alone = len(folders) == 1
+    title = folders[0].name if alone else f"{len(runs)} runs"
+    return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def _labels(configs: Sequence[TrainConfig]) -> list[str]:
+    """The objective of each, with the settings in which runs of that objective differ."""
+    settings = [_settings(config) for config in configs]
+    labels = []
+    for mine in settings:
+        same = [other for other in settings if other["objective"] == mine["objective"]]
+        differing = [key for key in mine if len({str(other[key]) for other in same}) > 1]
+        details = ", ".join(f"{key.replace('_', ' ')} {mine[key]}" for key in differing)
+        labels.append(f"{mine['objective']} ({details})" if details else str(mine["objective"]))
+    return labels
+
+
+def _settings(config: TrainConfig) -> dict[str, Any]:
+    """All settings but seed and output, in one level."""
+    values = config.to_dict()
+    parts = {**values.pop("text"), **values.pop("objective"), **values}
+    del parts["name"], parts["seed"], parts["output"]
+    return {"objective": objective_name(config.objective), **parts}

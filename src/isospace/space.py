@@ -1,0 +1,161 @@
+"""The space of a run's sample, before and after: singular values, a map, nearest neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from sklearn.manifold import TSNE
+
+from isospace.errors import UserError
+from isospace.evaluation.geometry import other_cosines, unit_rows
+from isospace.evaluation.isotropy import NEIGHBOURS
+from isospace.loading import load_encoder
+from isospace.run import Run, Sample
+
+SMALLEST_SAMPLE = 12
+"""Fewer sentences have no ten neighbours."""
+LISTED = 5
+"""Neighbours in a list."""
+
+_PERPLEXITY = 20  # of the map: how many neighbours a sentence keeps near
+_SEED = 0
+
+Vectors = NDArray[np.float32]
+
+
+def spectrum(vectors: Vectors) -> NDArray[np.float64]:
+    """Singular values of the centred vectors as shares of their sum, the largest first.
+
+    The entropy of these shares is the logarithm of the effective rank (Roy & Vetterli 2007).
+
+    Args:
+        vectors: (sentence, dim).
+    """
+    values = vectors.astype(np.float64)
+    singular = np.linalg.svd(values - values.mean(0), compute_uv=False)
+    return np.asarray(singular / max(singular.sum(), np.finfo(np.float64).tiny))
+
+
+def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
+    """Both spaces in two dimensions by t-SNE on cosines; equal vectors give equal maps.
+
+    The second map starts from the first, so that a sentence stays where it is as far as its
+    neighbours let it.
+
+    Args:
+        before: (sentence, dim).
+        after: (sentence, dim) of the same sentences.
+
+    Returns:
+        Two arrays (sentence, 2).
+    """
+    first = _layout(before, "pca")
+    if np.array_equal(before, after):
+        return first, first
+    # scikit-learn's own scale of a start: small, so that the early steps can order it.
+    return first, _layout(after, 1e-4 * first / first[:, 0].std())
+
+
+def _layout(vectors: Vectors, start: Vectors | str) -> Vectors:
+    perplexity = min(_PERPLEXITY, len(vectors) / 3)
+    tsne = TSNE(perplexity=perplexity, init=start, metric="cosine", random_state=_SEED)
+    return np.asarray(tsne.fit_transform(vectors), dtype=np.float32)
+
+
+def kept_neighbours(sample: Sample) -> NDArray[np.float64]:
+    """Share of each sentence's ten nearest neighbours before that it has after, (sentence,)."""
+    near = []
+    for vectors in (sample.before, sample.after):
+        blocks = other_cosines(unit_rows(vectors))
+        near.append(np.vstack([np.argsort(-b, 1, kind="stable")[:, :NEIGHBOURS] for b in blocks]))
+    same = (near[0][:, :, None] == near[1][:, None, :]).any(2)
+    return np.asarray(same.mean(1))
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A sentence near another one.
+
+    Attributes:
+        sentence: the neighbour.
+        cosine: with the sentence that it is near.
+        shared: it is in the list of the other space too.
+    """
+
+    sentence: str
+    cosine: float
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest sentences of one text, nearest first.
+
+    Attributes:
+        text: whose neighbours they are.
+        before: under the start.
+        after: under the result.
+    """
+
+    text: str
+    before: tuple[Neighbour, ...]
+    after: tuple[Neighbour, ...]
+
+
+def neighbours_of(
+    texts: Sequence[str], before: Vectors, after: Vectors, sample: Sample
+) -> list[Neighbours]:
+    """The nearest sentences of a sample to each text; the text itself is left out.
+
+    Args:
+        texts: n of them.
+        before: (n, dim) their vectors under the start.
+        after: (n, dim) under the result.
+        sample: where neighbours are sought.
+    """
+    found = []
+    spaces = ((before, sample.before), (after, sample.after))
+    for i, text in enumerate(texts):
+        others = [k for k, sentence in enumerate(sample.sentences) if sentence != text]
+        lists = []
+        for vectors, space in spaces:
+            cosines = unit_rows(space[others]) @ unit_rows(vectors[i : i + 1])[0]
+            nearest = np.argsort(-cosines, kind="stable")[:LISTED]
+            lists.append({sample.sentences[others[k]]: float(cosines[k]) for k in nearest})
+        first, second = (
+            tuple(Neighbour(s, cosine, s in lists[1 - side]) for s, cosine in lists[side].items())
+            for side in (0, 1)
+        )
+        found.append(Neighbours(text, first, second))
+    return found
+
+
+def most_changed(sample: Sample, kept: NDArray[np.float64], count: int) -> list[Neighbours]:
+    """The neighbours of those sentences of a sample that kept the fewest of theirs.
+
+    Args:
+        sample: the sentences.
+        kept: what `kept_neighbours` says of them.
+        count: how many; among equals the first in the sample are taken.
+    """
+    rows = np.argsort(kept, kind="stable")[:count]
+    texts = [sample.sentences[row] for row in rows]
+    return neighbours_of(texts, sample.before[rows], sample.after[rows], sample)
+
+
+def query_neighbours(run: Run, sample: Sample, queries: Sequence[str]) -> list[Neighbours]:
+    """The nearest sentences of a run's sample to texts of the user's; loads the encoder.
+
+    Raises:
+        UserError: the encoder that the run started from, or its result's weights, are gone.
+    """
+    if not run.kept_weights.is_file():
+        raise UserError(f"--query: {run.kept_weights} is gone; it holds the result's weights")
+    encoder = load_encoder(run.config.model, run.config.pooling)
+    before = encoder.embed(queries)
+    encoder.model.load_state_dict(load_file(run.kept_weights))
+    return neighbours_of(queries, before, encoder.embed(queries), sample)

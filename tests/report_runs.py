@@ -1,0 +1,88 @@
+"""Runs written by hand, as `isospace train` leaves them, for the tests of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conftest import sentences
+from isospace.config import TrainConfig
+from isospace.objectives import SimCSE
+from isospace.report import write_report
+from isospace.run import Run
+from isospace.run_set import collect
+
+STS = dict(
+    zip(
+        ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg"),
+        (70.0, 71.0, 72.0, 73.0, 74.0, 75.0, 76.0, 73.0),
+        strict=True,
+    )
+)
+EVIL = "<script>document.title = 'run'</script> & \"quoted\" sentences of the sample"
+
+
+def write_run(folder: Path, mrr: float = 0.5, **settings: Any) -> Run:
+    """An unfinished run that has logged four updates and three looks."""
+    run = Run.create(TrainConfig(output=folder, **{"objective": SimCSE(), **settings}))
+    for step in range(1, 5):
+        terms = {"info_nce": 1 / step}
+        run.log("step", {"step": step, "sentences": 64 * step, "terms": terms})
+    for look in looks(mrr):
+        run.log("look", look)
+    return run
+
+
+def looks(mrr: float) -> list[dict[str, float]]:
+    return [
+        {
+            "step": float(step),
+            "pairs_mrr": mrr + step / 100,
+            "alignment": 0.2 + step / 50,
+            "uniformity": -2.0 - step / 10,
+            "effective_rank": 10.0,
+        }
+        for step in (0, 2, 4)
+    ]
+
+
+def finish(run: Run, mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **more: Any) -> Run:
+    """Write the results of a run whose last look was kept."""
+
+    def scores(plus: float) -> dict[str, Any]:
+        row = {name: round(value + 100 * plus, 2) for name, value in STS.items()}
+        pairs = {"mrr": mrr + plus, "recall@1": 0.25, "protocol": "cosine, 20 queries"}
+        paper = {"paper_row": row, "paper_protocol": {"Avg": "plain mean"}} if sts else None
+        return {"pairs": pairs, "sts": paper}
+
+    content = {
+        "pooling": "cls",
+        "corpus": {"counts": {"read": 1234, "for training": 1000}},
+        "steps": 4,
+        "start": {"scores": scores(0.0)},
+        "result": {"scores": scores(gain), "labels": None},
+        "choice": {"step": 4, "rule": "label-free", "criterion": "pairs_mrr", "reason": "the best"},
+        "model_step": 4,
+        "verdict": {"kind": "adapted", "text": "Adapted: yes.", "protocol": "MRR, halves"},
+        "looks": looks(mrr),
+        "seconds": 12.3,
+        "environment": {"python": "3.11.7", "processor": "a <b>processor</b>"},
+    }
+    run.write_results(content | more)
+    return run
+
+
+def write_sample(run: Run, count: int = 60) -> Run:
+    """A sample in which the first sentence is evil, and every vector moves a little."""
+    source = np.random.default_rng(0)
+    before = source.normal(size=(count, 8))
+    after = before + 0.3 * source.normal(size=(count, 8))
+    run.write_sample([EVIL, *sentences(count - 1)], before, after)
+    return run
+
+
+def page_of(*folders: Path, output: Path | None = None, queries: Sequence[str] = ()) -> str:
+    return write_report(collect(folders), output, queries).read_text(encoding="utf-8")

@@ -1,0 +1,286 @@
+"""Our encoders in mteb, our objectives in sentence-transformers' trainer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers.sentence_transformer.modules import Normalize
+
+from conftest import sentences
+from isospace.errors import UserError
+from isospace.evaluation.pairs import ScoredPairs
+from isospace.evaluation.sts import STSTask, evaluate_sts, load_sts
+from isospace.interop import ObjectiveLoss, mteb_model, mteb_scores
+from isospace.loading import load_encoder
+from isospace.models import weights_hash
+from isospace.noise import Noise
+from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.objectives.base import Views
+
+DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[1] / "../shared/data/senteval"))
+quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a connection was tried")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def scored(name, seed, count=12):
+    texts = sentences(2 * count, seed)
+    gold = np.random.default_rng(seed).integers(0, 6, count) + 0.0
+    return ScoredPairs(name, tuple(texts[::2]), tuple(texts[1::2]), gold, "made")
+
+
+@quiet
+def test_mteb_scores_two_small_tasks_as_we_do(toy_model, no_network):
+    pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    tasks = {
+        "STS13": STSTask("STS13", {"FNWN": scored("a", 1), "OnWN": scored("b", 2)}),
+        "SICKRelatedness": STSTask(
+            "SICKRelatedness", {"train": scored("c", 3), "test": scored("d", 4)}
+        ),
+    }
+    model = mteb_model(str(toy_model))
+    theirs = mteb_scores(model, tasks)
+    ours = evaluate_sts(load_encoder(str(toy_model)).embed, tasks)
+    assert theirs.pairs == {"STS13": 24, "SICK-R": 24}
+    for task, column in (("STS13", "STS13"), ("SICKRelatedness", "SICK-R")):
+        assert theirs.spearman[column] == pytest.approx(ours.score(task, "all").value, abs=1e-4)
+    assert list(theirs.row()) == ["STS13", "SICK-R"]  # no average of two of seven
+    assert theirs.name == "isospace/bert"
+
+
+@quiet
+def test_two_local_models_of_one_name_have_results_of_their_own(toy_model, tmp_path):
+    mteb = pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    datasets = pytest.importorskip("datasets")
+    folders = [tmp_path / side / "bert" for side in ("left", "right")]
+    for folder in folders:
+        shutil.copytree(toy_model, folder)
+    other = load_encoder(str(folders[1]))
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(torch.randn_like(parameter))
+    other.model.save_pretrained(str(folders[1]))
+    pairs = scored("STS12", 5)
+    rows = {"sentence1": pairs.first, "sentence2": pairs.second, "score": pairs.gold.tolist()}
+    cache, found = mteb.ResultCache(tmp_path / "cache"), []
+    for folder in folders:
+        task = mteb.get_task("STS12")
+        split = datasets.Dataset.from_dict(rows)
+        task.dataset = {"default": datasets.DatasetDict({"test": split})}
+        task.data_loaded = True
+        model = mteb_model(str(folder))
+        result = mteb.evaluate(
+            model, task, cache=cache, co2_tracker=False, show_progress_bar=False
+        ).task_results[0]
+        found.append(result.scores["test"][0]["main_score"])
+        ours = evaluate_sts(
+            load_encoder(str(folder)).embed, {"STS12": STSTask("STS12", {"x": pairs})}
+        )
+        assert found[-1] == pytest.approx(ours.score("STS12", "all").value, abs=1e-4)
+        revision = weights_hash(load_encoder(str(folder)))
+        assert list((tmp_path / "cache").rglob(f"isospace__bert/{revision}/STS12.json"))
+    assert found[0] != pytest.approx(found[1])
+
+
+@pytest.mark.slow
+@quiet
+def test_mteb_gives_our_numbers_on_the_real_model(no_network):
+    """On every 30th pair of three sets; of SICK-R on all splits, as mteb has it."""
+    pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    if not DATA.is_dir():
+        pytest.skip(f"needs SentEval's files at {DATA}")
+    tasks = {}
+    for name, task in load_sts(DATA, ["STS12", "STSBenchmark", "SICKRelatedness"]).items():
+        tasks[name] = STSTask(
+            name,
+            {
+                subset: ScoredPairs(p.name, p.first[::30], p.second[::30], p.gold[::30], p.source)
+                for subset, p in task.subsets.items()
+            },
+        )
+    theirs = mteb_scores(mteb_model("minilm"), tasks)
+    ours = evaluate_sts(load_encoder("minilm").embed, tasks)
+    columns = {"STS12": ("STS12", "all"), "STS-B": ("STSBenchmark", "test")}
+    columns["SICK-R"] = ("SICKRelatedness", "all")
+    for column, (task, split) in columns.items():
+        assert theirs.spearman[column] == pytest.approx(ours.score(task, split).value, abs=1e-4)
+
+
+def test_the_hash_tells_models_apart(toy_model):
+    first, same = load_encoder(str(toy_model)), load_encoder(str(toy_model))
+    assert weights_hash(first) == weights_hash(same)
+    assert len(weights_hash(first)) == 40
+    assert weights_hash(first) != weights_hash(load_encoder(str(toy_model), "cls"))
+    with torch.no_grad():
+        next(iter(same.parameters())).view(-1)[0] += 1e-6
+    assert weights_hash(first) != weights_hash(same)
+
+
+def test_a_run_is_named_by_its_folder(toy_model, tmp_path):
+    run = tmp_path / "run"
+    load_encoder(str(toy_model)).model.save_pretrained(str(run / "model"))
+    (run / "config.json").write_text("{}", encoding="utf-8")
+    assert weights_hash(load_encoder(str(run))) == weights_hash(load_encoder(str(run / "model")))
+
+
+TEXTS = sentences(32)
+SMALL = {
+    "simcse": OBJECTIVES["simcse"](),
+    "simcse++": OBJECTIVES["simcse++"](),
+    "scd": OBJECTIVES["scd"](projector=(64, 64)),
+    "whitenedcse": OBJECTIVES["whitenedcse"](),
+}
+
+
+def features(model, columns=1):
+    return [dict(model.preprocess(TEXTS[8 * i : 8 * i + 8])) for i in range(columns)]
+
+
+def views_by_a_loop(model, objective, columns):
+    """Each view by the modules up to the pooling, under its own rate."""
+    made = []
+    for view in objective.views:
+        with Noise(model).at(view.dropout):
+            state = dict(columns[view.text])
+            for part in list(model)[:2]:
+                state = part(state)
+        made.append(state["sentence_embedding"])
+    return torch.stack(made)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("normalised", [False, True])
+def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised):
+    model = load_encoder(str(toy_model)).model
+    if normalised:
+        model.append(Normalize())
+    objective = SMALL[name]
+    loss = ObjectiveLoss(model, objective, seed=3)
+    columns = features(model, objective.texts)
+    torch.manual_seed(5)
+    terms = loss(columns, None)
+    torch.manual_seed(5)
+    encoded = views_by_a_loop(model, objective, columns)
+    head = objective.build_head(32, seed=3)
+    expected = objective(Views(encoded=encoded, projected=head(encoded)))
+    assert list(terms) == list(objective.term_names)
+    for term, value in expected.items():
+        assert terms[term].item() == pytest.approx(value.item(), rel=1e-5)
+    assert all(set(column) == set(features(model)[0]) for column in columns)  # not written into
+
+
+def test_the_columns_are_the_texts_of_an_example(toy_model):
+    model = load_encoder(str(toy_model)).model
+    objective = SimCSE(supervision="pairs")
+    with pytest.raises(UserError, match="simcse sees 2 texts of an example; the data set has 1"):
+        ObjectiveLoss(model, objective)(features(model))
+    assert torch.isfinite(sum(ObjectiveLoss(model, objective)(features(model, 2)).values()))
+
+
+def test_a_model_without_dropout_is_refused(toy_model):
+    model = load_encoder(str(toy_model)).model
+    Noise(model).set(0.0)
+    with pytest.raises(UserError, match=r"own dropout is 0\. Give it a rate"):
+        ObjectiveLoss(model, SimCSE())
+
+
+def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+
+    model = load_encoder(str(toy_model), device="cpu").model
+    objective = SMALL["scd"]
+    loss = ObjectiveLoss(model, objective)
+    before = {name: value.clone() for name, value in loss.named_parameters()}
+    arguments = SentenceTransformerTrainingArguments(
+        str(tmp_path), max_steps=2, per_device_train_batch_size=8, logging_steps=1, report_to=[],
+        use_cpu=True, learning_rate=1e-3, lr_scheduler_type="constant", disable_tqdm=True,
+        save_strategy="no",
+    )  # fmt: skip
+    trainer = SentenceTransformerTrainer(
+        model, arguments, train_dataset=datasets.Dataset.from_dict({"text": TEXTS}), loss=loss
+    )
+    trainer.train()
+    logged = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert len(logged) == 2
+    for entry in logged:
+        terms = [entry[term] for term in objective.term_names]
+        assert entry["loss"] == pytest.approx(sum(terms), abs=1e-3)
+    moved = {
+        name for name, value in loss.named_parameters() if not torch.equal(value, before[name])
+    }
+    assert any(name.startswith("head.") for name in moved)
+    assert {name for name in before if ".layer." in name} <= moved
+    card = loss.get_config_dict()
+    assert card["objective"] == "scd"
+    assert "@" in loss.citation
+
+
+WORKER = """
+import sys
+
+import datasets
+import torch
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+tests, toy, folder, rank_file = sys.argv[1:]
+sys.path.insert(0, tests)
+from conftest import sentences
+
+from isospace.interop import ObjectiveLoss
+from isospace.loading import load_encoder
+from isospace.objectives import OBJECTIVES
+
+model = load_encoder(toy, device="cpu").model
+torch.manual_seed(0)
+loss = ObjectiveLoss(model, OBJECTIVES["scd"]())
+arguments = SentenceTransformerTrainingArguments(
+    folder, max_steps=2, per_device_train_batch_size=8, report_to=[], use_cpu=True,
+    learning_rate=1e-3, disable_tqdm=True, save_strategy="no",
+)
+data = datasets.Dataset.from_dict({"text": sentences(64)})
+SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=loss).train()
+weights = {name: value.detach() for name, value in loss.named_parameters()}
+torch.save(weights, f"{rank_file}-{arguments.process_index}.pt")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_of_the_stock_trainer_keep_their_heads_equal(toy_model, tmp_path):
+    pytest.importorskip("datasets", reason="needs isospace[hub]")
+    script, folder = tmp_path / "worker.py", tmp_path / "out"
+    script.write_text(WORKER)
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    arguments = [Path(__file__).parent, toy_model, folder, tmp_path / "rank"]
+    done = subprocess.run(
+        [sys.executable, *launch, script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (torch.load(tmp_path / f"rank-{rank}.pt") for rank in (0, 1))
+    start = OBJECTIVES["scd"]().build_head(32, seed=42).state_dict()
+    heads = [name for name in first if ".head." in f".{name}"]
+    assert heads
+    for name in heads:
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-6)
+    assert any(not torch.equal(first[name], start[name.removeprefix("head.")]) for name in heads)

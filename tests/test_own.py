@@ -1,0 +1,136 @@
+"""Scores of a user's own data: known angles, dull loops, ties."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from isospace.evaluation.labelled import cluster_nmi, knn_accuracy
+from isospace.evaluation.own import evaluate_own, load_own
+
+RANDOM = np.random.default_rng(0)
+
+
+def angles(texts):
+    """The sentence "30 x" lies at 30 degrees, so that cosines are known."""
+    radians = np.radians([float(text.split()[0]) for text in texts])
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+def collapsed(texts):
+    return np.ones((len(texts), 3), np.float32)
+
+
+def score(tmp_path, name, rows, encode=angles, kind=None):
+    path = tmp_path / name
+    path.write_text("\n".join("\t".join(row) for row in rows), encoding="utf-8")
+    data = load_own(path, kind)
+    scores = evaluate_own(encode, data)
+    assert json.loads(json.dumps(scores.to_json())) == scores.to_json()
+    assert set(data.texts()) <= {cell for row in rows for cell in row}
+    return scores
+
+
+def test_triples(tmp_path):
+    degrees = [(0, 10, 50), (0, 60, 20), (100, 130, 70)]  # right, wrong, tied
+    rows = [tuple(f"{degree} x" for degree in row) for row in degrees]
+    scores = score(tmp_path, "t.tsv", rows)
+    # Of 10, 60, 130, 50, 20 and 70: 10 is the nearest to 0, 60 the fourth; to 100, 130 and 70 tie.
+    assert scores.values == pytest.approx(
+        {"accuracy": 0.5, "MRR": (1 + 1 / 4 + 1 / 1.5) / 3, "R@1": 1 / 3, "R@5": 1.0, "R@10": 1.0}
+    )
+    assert (scores.kind, scores.n, scores.file) == ("triples", 3, "t.tsv")
+    assert scores.protocol.startswith("columns without names; accuracy: cosine(anchor, positive) >")
+    assert (
+        "3 triples, ties count half; MRR and R@k: each positive among the 6 distinct"
+        in scores.protocol
+    )
+
+
+def test_a_collapsed_encoder_is_right_half_the_time(tmp_path):
+    rows = [(f"{i} x", f"{i + 20} x", f"{i + 50} x") for i in range(9)]
+    scores = score(tmp_path, "t.tsv", rows, collapsed)
+    assert scores.values["accuracy"] == 0.5
+    assert scores.values["MRR"] == pytest.approx(1 / 9.5)
+
+
+def test_scored_pairs(tmp_path):
+    rows = [
+        ("sentence1", "sentence2", "score"),
+        ("0", "10", "5"),
+        ("0", "90", "1"),
+        ("0", "60", "3"),
+    ]
+    scores = score(tmp_path, "s.tsv", rows)
+    cosines = np.cos(np.radians([10, 90, 60]))
+    assert scores.values == pytest.approx(
+        {"Spearman": 1.0, "Pearson": np.corrcoef(cosines, [5, 1, 3])[0, 1]}, abs=1e-6
+    )
+    assert scores.protocol == (
+        "columns sentence1, sentence2, score; correlation of cosine and score, 3 pairs"
+    )
+
+
+def test_pairs(tmp_path):
+    scores = score(tmp_path, "p.tsv", [("0", "10 a"), ("20", "50 b"), ("90", "81 c")], kind="pairs")
+    assert scores.values["R@1"] == pytest.approx(2 / 3)  # 20 is nearer to 10 than to 50
+    assert scores.values["MRR"] == pytest.approx((1 + 1 / 2 + 1) / 3)
+    assert "3 queries ranked among 3 targets" in scores.protocol
+
+
+def test_labelled_sentences(tmp_path):
+    rows = [(f"{i} x", "east") for i in range(6)] + [(f"{90 + i} x", "north") for i in range(6)]
+    rows += [("1.5 y", "north")]
+    scores = score(tmp_path, "l.tsv", rows)
+    assert set(scores.values) == {"kNN accuracy", "NMI"}
+    assert (
+        "13 sentences of 2 labels, the commonest 53.8%; kNN: leave-one-out vote of the 10 nearest"
+        in scores.protocol
+    )
+
+
+def knn_by_a_loop(x, labels, k):
+    """No ties among the neighbours; labels with equally many votes share the credit."""
+    units = x / np.linalg.norm(x, axis=1, keepdims=True)
+    credit = 0.0
+    for i, unit in enumerate(units):
+        others = sorted((j for j in range(len(x)) if j != i), key=lambda j: -(unit @ units[j]))
+        votes = [labels[j] for j in others[:k]]
+        most = max(map(votes.count, votes))
+        winners = {label for label in votes if votes.count(label) == most}
+        credit += (labels[i] in winners) / len(winners)
+    return credit / len(x)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 100])
+def test_the_vote_equals_a_loops(k):
+    x, labels = RANDOM.normal(size=(40, 5)), RANDOM.choice(list("abc"), 40).tolist()
+    assert knn_accuracy(x, labels, k) == pytest.approx(knn_by_a_loop(x, labels, min(k, 39)))
+
+
+def test_the_vote_of_a_collapsed_encoder_is_the_commonest_label_in_any_order():
+    labels = ["a"] * 6 + ["b"] * 4
+    for order in (np.arange(10), RANDOM.permutation(10)):
+        shuffled = [labels[i] for i in order]
+        assert knn_accuracy(np.ones((10, 3)), shuffled, k=3) == pytest.approx(0.6)
+
+
+def test_the_vote_does_not_depend_on_the_order_of_tied_neighbours():
+    x = RANDOM.integers(-1, 2, (60, 3)) + 0.0
+    labels = np.array(list("abcd" * 15))
+    order = RANDOM.permutation(60)
+    assert knn_accuracy(x, labels, 5) == pytest.approx(knn_accuracy(x[order], labels[order], 5))
+
+
+def test_nmi_of_known_clusters():
+    """Three groups far apart; the labels "b" and "c" are mixed in the second and third."""
+    axes = np.repeat(np.eye(3), 4, axis=0) + RANDOM.normal(size=(12, 3), scale=1e-3)
+    labels = list("aaaa" + "bbbc" + "cccc")
+    joint = {("1", "a"): 4, ("2", "b"): 3, ("2", "c"): 1, ("3", "c"): 4}
+    mass = {"1": 4, "2": 4, "3": 4, "a": 4, "b": 3, "c": 5}
+    shared = sum(n / 12 * np.log(n * 12 / (mass[u] * mass[v])) for (u, v), n in joint.items())
+    entropies = [-sum(mass[u] / 12 * np.log(mass[u] / 12) for u in side) for side in ("123", "abc")]
+    assert cluster_nmi(axes, labels) == pytest.approx(2 * shared / sum(entropies))
+    assert cluster_nmi(np.ones((12, 3)), labels) == 0.0

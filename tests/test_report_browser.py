@@ -1,0 +1,204 @@
+"""The page in headless Chromium, opened from disk: drawn, quiet, readable, usable by keyboard."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isospace.objectives import OBJECTIVES
+from isospace.report import write_report
+from isospace.run_set import collect
+from report_runs import EVIL, finish, write_run, write_sample
+
+pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
+
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="no chromium and chromedriver here (Debian: apt install chromium chromium-driver)",
+)
+
+SCREENS = {"desktop": 1280, "tablet": 768, "phone": 390, "small phone": 360}
+PAPER = 1032  # CSS pixels between the margins of A4, landscape
+
+TEXTS = """
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const found = [];
+while (walker.nextNode()) {
+  const parent = walker.currentNode.parentElement;
+  if (!walker.currentNode.data.trim() || parent.closest("script, style, #hint")) continue;
+  const style = getComputedStyle(parent);
+  const svg = parent instanceof SVGElement;
+  const scale = svg ? parent.getScreenCTM().a ** 2 + parent.getScreenCTM().b ** 2 : 1;
+  found.push({
+    text: walker.currentNode.data.trim().slice(0, 40),
+    size: parseFloat(style.fontSize) * Math.sqrt(scale),
+    colour: svg ? style.fill : style.color,
+  });
+}
+return found;
+"""
+MARKS = """
+return [...document.querySelectorAll(".plot")].map((plot) => [...plot.querySelectorAll(
+  ".role-mark path")].filter((mark) => mark.getBoundingClientRect().width > 0).map((mark) => {
+    const style = getComputedStyle(mark);
+    return style.fill === "none" ? style.stroke : style.fill;
+  }));
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Path:
+    """A page about two settings, one of them with a sample whose first sentence is a script."""
+    folder = tmp_path_factory.mktemp("browser")
+    first = write_sample(finish(write_run(folder / "first"), sts=True), count=40)
+    scd = OBJECTIVES["scd"]()
+    second = finish(write_run(folder / "second", objective=scd, model="m" * 300), sts=True)
+    return write_report(collect([first.folder, second.folder]), folder / "page.html")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chrome]:
+    options = ChromeOptions()
+    options.binary_location = CHROMIUM or ""
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(chromium, page) -> Chrome:
+    """The page, freshly opened, in the light, with the logs of what came before thrown away."""
+    for log in ("browser", "performance"):
+        chromium.get_log(log)
+    show(chromium, 1280)
+    chromium.get(page.as_uri())
+    return chromium
+
+
+def show(browser: Chrome, width: int, scheme: str = "light", media: str = "screen") -> None:
+    """Set the width of the window, the colour scheme, and screen or print."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+
+def hint(browser: Chrome) -> Any:
+    return browser.find_element(By.ID, "hint")
+
+
+def contrast(colour: str, other: str) -> float:
+    """WCAG's ratio of two colours, 1 to 21."""
+    shades = []
+    for text in (colour, other):
+        values = np.array([float(x) for x in text[text.index("(") + 1 : -1].split(",")[:3]]) / 255
+        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+        shades.append(float(linear @ (0.2126, 0.7152, 0.0722)) + 0.05)
+    return max(shades) / min(shades)
+
+
+def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
+    assert browser.title == "isospace: 2 runs"
+    assert all(len(marks) > 0 for marks in browser.execute_script(MARKS))
+    assert len(browser.find_elements(By.TAG_NAME, "svg")) == 5 + 2 + 3
+    assert browser.get_log("browser") == []
+    events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
+    requests = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]  # fmt: skip
+    assert requests == [page.as_uri()]
+
+
+def test_hovering_shows_the_sentence_and_runs_nothing(browser):
+    before, after = browser.find_elements(By.CSS_SELECTOR, ".twins .plot")
+    marks = before.find_elements(By.CSS_SELECTOR, ".role-mark path")
+    assert len(marks) == 40
+    assert not hint(browser).is_displayed()
+    ActionChains(browser).move_to_element(marks[0]).perform()
+    assert hint(browser).text == EVIL
+    assert browser.title == "isospace: 2 runs"
+    chosen = [plot.find_elements(By.CSS_SELECTOR, ".chosen") for plot in (before, after)]
+    assert [[mark.get_attribute("aria-label") for mark in marks] for marks in chosen] == [
+        [EVIL]
+    ] * 2
+    ActionChains(browser).move_to_element(browser.find_element(By.TAG_NAME, "h1")).perform()
+    assert not hint(browser).is_displayed()
+    assert browser.get_log("browser") == []
+
+
+def test_every_mark_can_be_read_by_keyboard(browser):
+    plot = browser.find_elements(By.CSS_SELECTOR, ".plot")[0]
+    browser.execute_script("arguments[0].focus()", plot)
+    texts = []
+    for _ in range(7):
+        ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
+        texts.append(hint(browser).text)
+    assert texts[:3] == [f"first, {n} sentences: {v}" for n, v in ((0, 0.5), (128, 0.52), (256, 0.54))]  # fmt: skip
+    assert texts[6] == texts[0]  # two runs of three looks, and around
+    ActionChains(browser).send_keys(Keys.ARROW_LEFT).perform()
+    assert hint(browser).text == texts[5]
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    assert not hint(browser).is_displayed()
+
+
+def test_the_first_tab_stop_leads_to_the_results(browser):
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    link = browser.switch_to.active_element
+    assert link.text == "Skip to the results"
+    assert link.location["x"] >= 0
+    link.send_keys(Keys.ENTER)
+    assert browser.current_url.endswith("#main")
+
+
+def test_structure_for_screen_readers(browser):
+    def count(query: str) -> int:
+        return len(browser.find_elements(By.CSS_SELECTOR, query))
+
+    assert count("html[lang=en]") == count("h1") == count("main") == 1
+    assert count("table") == count("table > caption") > 3
+    assert count("th") == count("th[scope]")
+    assert count(".scroll") == count(".scroll[tabindex='0'][role=region][aria-label]")
+    assert count("svg") == count("svg[role][aria-label]") == count("figure > figcaption")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", SCREENS.values(), ids=SCREENS)
+def test_readable_on_every_screen(browser, width, scheme):
+    show(browser, width, scheme)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
+    quoted = browser.execute_script(
+        "return getComputedStyle(document.querySelector('.published')).backgroundColor"
+    )
+    texts = browser.execute_script(TEXTS)
+    assert len(texts) > 200
+    for text in texts:
+        assert text["size"] >= 12, text
+        assert min(contrast(text["colour"], ground) for ground in (paper, quoted)) >= 4.5, text
+    for colour in {mark for marks in browser.execute_script(MARKS) for mark in marks}:
+        assert contrast(colour, paper) >= 3, colour
+
+
+def test_print_is_light_and_clips_nothing(browser):
+    show(browser, PAPER, "dark", "print")
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+    wide = browser.execute_script(
+        "return [...document.querySelectorAll('table, svg, p')].filter("
+        "(one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML)"
+    )
+    assert wide == []
+    assert min(text["size"] for text in browser.execute_script(TEXTS)) >= 12

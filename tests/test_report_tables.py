@@ -1,0 +1,154 @@
+"""The tables of a report: runs, comparisons, the papers' columns, and their three formats."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+
+from isospace.compare import Comparison
+from isospace.evaluation.seeds import Gain, decide
+from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.recipes import RECIPES
+from isospace.run import Run
+from isospace.run_set import collect
+from isospace.scoreboard import all_tables, comparison_table, papers_table, runs_table
+from isospace.tables import Table, write_tables
+from report_runs import STS, finish, page_of, write_run
+
+
+def test_seeds_are_one_row_and_other_settings_another(tmp_path):
+    for seed, gain in ((1, 0.02), (2, 0.04)):
+        finish(write_run(tmp_path / f"s{seed}", seed=seed), gain=gain)
+    finish(write_run(tmp_path / "hot", objective=SimCSE(temperature=0.2)))
+    write_run(tmp_path / "s3", seed=3)
+    rows = runs_table(collect([tmp_path / name for name in ("s1", "s2", "hot", "s3")])).rows
+    assert [row["objective"] for row in rows] == [
+        "simcse (temperature 0.05)",
+        "simcse (temperature 0.2)",
+    ]
+    assert rows[0]["n"] == "2"
+    assert rows[0]["MRR start"] == "50.00 ± 0.00"
+    assert rows[0]["MRR result"] == "53.00 ± 1.41"
+    assert rows[0]["gain"] == "+3.00"
+    assert rows[0]["verdict"] == "2 adapted, 1 unfinished"
+    assert rows[0]["kept"] == "label-free, step 4, 4"
+    assert rows[1]["MRR result"] == "55.00"
+
+
+def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
+    run = finish(write_run(tmp_path / "run", model="bert-base-uncased"), sts=True)
+    table = papers_table(collect([run.folder]))
+    assert table is not None
+    start, ours, same, *others = table.rows
+    assert list(ours)[4:] == [*STS, "alignment", "uniformity"]
+    assert (start["source"], start["STS12"], start["alignment"]) == ("ours", "70.00", "0.200")
+    assert (ours["source"], ours["STS12"], ours["Avg"]) == ("ours", "75.00", "78.00")
+    assert ours["uniformity"] == "-2.400"
+    assert same["source"] == "published: SimCSE, Table 5"
+    assert same["start"] == "bert-base-uncased, cls"
+    assert float(same["Avg"]) == RECIPES["simcse-bert-base"].published["Avg"]
+    assert all(row["source"].startswith("published") for row in others)
+    assert {"roberta-base, cls", "bert-large-uncased, cls"} <= {row["start"] for row in others}
+    models = [row["start"] == same["start"] for row in (same, *others)]
+    assert models == sorted(models, reverse=True)
+    page = page_of(run.folder)
+    assert page.count('<tr class="published">') == len(others) + 1
+
+
+def test_rows_chosen_by_labels_say_so(tmp_path):
+    run = finish(write_run(tmp_path / "run"), sts=True)
+    results = run.results
+    assert results is not None
+    run.write_results({**results, "result": {**results["result"], "labels": "stsb-dev"}})
+    table = papers_table(collect([run.folder]))
+    assert table is not None
+    assert [row["source"] for row in table.rows[:2]] == ["ours", "ours, dev-selected on stsb-dev"]
+    assert "dev-selected on stsb-dev" in runs_table(collect([run.folder])).rows[0]["kept"]
+
+
+def test_runs_without_sts_have_no_papers_table(tmp_path):
+    found = collect([finish(write_run(tmp_path / "run")).folder])
+    assert papers_table(found) is None
+    assert [table.name for table in all_tables(found)] == ["runs"]
+
+
+@pytest.fixture
+def comparison(tmp_path) -> Comparison:
+    """A comparison of two objectives by two seeds, as `isospace compare` leaves it."""
+    gain = Gain(mean=0.02, sd=0.01, seeds=2, items=20, low=0.005, high=0.035, p=0.01)
+    worse = replace(gain, mean=-0.03, low=-0.05, high=-0.01, p=0.02)
+    gains = {"simcse:head=none": {"MRR": gain}, "dcl": {"MRR": worse}}
+    scores = {
+        "start": {"MRR": [50.0]},
+        "simcse:head=none": {"MRR": [51.0, 53.0]},
+        "dcl": {"MRR": [46.5, 47.5]},
+    }
+    decision = decide(
+        {k: v["MRR"] for k, v in gains.items()}, {"simcse:head=none": 1, "dcl": 0}, "MRR"
+    )
+    folder = tmp_path / "which"
+    for name, objective in (
+        ("simcse_head=none", SimCSE(head="none")),
+        ("dcl", OBJECTIVES["dcl"]()),
+    ):
+        for seed in (1, 2):
+            write_run(folder / name / f"seed-{seed}", objective=objective, seed=seed)
+            finish(Run(folder / name / f"seed-{seed}"))
+    found = Comparison(folder, "MRR", scores, gains, {"dcl": 0.004}, decision)
+    (folder / "results.json").write_text(json.dumps(found.to_json()))
+    return found
+
+
+def test_a_comparison_comes_with_its_verdict(comparison):
+    found = collect([comparison.folder])
+    assert [named.name for named in found.runs] == [
+        "dcl/seed-1", "dcl/seed-2", "simcse_head=none/seed-1", "simcse_head=none/seed-2",
+    ]  # fmt: skip
+    assert list(found.groups()) == ["dcl", "simcse_head=none"]
+    page = page_of(comparison.folder)
+    assert comparison.decision.text.split(";")[0] in page
+    assert page.index(comparison.decision.text[:20]) < page.index("<svg")
+    table = comparison_table("which", comparison.to_json())
+    assert [row[""] for row in table.rows] == list(comparison.scores)
+    assert table.rows[1]["MRR"] == "52.00 ± 1.41"
+    assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
+
+
+def test_an_unfinished_comparison_shows_its_cells(comparison):
+    (comparison.folder / "results.json").unlink()
+    page = page_of(comparison.folder)
+    assert "The comparison which is not finished" in page
+    assert [table.name for table in all_tables(collect([comparison.folder]))] == ["runs"]
+
+
+def test_a_comparison_among_other_folders_keeps_its_name(comparison, tmp_path):
+    run = write_run(tmp_path / "run")
+    found = collect([comparison.folder, run.folder])
+    assert [named.group for named in found.runs[::2]] == [
+        "which/dcl",
+        "which/simcse_head=none",
+        "simcse",
+    ]
+    assert found.home is None
+
+
+def test_tables_in_three_formats(tmp_path):
+    rows = [{"": "a_b & 50 %", "x": "1.00 ± 0.10"}, {"": "c|d", "y, z": "<2>"}]
+    written = write_tables([Table("runs", "A caption", rows, "A note.")], tmp_path / "page.html")
+    assert [path.name for path in written] == ["page-runs.md", "page-runs.csv", "page-runs.tex"]
+    markdown, comma, latex = (path.read_text(encoding="utf-8") for path in written)
+    assert markdown == (
+        "A caption\n\n|  | x | y, z |\n|---|---|---|\n| a_b & 50 % | 1.00 ± 0.10 |  |\n"
+        "| c\\|d |  | <2> |\n\nA note.\n"
+    )
+    assert list(csv.reader(comma.splitlines())) == [
+        ["", "x", "y, z"], ["a_b & 50 %", "1.00 ± 0.10", ""], ["c|d", "", "<2>"],
+    ]  # fmt: skip
+    assert latex == (
+        "% A caption\n% A note.\n\\begin{tabular}{lrl}\n\\toprule\n & x & y, z \\\\\n\\midrule\n"
+        "a\\_b \\& 50 \\% & 1.00 $\\pm$ 0.10 &  \\\\\nc|d &  & <2> \\\\\n\\bottomrule\n"
+        "\\end{tabular}\n"
+    )

@@ -1,0 +1,143 @@
+"""A user's files: which kind they are, in every format, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isospace.errors import UserError
+from isospace.evaluation.own import load_own
+from isospace.evaluation.user_files import read_user_file
+
+
+def write(path, text):
+    path.write_bytes(text.encode("utf-8"))
+    return path
+
+
+TRIPLES = [["a 1", "p 1", "n 1"], ["a 2", "p 2", "n 2"]]
+SCORED = [["a 1", "b 1", 4.5], ["a 2", "b 2", 1.5]]
+LABELLED = [["t 1", "x"], ["t 2", "y"], ["t 3", "x"], ["t 4", "y"]]
+PAIRS = [["q 1", "d 1"], ["q 2", "d 2"]]
+
+
+def cells(file):
+    return [row for _, row in file.rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [("triples", TRIPLES), ("scored", SCORED), ("labelled", LABELLED), ("pairs", PAIRS)],
+)
+def test_the_kind_is_known_without_names(tmp_path, kind, rows):
+    text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    arrays = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "f.txt.gz").write_bytes(gzip.compress(text.encode()))
+    for path in (
+        write(tmp_path / "f.tsv", text),
+        tmp_path / "f.txt.gz",
+        write(tmp_path / "f.csv", text.replace("\t", ",")),
+        write(tmp_path / "f.jsonl", arrays),
+    ):
+        file = read_user_file(path)
+        assert (file.kind, file.columns) == (kind, ())
+        assert [line for line, _ in file.rows] == list(range(1, len(rows) + 1))
+        assert [list(map(str, row)) for row in cells(file)] == [list(map(str, r)) for r in rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "rows"),
+    [
+        ("triples", ["Anchor", "positive", "Negative"], TRIPLES),
+        ("scored", ["sentence1", "sentence2", "similarity"], SCORED),
+        ("scored", ["premise", "hypothesis", "label"], SCORED),
+        ("labelled", ["sentence", "label"], LABELLED),
+        ("labelled", ["question", "intent"], LABELLED),
+        ("pairs", ["Query", "Document"], PAIRS),
+    ],
+)
+def test_names_decide_in_any_order_and_beside_other_columns(tmp_path, kind, names, rows):
+    """Columns are written back to front, after a column that is not needed."""
+    columns = {"id": [f"no {i}" for i in range(len(rows))]}
+    columns |= {name: [row[i] for row in rows] for i, name in reversed(list(enumerate(names)))}
+    records = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    lines = [",".join(columns), *(",".join(map(str, record.values())) for record in records)]
+    for path in (
+        tmp_path / "f.parquet",
+        write(tmp_path / "f.csv", "\n".join(lines)),
+        write(tmp_path / "f.jsonl", "\n".join(map(json.dumps, records))),
+    ):
+        file = read_user_file(path)
+        assert (file.kind, list(file.columns)) == (kind, names)
+        assert [list(map(str, row)) for row in cells(file)] == [list(map(str, r)) for r in rows]
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ([[f"t {i}", i % 3] for i in range(9)], "labelled"),  # numbers are no texts
+        ([[f"t {i}", f"{i}.5"] for i in range(9)], "labelled"),
+        ([[f"t {i}", f"a longer answer, number {i % 5}"] for i in range(9)], "pairs"),
+        ([["a", "b", "1"], ["a", "b", "two"], ["a", "b", "3"]], "scored"),
+        ([["a", "b", "c"], ["a", "b", "2"], ["a", "b", "d"]], "triples"),
+    ],
+)
+def test_values_decide_where_there_are_no_names(tmp_path, rows, kind):
+    path = write(tmp_path / "f.jsonl", "\n".join(map(json.dumps, rows)))
+    assert read_user_file(path).kind == kind
+
+
+def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
+    text = "".join(f"question {i}\tthe same answer as to others\n" for i in range(4))
+    path = write(tmp_path / "f.tsv", text)
+    with pytest.raises(
+        UserError, match=r"f\.tsv: the second column has 1 values in 4 rows.*--kind"
+    ):
+        read_user_file(path)
+    for kind in ("pairs", "labelled"):
+        assert read_user_file(path, kind).kind == kind
+
+
+def test_the_users_word_beats_names_and_values(tmp_path):
+    path = write(tmp_path / "f.csv", "question,answer\nq 1,yes\nq 2,no\nq 3,yes\n")
+    assert read_user_file(path).kind == "pairs"
+    file = read_user_file(path, "labelled")
+    assert cells(file) == [["q 1", "yes"], ["q 2", "no"], ["q 3", "yes"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "f.csv",
+            "anchor,positive,negative\na,b,c\na,b\n",
+            r"f\.csv:3: 2 columns; expected 3 as in",
+        ),
+        ("f.csv", "r,s,t\n\n\nr,s,\n", r"f\.csv:4: expected a text, found ''"),
+        ("f.csv", "r,s,t\nx,y,y\n", r"f\.csv:2: positive and negative are the same text, 'y'"),
+        ("f.tsv", "a\tb\t1\na\tb\t2\na\tb\tgood\n", r"f\.tsv:3: the score 'good' is no number"),
+        ("f.tsv", "r\ts\tt\tu\nr\ts\tt\tu\n", r"f\.tsv: 4 columns; expected triples \(anchor"),
+        ("f.txt", "one\ntwo\n", r"f\.txt: 1 columns; expected triples"),
+        ("f.jsonl", '{"id": 1, "x": "a", "y": "b", "z": "c"}\n' * 2, r"4 columns \(id, x, y, z\)"),
+        ("f.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', r"f\.jsonl:2: no field 'label'"),
+        ("f.jsonl", '{"text": "a", "label": 1}\n{"text": 7, "label": 1}', r"f\.jsonl:2: .*found 7"),
+        (
+            "f.jsonl",
+            '{"text": "a", "label": null}\n{"text": "b", "label": 1}',
+            r":1: expected a label",
+        ),
+        ("f.csv", "text,label\na,x\nb,x\n", r"f\.csv: 1 distinct labels in 2 rows; expected two"),
+        ("f.csv", "text,label\na,x\nb,y\n", r"f\.csv: 2 distinct labels in 2 rows"),
+        ("f.csv.gz", "not compressed", r"cannot read .*f\.csv\.gz .*expected rows in csv"),
+    ],
+)
+def test_bad_rows_are_named_with_their_line(tmp_path, name, text, message):
+    with pytest.raises(UserError, match=message):
+        load_own(write(tmp_path / name, text))
