@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench bench-gpu first-table selection-study constraints clean
+.PHONY: demo test check bench bench-gpu first-table selection-study whitening-study st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -29,6 +29,14 @@ first-table: .venv/test
 
 selection-study: .venv/test
 	$(BIN)/python benchmarks/selection_study.py $(CORPUS) $(STS)
+
+# CORPUS: several files here.
+whitening-study: .venv/test
+	$(BIN)/python benchmarks/whitening_study.py $(CORPUS)
+
+# The exported folder under sentence-transformers 3, 5.1 and the newest; RUNS: what to export.
+st-versions: .venv/test
+	$(BIN)/python scripts/st_versions.py $(RUNS)
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -35,7 +35,7 @@ from isospace.files import cache_folder
 from isospace.fitted_whitening import Moments, Whitening
 from isospace.loading import load_encoder
 from isospace.whiten import POWERS, Maps, Power, fit_rows, through, try_powers
-from isospace.whiten_outcome import name_of
+from isospace.whiten_outcome import HEADS, name_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"
 STARTS = ("mean", "cls")
@@ -178,9 +178,9 @@ def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> Row:
         for p in (None, power)
     )
     interval = paired_bootstrap(before, after)
-    kind = judge(interval, "", start_kept=power is None).kind.value
+    kind = judge(interval, "", start_kept=power is None).kind
     low, high = 100 * interval.low, 100 * interval.high
-    return [f"{100 * interval.gain:+.2f} ({low:+.2f} to {high:+.2f})", kind]
+    return [f"{100 * interval.gain:+.2f} ({low:+.2f} to {high:+.2f})", HEADS[kind]]
 
 
 def _own(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:

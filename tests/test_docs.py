@@ -9,7 +9,8 @@ import pytest
 
 from isospace.objectives import OBJECTIVES
 from isospace.tables import markdown_table
-from isospace.verbs import VERBS, objective_row
+from isospace.verbs import VERBS
+from isospace.verbs.listing import objective_row
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -34,8 +35,8 @@ def test_links_lead_somewhere(page):
 
 def test_python_quick_start_names_exist():
     """The README's imports import, and its settings are settings."""
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    setup = code.split("outcome = train")[0]
+    training, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    setup = training.split("outcome = train")[0]
     names: dict[str, object] = {}
     exec(setup, names)
     assert names["config"].text.corpus == ("notes.txt",)

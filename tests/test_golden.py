@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from golden_files import File, files, leaf, precisions, read, vector
+from isospace.fitted_whitening import Moments, Whitening
 from isospace.inverse_sqrt import pca, zca
 from isospace.similarity import cosine_matrix
-from isospace.whitening import covariance, fit_whitening, split_groups, whiten
+from isospace.whitening import covariance, split_groups, whiten
 
 
 def views_of(file: File) -> tuple[Tensor, Tensor]:
@@ -102,7 +103,8 @@ def test_fitted_map(path: Path, ddof: int) -> None:
     file = read(path)
     dim = file["x"].shape[1]
     for name, k in (("kfull", dim), ("khalf", dim // 2)):
-        fitted = fit_whitening(file["x"], k=k, ddof=ddof)
+        setting = Whitening(shrinkage=0.0, dim=k)
+        fitted = setting.fit(Moments.of(file["x"]), power=1.0, ddof=ddof)
         kernel = file[f"kernel_ddof{ddof}_{name}"]
         torch.testing.assert_close(fitted.kernel, kernel, rtol=0, atol=1e-8)
         torch.testing.assert_close(-fitted.mean, file["bias_minus_mean"], rtol=0, atol=1e-10)

@@ -19,8 +19,7 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.sts import STSTask, evaluate_sts, load_sts
 from isospace.interop import ObjectiveLoss, mteb_model, mteb_scores
-from isospace.loading import load_encoder
-from isospace.models import weights_hash
+from isospace.loading import load_encoder, weights_hash
 from isospace.noise import Noise
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Views

@@ -14,7 +14,6 @@ from isospace.inverse_sqrt import cholesky, eigensystem, newton_schulz, pca, zca
 from isospace.whitening import (
     INVERSE_ROOTS,
     covariance,
-    fit_whitening,
     momentum_update,
     permute_columns,
     regularise,
@@ -105,6 +104,20 @@ def test_closed_form_equals_eigh(a: float, c: float, correlation: float, bits: i
 def test_closed_form_keeps_a_small_variance_next_to_a_large_one() -> None:
     s, _ = eigensystem(torch.tensor([[1e4, 1.0], [1.0, 2e-4]]))
     assert s[1].item() == pytest.approx(1e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-16, 1e-6, 1.0, 1e6, 1e16])
+def test_closed_form_of_the_symmetric_root_at_any_scale(scale: float) -> None:
+    rows = random(40, 4, 2)
+    rows[:10, :, 1] = 3 * rows[:10, :, 0]  # rank one
+    rows[10] = 0
+    wanted = []
+    for c in (rows.mT @ rows).numpy():
+        values, vectors = np.linalg.eigh(c)
+        root = np.where(values > 1e-12, np.abs(values).clip(1e-12) ** -0.5, 0.0)
+        wanted.append(vectors @ np.diag(root) @ vectors.T)
+    found = zca((rows.mT @ rows * scale).float()) * scale**0.5
+    assert np.allclose(found.numpy(), np.stack(wanted), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", EXACT)
@@ -256,25 +269,3 @@ def test_impossible_groups_name_the_possible_ones(groups: int) -> None:
 def test_a_single_row_is_refused() -> None:
     with pytest.raises(ValueError, match=r"batch >= 2.*\(1, 8\)"):
         whiten(random(1, 8))
-
-
-def test_fitted_map_whitens_its_corpus_and_is_a_linear_layer() -> None:
-    x = random(200, 6) @ random(6, 6, seed=1) + 3
-    fitted = fit_whitening(x, k=4)
-    out = fitted(x)
-    np.testing.assert_allclose(np.cov(out.numpy().T), np.eye(4), atol=1e-10)
-    torch.testing.assert_close(torch.nn.functional.linear(x, fitted.weight, fitted.bias), out)
-    single = fitted(x[3].float())
-    torch.testing.assert_close(single, out[3].float(), rtol=1e-4, atol=1e-5)
-
-
-def test_fitted_map_on_a_rank_deficient_corpus() -> None:
-    x = torch.cat([random(50, 3), torch.ones(50, 1)], dim=1)
-    assert fit_whitening(x).kernel.isfinite().all()
-    assert (fit_whitening(x)(x)[:, 3] == 0).all()
-
-
-@pytest.mark.parametrize(("shape", "k"), [((10, 4), 5), ((10, 4), 0), ((1, 4), 2), ((3, 4, 5), 2)])
-def test_fitting_refuses_impossible_requests(shape: tuple[int, ...], k: int) -> None:
-    with pytest.raises(ValueError, match=r"got"):
-        fit_whitening(random(*shape), k=k)

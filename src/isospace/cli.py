@@ -18,7 +18,8 @@ from isospace.errors import UserError
 from isospace.printing import print_result
 from isospace.recipes import find
 from isospace.train import Stopped
-from isospace.verbs import DEFAULT_RECIPE, VERBS, Compare, Train
+from isospace.verbs import VERBS
+from isospace.verbs.training import DEFAULT_RECIPE, Compare, Train
 
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 

@@ -24,8 +24,7 @@ from isospace.evaluation.transfer import TransferResult, evaluate_transfer, load
 from isospace.evaluation.user_files import Kind
 from isospace.exam import load_sts_data, sts_data
 from isospace.interop import MTEBModel, MTEBScores, mteb_name, mteb_scores, require_mteb
-from isospace.loading import load_encoder
-from isospace.models import weights_hash
+from isospace.loading import load_encoder, weights_hash
 from isospace.objectives.base import View
 from isospace.pooling import PoolingName
 

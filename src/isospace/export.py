@@ -10,17 +10,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sentence_transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
+from torch import nn
 
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.files import sync_folder, sync_tree
+from isospace.fitted_whitening import WhiteningMap
+from isospace.parity import PROBES, require_parity
 
 _CLASSIC_TYPES = {
     "Dense",
@@ -44,18 +49,46 @@ SAMPLE_TOLERANCE = 1e-6
 """Largest 1 - cosine between the vectors that were scored and those of the reloaded folder."""
 
 
+_DENSE_INPUT = {
+    "module_input_name": "sentence_embedding",
+    "module_output_name": "sentence_embedding",
+}
+"""What a dense layer of version 5.0 and before does; those versions refuse to hear it said."""
+
+
 def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _save_transformer(encoder: Encoder, folder: Path) -> None:
-    module: Any = encoder.model[0]
-    module.model.save_pretrained(str(folder))
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside `folder` that takes its place, whole, once the block ends well."""
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    try:
+        yield building
+        sync_tree(building)
+        shutil.rmtree(folder, ignore_errors=True)
+        building.replace(folder)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def save_transformer(encoder: Encoder, folder: Path) -> None:
+    """Write weights and tokenizer for `AutoModel` and `AutoTokenizer`, old and new."""
+    transformer: Any = encoder.model[0]
+    transformer.model.save_pretrained(str(folder))
     encoder.tokenizer.save_pretrained(str(folder))
-    _write_json(
-        folder / "sentence_bert_config.json",
-        {"max_seq_length": module.max_seq_length, "do_lower_case": bool(module.do_lower_case)},
-    )
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    # transformers 5 reads these older words too; transformers 4 fails at the new ones.
+    if config.get("tokenizer_class") == "TokenizersBackend":
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    if "extra_special_tokens" in config:
+        config["additional_special_tokens"] = config.pop("extra_special_tokens")
+    _write_json(path, config)
 
 
 def _save_part(module: Any, folder: Path) -> None:
@@ -74,7 +107,11 @@ def _save_part(module: Any, folder: Path) -> None:
         config = json.loads(path.read_text(encoding="utf-8"))
         if "embedding_dimension" in config:
             config["word_embedding_dimension"] = config.pop("embedding_dimension")
+        if _DENSE_INPUT.items() <= config.items():
+            config = {key: value for key, value in config.items() if key not in _DENSE_INPUT}
         _write_json(path, config)
+    if isinstance(module, Dense):
+        module.save_torch_weights(str(folder), safe_serialization=False)  # for 2.x and 3.0.0
 
 
 def require_classic(encoder: Encoder) -> None:
@@ -92,7 +129,32 @@ def require_classic(encoder: Encoder) -> None:
         )
 
 
-def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
+def drop_normalize(encoder: Encoder) -> None:
+    """Take a closing L2 normalisation off an encoder, in place; cosines stay what they are."""
+    while isinstance(encoder.model[-1], Normalize):
+        encoder.model.pop(-1)
+
+
+def fold(encoder: Encoder, whitening: WhiteningMap) -> None:
+    """Put a map behind an encoder's own modules, in place: a dense layer, then L2 normalisation.
+
+    The map must have been fitted on this encoder's vectors without their closing normalisation
+    (`drop_normalize`), and takes its place. The folder is then transformer, pooling, dense,
+    normalisation, the one order that servers which normalise last of all also compute.
+    """
+    drop_normalize(encoder)
+    weight, bias = whitening.weight.float().contiguous(), whitening.bias.float()
+    dense = Dense(
+        weight.shape[1],
+        weight.shape[0],
+        activation_function=nn.Identity(),
+        init_weight=weight,
+        init_bias=bias,
+    )
+    encoder.model.extend([dense.to(encoder.device), Normalize()])
+
+
+def save_model(encoder: Encoder, folder: Path, card: str = "") -> float:
     """Write an encoder as a classic sentence-transformers folder, replacing an old one whole.
 
     Args:
@@ -100,19 +162,26 @@ def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
         folder: e.g. `runs/x/model`.
         card: the text of README.md.
 
+    Returns:
+        The largest 1 - cosine between the encoder's vectors and those of the reloaded folder.
+
     Raises:
         UserError: a module that cannot be loaded without further code, or a reloaded folder that
             does not give the encoder's own vectors.
     """
     require_classic(encoder)
-    parts = list(encoder.model)
-    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    try:
-        _save_transformer(encoder, building)
+    with new_folder(folder) as building:
+        save_transformer(encoder, building)
+        transformer: Any = encoder.model[0]
+        _write_json(
+            building / "sentence_bert_config.json",
+            {
+                "max_seq_length": transformer.max_seq_length,
+                "do_lower_case": bool(transformer.do_lower_case),
+            },
+        )
         modules = []
-        for i, module in enumerate(parts):
+        for i, module in enumerate(encoder.model):
             name = type(module).__name__
             path = f"{i}_{name}" if i else ""
             if i:
@@ -130,26 +199,11 @@ def save_model(encoder: Encoder, folder: Path, card: str = "") -> None:
             },
         )
         (building / "README.md").write_text(card, encoding="utf-8")
-        _check(encoder, building)
-        sync_tree(building)
-        shutil.rmtree(folder, ignore_errors=True)
-        building.replace(folder)
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+        return _check(encoder, building)
 
 
-def _check(encoder: Encoder, folder: Path) -> None:
+def _check(encoder: Encoder, folder: Path) -> float:
     """Reload the folder without isospace's parts and compare vectors."""
-    texts = ["A short sentence.", "Größe, 大きさ, حجم 😀", "one two three four " * 12, "x"]
     reloaded = SentenceTransformer(str(folder), device=str(encoder.device), local_files_only=True)
-    ours = encoder.embed(texts)
-    theirs = np.asarray(reloaded.encode(texts, show_progress_bar=False))
-    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    gap = float(np.max(1.0 - (ours * theirs).sum(1) / np.maximum(norms, 1e-12)))
-    if not gap <= SAMPLE_TOLERANCE:
-        raise UserError(
-            f"the written folder gives other vectors than the encoder (1 - cosine = {gap:.2g}, "
-            f"expected at most {SAMPLE_TOLERANCE:g}); {encoder.source} has a part that the folder "
-            "cannot hold"
-        )
+    theirs = np.asarray(reloaded.encode(list(PROBES), show_progress_bar=False))
+    return require_parity(encoder.embed(PROBES), theirs, encoder.source, SAMPLE_TOLERANCE)

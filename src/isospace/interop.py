@@ -23,9 +23,8 @@ from isospace.config import objective_name
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs
 from isospace.evaluation.sts import PAPER_COLUMNS, YEARS, STSTask
-from isospace.loading import load_encoder
+from isospace.loading import load_encoder, weights_hash
 from isospace.loop import gather
-from isospace.models import weights_hash
 from isospace.noise import Noise
 from isospace.objectives.base import Objective, Views
 from isospace.pooling import PoolingName

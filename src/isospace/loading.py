@@ -1,9 +1,10 @@
-"""Find an encoder by name: the wheel-carried default, a folder, or a Hub name."""
+"""Find an encoder by name: the wheel-carried default, a folder, or a Hub name; and hash it."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import logging
 from pathlib import Path
 
@@ -124,3 +125,18 @@ def load_encoder(
     if pooling is not None:
         encoder.set_pooling(pooling)
     return encoder
+
+
+def weights_hash(encoder: Encoder) -> str:
+    """40 hexadecimal digits that name what an encoder computes.
+
+    They are a SHA-256 over weights, tokenizer, prompt, length limit, modules and pooling: another
+    seed, checkpoint or pooling has another hash.
+    """
+    modules = [type(module).__name__ for module in encoder.model]
+    about = [encoder.fingerprint(None), encoder.pooling, modules]
+    content = hashlib.sha256(json.dumps(about).encode())
+    for name, tensor in sorted(encoder.model.state_dict().items()):
+        content.update(name.encode())
+        content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return content.hexdigest()[:40]

@@ -1,4 +1,4 @@
-"""Whitening of batches, in groups and shuffled, and the map that is fitted once on a corpus.
+"""Whitening of batches by their own statistics, in groups and shuffled.
 
 Rows are sentences; leading axes (views) are whitened one by one, each by its own statistics.
 
@@ -10,7 +10,6 @@ Rows are sentences; leading axes (views) are whitened one by one, each by its ow
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -131,94 +130,52 @@ def whiten(
         raise ValueError(f"whitening needs (..., batch >= 2, dim); got {tuple(x.shape)}")
     with without_autocast(x):
         x = upcast(x)
-        if split_groups(x, groups).shape[-1] == 2:
-            # All first columns of the pairs before all second ones, as `_products` wants them.
-            dealt = torch.arange(x.shape[-1]) if permutation is None else permutation
-            permutation = dealt.reshape(*dealt.shape[:-1], groups, 2).mT.flatten(-2)
-        if permutation is not None:
-            x = permute_columns(x, permutation)
-        x = centre(x)
-        cov = _products(x, groups) / (x.shape[-2] - ddof)
-        cov = regularise(cov.detach() if stop_gradient else cov, eps=eps, shrinkage=shrinkage)
-        out = _times(x, INVERSE_ROOTS[method](cov))
-        if permutation is None:
-            return out
-        return permute_columns(out, inverse_permutation(permutation))
+        whiten_groups = _whiten_pairs if x.shape[-1] == 2 * groups else _whiten_groups
+
+        def inverse_root(products: Tensor) -> Tensor:
+            """The whitening matrices, from `x^T x` of every group."""
+            cov = (products.detach() if stop_gradient else products) / (x.shape[-2] - ddof)
+            return INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
+
+        return whiten_groups(centre(x), groups, permutation, inverse_root)
 
 
-def _products(x: Tensor, groups: int) -> Tensor:
-    """`x^T x` of every group of columns, (..., batch, dim) -> (..., groups, size, size).
+def _whiten_groups(
+    x: Tensor, groups: int, permutation: Tensor | None, inverse_root: Callable[[Tensor], Tensor]
+) -> Tensor:
+    dealt = x if permutation is None else permute_columns(x, permutation)
+    grouped = split_groups(dealt, groups)
+    out = join_groups(grouped @ inverse_root(grouped.mT @ grouped))
+    return out if permutation is None else permute_columns(out, inverse_permutation(permutation))
 
-    Groups of two are the columns j and j + groups: hundreds of matrix products of order 2 cost more
-    than the sums they consist of, and so these are sums over columns.
+
+def _whiten_pairs(
+    x: Tensor, groups: int, permutation: Tensor | None, inverse_root: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Groups of two: columns stay where they are, and sums over columns do the matrix products.
+
+    Hundreds of matrix products of order 2 would cost more than the sums they consist of.
     """
-    if x.shape[-1] != 2 * groups:
-        grouped = split_groups(x, groups)
-        return grouped.mT @ grouped
-    squares = x.square().sum(-2)
-    mixed = (x[..., :groups] * x[..., groups:]).sum(-2)
-    rows = [squares[..., :groups], mixed, mixed, squares[..., groups:]]
-    return torch.stack(rows, dim=-1).reshape(*mixed.shape, 2, 2)
+    if permutation is None:
+        permutation = torch.arange(x.shape[-1], device=x.device)
+    # The first columns of all pairs, then the second ones; and where each column stands in it.
+    pairs = permutation.to(x.device).reshape(*permutation.shape[:-1], groups, 2)
+    dealt = pairs.mT.flatten(-2)
+    place = inverse_permutation(dealt)
+    partner = permute_columns(x, dealt.roll(groups, -1).gather(-1, place))
 
+    def read(values: Tensor, index: Tensor) -> Tensor:
+        return values.gather(-1, index.expand_as(values))
 
-def _times(x: Tensor, kernel: Tensor) -> Tensor:
-    """Every group of columns, in `_products`' order, times its (..., groups, size, size) kernel."""
-    groups, size = kernel.shape[-3:-1]
-    if size != 2:
-        return join_groups(split_groups(x, groups) @ kernel)
-    own = kernel.diagonal(dim1=-2, dim2=-1).mT.flatten(-2).unsqueeze(-2)
-    other = torch.cat([kernel[..., 1, 0], kernel[..., 0, 1]], dim=-1).unsqueeze(-2)
-    return x * own + x.roll(groups, -1) * other
+    squares, mixed = read(x.square().sum(-2), dealt), read((x * partner).sum(-2), dealt)
+    products = [squares[..., :groups], *[mixed[..., :groups]] * 2, squares[..., groups:]]
+    stacked = torch.stack(products, dim=-1)
+    kernel = inverse_root(stacked.reshape(*stacked.shape[:-1], 2, 2))
+    own = read(torch.cat([kernel[..., 0, 0], kernel[..., 1, 1]], -1), place)
+    other = read(torch.cat([kernel[..., 1, 0], kernel[..., 0, 1]], -1), place)
+    return x * own.unsqueeze(-2) + partner * other.unsqueeze(-2)
 
 
 def momentum_update(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
     """Running statistic `beta * running + (1 - beta) * batch` (WhitenedCSE, Eq. 13)."""
     return momentum * running + (1 - momentum) * batch
-
-
-@dataclass(frozen=True, eq=False)
-class WhiteningMap:
-    """A fixed affine map `(x - mean) @ kernel`, fitted once and the same for every sentence.
-
-    Attributes:
-        mean: (dim,).
-        kernel: (dim, k).
-    """
-
-    mean: Tensor
-    kernel: Tensor
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """`(..., dim) -> (..., k)`, not normalised."""
-        return (x - self.mean.to(x)) @ self.kernel.to(x)
-
-    @property
-    def weight(self) -> Tensor:
-        """Weight (k, dim) of the linear layer that does the same."""
-        return self.kernel.T
-
-    @property
-    def bias(self) -> Tensor:
-        """Bias (k,) of the linear layer that does the same."""
-        return -self.mean @ self.kernel
-
-
-def fit_whitening(x: Tensor, *, k: int | None = None, ddof: int = 1) -> WhiteningMap:
-    """BERT-whitening (Su et al. 2021): the k leading PCA directions of a corpus, in float64.
-
-    Args:
-        x: sentence vectors (n, dim), n >= 2.
-        k: columns kept; `None` keeps all. Directions without variance are columns of zeros.
-        ddof: the covariance is divided by `n - ddof`; it changes the scale only.
-
-    Raises:
-        ValueError: wrong shape, or k outside 1..dim.
-    """
-    if x.dim() != 2 or len(x) < 2:
-        raise ValueError(f"fitting needs vectors of shape (n >= 2, dim); got {tuple(x.shape)}")
-    k = x.shape[1] if k is None else k
-    if not 1 <= k <= x.shape[1]:
-        raise ValueError(f"k must lie in 1..{x.shape[1]}; got {k}")
-    with torch.no_grad():
-        x = x.double()
-        return WhiteningMap(x.mean(0), pca(covariance(x, ddof=ddof))[:, :k])

@@ -1,0 +1,266 @@
+"""The encoder as one ONNX graph: token ids and mask in, the final vector out.
+
+Pooling, whitening (a dense layer) and normalisation are inside, so that whoever runs the graph
+cannot pool it wrongly; batch and length are dynamic, down to one sentence of one token.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from isospace.card import Usage
+from isospace.encoder import Encoder
+from isospace.errors import UserError
+from isospace.export import new_folder, require_classic
+from isospace.parity import PROBES, TOLERANCE, cosines, require_parity
+
+GRAPH, INT8_GRAPH = "model.onnx", "model_int8.onnx"
+_INPUTS, _OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
+_LARGEST = 2**31 - 2**24
+"""Bytes of weights that one file holds: protobuf's limit, less what the graph itself takes."""
+_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Int8Loss:
+    """What dynamic quantisation did to the vectors of some sentences.
+
+    Attributes:
+        mean: mean cosine between the int8 graph's vectors and the float32 graph's.
+        lowest: the lowest of these cosines.
+        sentences: how many there were.
+        sample: where they came from.
+    """
+
+    mean: float
+    lowest: float
+    sentences: int
+    sample: str
+
+    @property
+    def text(self) -> str:
+        """The loss in words."""
+        return (
+            f"cosine to float32 {self.mean:.4f} on average, {self.lowest:.4f} at worst "
+            f"({self.sentences:,} sentences of {self.sample})"
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sentences to measure the loss of quantisation on.
+
+    Attributes:
+        sentences: n of them.
+        name: where they came from.
+    """
+
+    sentences: Sequence[str]
+    name: str
+
+
+def save_onnx(
+    encoder: Encoder, folder: Path, card: Callable[[Usage], str], sample: Sample | None = None
+) -> tuple[float, Int8Loss | None]:
+    """Write an encoder as a folder with an ONNX graph and its tokenizer, replacing an old one.
+
+    Args:
+        encoder: what to write; it is moved to the CPU.
+        folder: gets model.onnx, tokenizer.json, README.md.
+        card: makes the text of README.md from the way in which the folder is used.
+        sample: also write model_int8.onnx, and measure its loss on these sentences.
+
+    Returns:
+        The largest 1 - cosine between the encoder's vectors and the float32 graph's, and the loss
+        of the int8 graph where there is one.
+
+    Raises:
+        UserError: packages are missing, the encoder cannot be written as one graph, or the graph
+            gives other vectors.
+    """
+    _require_packages()
+    _require_exportable(encoder)
+    encoder.to("cpu")
+    with new_folder(folder) as building:
+        _write_tokenizer(encoder, building / "tokenizer.json")
+        try:
+            _write_graph(encoder, building / GRAPH)
+        except torch.onnx.OnnxExporterError as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(
+                f"{encoder.source}: torch.onnx cannot express this model as a graph ({first}). "
+                "Export it with --to st"
+            ) from error
+        exact = encode_with_graph(building, GRAPH, [encoder.prompt + text for text in PROBES])
+        gap = require_parity(encoder.embed(PROBES), exact, encoder.source, TOLERANCE)
+        loss = None if sample is None else _quantise(building, encoder.prompt, sample)
+        (building / "README.md").write_text(card(_usage(encoder, loss)), encoding="utf-8")
+    return gap, loss
+
+
+def encode_with_graph(folder: Path, graph: str, texts: Sequence[str]) -> np.ndarray:
+    """Vectors as those who use the folder make them: tokenizer.json and ONNX Runtime, no more.
+
+    Args:
+        folder: what `save_onnx` wrote.
+        graph: model.onnx or model_int8.onnx.
+        texts: n of them, with the model's prompt if it has one.
+
+    Returns:
+        (n, dim) float32.
+    """
+    import onnxruntime
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    session = onnxruntime.InferenceSession(folder / graph, providers=["CPUExecutionProvider"])
+    vectors = []
+    for start in range(0, len(texts), _BATCH):
+        rows = tokenizer.encode_batch(list(texts[start : start + _BATCH]))
+        ids = np.array([row.ids for row in rows], dtype=np.int64)
+        mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
+        vectors += session.run(None, dict(zip(_INPUTS, (ids, mask), strict=True)))
+    return np.concatenate(vectors)
+
+
+class _Graph(nn.Module):
+    """The whole model as a function of two tensors."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(encoder.model)
+        self.token_types = "token_type_ids" in encoder.tokenizer.model_input_names
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        features = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if self.token_types:
+            features["token_type_ids"] = torch.zeros_like(input_ids)
+        for part in self.parts:
+            features = part(features)
+        return features[_OUTPUT]
+
+
+def _require_packages() -> None:
+    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise UserError(f"--to onnx needs {', '.join(missing)}: pip install 'isospace[onnx]'")
+
+
+def _require_exportable(encoder: Encoder) -> None:
+    require_classic(encoder)
+    if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
+        raise UserError(
+            f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "
+            "tokenizer.json, which the graph needs beside it. Export it with --to st"
+        )
+    size = sum(weight.numel() * 4 for weight in encoder.model.parameters())
+    if size > _LARGEST:
+        raise UserError(
+            f"{encoder.source}: {size / 1e9:.1f} GB of weights, and one ONNX file holds 2.1 GB. "
+            "Export it with --to st"
+        )
+
+
+def _write_tokenizer(encoder: Encoder, path: Path) -> None:
+    """tokenizer.json that cuts and pads by itself, whatever earlier calls left in it."""
+    theirs: Any = encoder.tokenizer
+    tokenizer = Tokenizer.from_str(theirs.backend_tokenizer.to_str())
+    tokenizer.no_truncation()
+    if encoder.max_length is not None:
+        tokenizer.enable_truncation(encoder.max_length)
+    tokenizer.enable_padding(pad_id=theirs.pad_token_id, pad_token=theirs.pad_token)
+    tokenizer.save(str(path))
+
+
+def _write_graph(encoder: Encoder, path: Path) -> None:
+    ids = torch.ones(3, 7, dtype=torch.int64)  # sizes of 0 and 1 would be built into the graph
+    shape = {0: "batch", 1: "length"}
+    with encoder.noise.at(0.0), torch.inference_mode(False), _quiet():
+        torch.onnx.export(
+            _Graph(encoder).eval(),
+            (ids, ids.clone()),
+            path,
+            input_names=_INPUTS,
+            output_names=(_OUTPUT,),
+            dynamic_shapes=(shape, shape),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporters' notes are about packages that are not used and names that they choose."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+def _quantise(folder: Path, prompt: str, sample: Sample) -> Int8Loss:
+    """Write the int8 graph: weights as int8, activations quantised as they come.
+
+    Every column of a weight matrix has its scale: with one for the whole matrix the cosine to
+    float32 was 0.965 on average for all-MiniLM-L6-v2, in place of 0.993. Dense layers after the
+    pooling stay float32: they cost nothing, and a whitening would enlarge the error.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    model = onnx.load(folder / GRAPH)
+    dense = [node.name for node in model.graph.node if node.op_type == "Gemm"]
+    del model.graph.value_info[:]  # else the shapes of these layers' weights contradict the rest
+    with _quiet():
+        quantize_dynamic(
+            model,
+            folder / INT8_GRAPH,
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            nodes_to_exclude=[f"{name}_MatMul" for name in dense],
+        )
+    texts = [prompt + text for text in sample.sentences]
+    exact, rough = (encode_with_graph(folder, graph, texts) for graph in (GRAPH, INT8_GRAPH))
+    found = cosines(exact, rough)
+    return Int8Loss(float(found.mean()), float(found.min()), len(texts), sample.name)
+
+
+def _usage(encoder: Encoder, loss: Int8Loss | None) -> Usage:
+    texts = '["one sentence", "another sentence"]'
+    if encoder.prompt:
+        texts = f"[{encoder.prompt!r} + text for text in {texts}]"
+    text = f"""`{GRAPH}` holds transformer, pooling ({encoder.pooling}) and all that follows.
+In: `{_INPUTS[0]}` and `{_INPUTS[1]}` (batch, length; int64). Out: `{_OUTPUT}` (batch,
+{encoder.dim}; float32).
+
+```python
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+folder = "path/to/this/folder"
+tokenizer = Tokenizer.from_file(folder + "/tokenizer.json")  # cuts and pads
+session = onnxruntime.InferenceSession(folder + "/{GRAPH}")
+rows = tokenizer.encode_batch({texts})
+ids = np.array([row.ids for row in rows], dtype=np.int64)
+mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
+(vectors,) = session.run(None, {{"{_INPUTS[0]}": ids, "{_INPUTS[1]}": mask}})
+```"""
+    if loss is not None:
+        text += f"\n\n`{INT8_GRAPH}` is the same, dynamically quantised to int8: {loss.text}."
+    return Usage("onnx", text)

@@ -1,0 +1,62 @@
+"""Whether a written model gives the vectors of the model that was measured."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from isospace.errors import UserError
+
+TOLERANCE = 1e-5
+"""Largest 1 - cosine between the vectors that were measured and those of an export, float32."""
+
+PROBES = (
+    "A short sentence.",
+    "Größe, 大きさ, حجم 😀",
+    "one two three four " * 12,
+    "longer than any encoder of sentences reads " * 120,
+    "x",
+    "",
+)
+"""What is compared: several scripts and lengths, a text that is cut, and an empty one."""
+
+
+def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Cosine of each row of one array with the same row of the other, in float64.
+
+    Args:
+        ours: (n, dim).
+        theirs: (n, dim).
+
+    Returns:
+        (n,).
+    """
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    products: np.ndarray = (a * b).sum(1) / np.maximum(norms, 1e-12)
+    return products
+
+
+def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
+    """The largest 1 - cosine between two models' vectors of the same texts.
+
+    Args:
+        ours: (n, dim), of the model that was measured.
+        theirs: the same from the folder that was written.
+        source: what was written, for the message.
+        tolerance: the largest difference that passes.
+
+    Raises:
+        UserError: a larger difference, or vectors of another width.
+    """
+    gap = math.inf
+    if ours.shape == theirs.shape:
+        gap = float(np.maximum(np.max(1.0 - cosines(ours, theirs)), 0.0))
+    if not gap <= tolerance:
+        raise UserError(
+            f"the written folder gives other vectors than the encoder (1 - cosine = {gap:.2g}, "
+            f"expected at most {tolerance:g}); {source} has a part that the folder cannot hold. "
+            "Nothing was written"
+        )
+    return gap

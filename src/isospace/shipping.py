@@ -1,0 +1,134 @@
+"""Export a run or a model: choose the writer, the card and the folder."""
+
+from __future__ import annotations
+
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from isospace import readers
+from isospace.card import CLASSIC, Usage, model_card, plain_card
+from isospace.docstrings import extract
+from isospace.encoder import Encoder
+from isospace.errors import UserError
+from isospace.export import save_model
+from isospace.hf_export import save_hf
+from isospace.loading import load_encoder
+from isospace.onnx_export import Int8Loss, Sample, save_onnx
+from isospace.run import Run
+
+Target = Literal["st", "onnx", "hf"]
+
+SAMPLE_SIZE = 500
+"""Sentences that the loss of quantisation is measured on, at most."""
+
+_PROSE = (
+    "difflib", "ipaddress", "statistics", "configparser", "threading", "subprocess", "random",
+    "inspect", "typing",
+)  # fmt: skip
+"""Modules of the standard library with much prose in them."""
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """What an export wrote.
+
+    Attributes:
+        folder: where it is.
+        gap: largest 1 - cosine between the vectors of the model and of the folder.
+        loss: of the int8 graph, where there is one.
+    """
+
+    folder: Path
+    gap: float
+    loss: Int8Loss | None
+
+
+def export(
+    model: str,
+    to: Target,
+    output: Path | None = None,
+    int8: bool = False,
+    sample: Path | None = None,
+    column: str = "text",
+) -> Shipment:
+    """Write a run's result, or any model, for others to load.
+
+    Args:
+        model: a run's folder, a model folder, minilm, or a Hub name.
+        to: "st" for the classic sentence-transformers folder, "onnx" for one graph, "hf" for a
+            Hugging Face folder.
+        output: the folder to make; default: the target's name in a run's folder, or beside us with
+            the model's name before it.
+        int8: with "onnx": also write a dynamically quantised graph.
+        sample: sentences to measure its loss on; default: those that the run kept, or prose of
+            Python's own documentation.
+        column: of `sample`, where that has columns.
+
+    Raises:
+        UserError: nothing to export, a folder in the way, an impossible request, or a folder that
+            would give other vectors.
+    """
+    if (int8 and to != "onnx") or (sample is not None and not int8):
+        raise UserError("--sample goes with --int8, and --int8 with --to onnx")
+    run = _run(model)
+    folder = output or (run.folder / to if run else Path(f"{Path(model).name}-{to}"))
+    if folder.exists():
+        raise UserError(f"{folder}: exists already. Remove it, or give another --output")
+    measured_on = _sample(run, sample, column) if int8 else None
+    encoder = load_encoder(model)
+    card = partial(_card, model, run, encoder)
+    loss = None
+    if to == "st":
+        gap = save_model(encoder, folder, card(CLASSIC))
+    elif to == "hf":
+        gap = save_hf(encoder, folder, card)
+    else:
+        gap, loss = save_onnx(encoder, folder, card, measured_on)
+    return Shipment(folder, gap, loss)
+
+
+def _run(model: str) -> Run | None:
+    """The run in a folder, `None` where the folder is no run's.
+
+    Raises:
+        UserError: the run is not finished.
+    """
+    folder = Path(model)
+    if not (folder / "metrics.jsonl").is_file():
+        return None
+    run = Run(folder)
+    if run.results is None:
+        raise UserError(
+            f"{model}: this run is not finished, it has no model yet. Go on with it: "
+            f"isospace train --resume {model}"
+        )
+    return run
+
+
+def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:
+    if run is None or run.results is None:
+        return plain_card(model, f"{encoder.dim} dimensions, pooling {encoder.pooling}", usage)
+    return model_card(run.config, run.results, usage)
+
+
+def _sample(run: Run | None, file: Path | None, column: str) -> Sample:
+    """Sentences of the user's file, else those that the run kept, else of Python's docstrings."""
+    if file is not None:
+        with tempfile.TemporaryDirectory() as spool:
+            (source,) = readers.find_sources([str(file)], Path(spool))[:1]
+            readers.check(source, column, "utf-8")
+            lines = (text.strip() for text in readers.read(source, column, "utf-8"))
+            return Sample(list(islice(filter(None, lines), SAMPLE_SIZE)), file.name)
+    if run is not None and run.sample is not None:
+        return Sample(run.sample.sentences, "held-out text of the run")
+    library = Path(sysconfig.get_path("stdlib"))
+    found: dict[str, None] = {}
+    for name in _PROSE:
+        if len(found) < SAMPLE_SIZE:
+            found |= dict.fromkeys(extract((library / f"{name}.py").read_bytes())[0])
+    return Sample(list(found)[:SAMPLE_SIZE], "Python's docstrings")

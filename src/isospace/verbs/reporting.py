@@ -1,0 +1,48 @@
+"""The verb `report`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.display import Display
+from isospace.errors import UserError
+from isospace.figures import write_picture
+from isospace.printing import print_table
+from isospace.report import write_report
+from isospace.run_set import collect
+from isospace.scoreboard import all_tables, runs_table
+from isospace.tables import write_tables
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make a page, and tables for papers, from the folders of runs or of a comparison."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs, or of a comparison."""
+    output: Path | None = None
+    """The page to write, with its tables beside it (md, csv, tex); default: report.html in the
+    folder of the run or of the comparison."""
+    query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """List the sentences nearest to this text, before and after; can be given several times."""
+    picture: Path | None = None
+    """Also write the curves as a picture (svg, png, pdf)."""
+    json: bool = False
+    """Print the table as JSON."""
+
+    def run(self) -> int:
+        """Write the page and the tables, print the runs."""
+        if not self.runs:
+            raise UserError("give the folders of one or more runs")
+        found = collect(self.runs)
+        page = write_report(found, self.output, self.query)
+        written = [page, *write_tables(all_tables(found), page)]
+        if self.picture is not None:
+            write_picture(found, self.picture)
+        print_table("runs", runs_table(found).rows, self.json)
+        Display(self.json).line("report", ", ".join(map(str, written)))
+        return 0

@@ -1,0 +1,92 @@
+"""The verbs `train` and `compare`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from isospace.compare import Measure, compare, contestant
+from isospace.config import TrainConfig
+from isospace.display import Display
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.objectives.base import Objective
+from isospace.printing import print_result, print_table
+from isospace.scoreboard import comparison_table
+from isospace.train import train
+
+DEFAULT_RECIPE = "adapt"
+if TYPE_CHECKING:
+    _ObjectiveChoice = Objective
+else:
+    _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
+        {name: kind() for name, kind in OBJECTIVES.items()}, prefix_names=False
+    )
+
+
+@dataclass(frozen=True)
+class Train:
+    """Adapt an encoder to a text file without labels, and say whether that helped."""
+
+    config: TrainConfig
+    objective: _ObjectiveChoice = field(default_factory=SimCSE)
+    """The objective, followed by its own options (--help after its name lists them)."""
+    recipe: str = DEFAULT_RECIPE
+    """Start from a row of `isospace recipes`; every other option overrides it."""
+    resume: Path | None = None
+    """Go on with an interrupted run; all other options are read from its folder."""
+    json: bool = False
+    """Print results.json on standard output and no progress."""
+
+    def run(self) -> int:
+        """Train, or go on."""
+        config = None if self.resume else replace(self.config, objective=self.objective)
+        if config is not None and not config.text.corpus:
+            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+        outcome = train(config, self.resume, quiet=self.json)
+        if self.json and outcome.results:  # other processes than the first have none
+            print_result(json.dumps(outcome.results, indent=2))
+        elif self.resume:
+            print_result(outcome.verdict)
+        return 0
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Train several objectives by several seeds at one budget, and say which one to adapt with."""
+
+    contestants: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Objectives, each NAME or NAME:FIELD=VALUE,FIELD=VALUE with options of its own; learning_rate,
+    dropout, batch_size, model and pooling can be given there too."""
+    config: TrainConfig
+    seeds: int = 3
+    """Runs of each, with seeds counting up from --seed."""
+    verdict_on: Measure = "pairs"
+    """What the verdict is about: pairs that belong together, or the average of the STS sets."""
+    json: bool = False
+    """Print results.json on standard output and no progress."""
+
+    def run(self) -> int:
+        """Run what is missing, compare, print."""
+        if not self.contestants:
+            raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
+        if self.config.output is None:
+            raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
+        if not self.config.text.corpus:
+            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+        settings = {text: contestant(text, self.config) for text in self.contestants}
+        found = compare(settings, self.seeds, self.config.output, self.verdict_on, self.json)
+        if found is None:  # another process than the first
+            return 0
+        if self.json:
+            print_result(json.dumps(found.to_json(), indent=2))
+        else:
+            table = comparison_table(found.folder.name, found.to_json())
+            print_table(table.caption, table.rows, plain=False)
+            print_result(found.decision.text)
+            Display(self.json).line("report", str(found.folder / "report.html"))
+        return 0

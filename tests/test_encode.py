@@ -1,0 +1,376 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from sentence_transformers.util import quantize_embeddings
+from transformers import BertModel
+
+from conftest import sentences
+from isospace import encode as module
+from isospace.encode import EncodeConfig, encode
+from isospace.errors import UserError
+from isospace.loading import load_encoder
+from isospace.shard_workers import Task, write_shards
+from isospace.vector_files import Layout, quantise
+from isospace.verbs.encoding import Encode
+
+ROWS = 600
+TEXTS = [*sentences(ROWS - 4, seed=1), "", "   ", "😀 大きさ", "the cat " * 90]
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from isospace import encode
+from isospace.encode import EncodeConfig
+import torch
+torch.set_num_threads(1)
+encode.WINDOW = 64
+rename, wanted = Path.replace, sys.argv[4]
+def replace(self, target):
+    if Path(target).name == wanted:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+if sys.argv[5] == "1":
+    Path.replace = replace
+else:
+    encode.Shards.finish = lambda self, index, digest: os.kill(os.getpid(), signal.SIGKILL)
+encode.encode(
+    EncodeConfig(sys.argv[1], (sys.argv[2],), Path(sys.argv[3]), shard_size=128, workers=int(sys.argv[5])),
+    lambda progress: None,
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch):
+    """Windows of 64 rows, and one thread, as the tests' subprocesses have."""
+    monkeypatch.setattr(module, "WINDOW", 64)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def text_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def config(toy_model, text_file, tmp_path):
+    return EncodeConfig(str(toy_model), (str(text_file),), tmp_path / "out", shard_size=128)
+
+
+def run(config):
+    seen = []
+    last = encode(config, seen.append)
+    assert last == seen[-1]
+    return seen
+
+
+def vectors_of(folder):
+    parts = [pq.read_table(path, partitioning=None) for path in sorted(folder.glob("part-*"))]
+    return np.concatenate([np.stack(part["vector"].to_numpy()) for part in parts])
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_every_row_gets_its_vector(config, toy_model):
+    seen = run(config)
+    encoder = load_encoder(str(toy_model), device="cpu")
+    alone = np.concatenate([encoder.embed([text]) for text in TEXTS])  # without neighbours
+    assert np.allclose(vectors_of(config.output), alone, atol=1e-6)
+    texts = pq.read_table(config.output / "part-00004.parquet", partitioning=None)["text"]
+    assert texts.to_pylist() == TEXTS[512:]
+    assert [seen[0].done, seen[-1].done, seen[-1].rows] == [0, ROWS, ROWS]
+    assert seen[-1].speed > 0
+    assert seen[-1].seconds_left == 0
+
+
+@pytest.mark.parametrize("shard_size", [64, 192, 1024])
+def test_the_size_of_shards_changes_no_bit(config, tmp_path, shard_size):
+    run(config)
+    run(replace(config, output=tmp_path / "other", shard_size=shard_size))
+    assert len(list((tmp_path / "other").glob("part-*"))) == -(-ROWS // shard_size)
+    assert np.array_equal(vectors_of(config.output), vectors_of(tmp_path / "other"))
+
+
+@pytest.mark.slow
+def test_the_number_of_workers_changes_no_byte(config, tmp_path):
+    run(config)
+    run(replace(config, output=tmp_path / "other", workers=2))
+    assert files(config.output) == files(tmp_path / "other")
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path, workers):
+    """With two workers the pipe to us stays open until both are gone: they end with their parent."""
+    killed = replace(config, output=tmp_path / "killed", workers=workers)
+    arguments = [config.model, config.inputs[0], str(killed.output), "part-00002.parquet", str(workers)]  # fmt: skip
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], capture_output=True, timeout=300
+    )
+    assert child.returncode == -9, child.stderr
+    left = files(killed.output)
+    assert "part-00004.parquet" not in left
+    entered = json.loads(left["manifest.json"])
+    assert entered["complete"] is False
+    seen = run(replace(killed, workers=1))
+    if workers == 1:
+        assert len(entered["shards"]) == 2
+        assert any(name.endswith(".tmp") for name in left)  # torn in the middle of the third
+        assert seen[0].before == 256
+        assert seen[-1].done == ROWS - 256
+    run(config)
+    assert files(killed.output) == files(config.output)
+
+
+def test_a_finished_output_is_left_alone(config):
+    run(config)
+    before = {path: path.stat().st_mtime_ns for path in config.output.glob("part-*")}
+    assert [progress.done for progress in run(config)] == [0]
+    assert before == {path: path.stat().st_mtime_ns for path in config.output.glob("part-*")}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npy"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "binary"])
+def test_every_type_round_trips_within_its_error(config, toy_model, tmp_path, dtype, kind):
+    output = tmp_path / f"vectors.{kind}"
+    run(replace(config, output=output, dtype=dtype, shard_size=256))
+    exact = load_encoder(str(toy_model), device="cpu").embed(TEXTS)
+    if kind == "npy":
+        stored = np.load(output)
+        about = json.loads((tmp_path / "vectors.npy.json").read_text())["settings"]
+    else:
+        table = pq.read_table(output)
+        stored = np.stack(table["vector"].to_numpy())
+        about = json.loads(table.schema.metadata[b"isospace"])
+    assert about["dtype"] == dtype
+    assert about["dim"] == 32
+    if dtype == "float32":
+        assert np.allclose(stored, exact, atol=1e-6)
+    elif dtype == "float16":
+        assert np.all(np.abs(stored - exact) <= 2.0**-11 * np.abs(exact) + 1e-6)
+    elif dtype == "int8" and kind == "parquet":
+        scales = table["scale"].to_numpy()[:, None]
+        assert np.all(np.abs(scales * stored - exact) <= scales / 2 + 1e-6)
+    elif dtype == "int8":
+        cosines = (stored * exact).sum(1) / np.linalg.norm(stored.astype(float), axis=1)
+        assert np.all(cosines / np.linalg.norm(exact, axis=1) > 1 - 1e-4)
+    else:
+        assert stored.shape == (ROWS, 4)
+        assert np.array_equal(stored, quantize_embeddings(exact, "ubinary"))
+    assert not (tmp_path / f"vectors.{kind}.parts").exists()
+
+
+def test_a_vector_of_zeros_has_an_int8():
+    values, scales = quantise(np.zeros((1, 3), np.float32), "int8")
+    assert values.tolist() == [[0, 0, 0]]
+    assert scales.tolist() == [0.0]
+
+
+def test_a_width_that_fills_no_byte_is_padded():
+    packed, _ = quantise(np.ones((2, 9), np.float32), "binary")
+    assert packed.tolist() == [[255, 128], [255, 128]]
+
+
+def test_a_vector_that_is_no_number_is_refused(tmp_path):
+    layout = Layout("npy", "float16", 2, "text", {})
+    with pytest.raises(UserError, match="row 1"):
+        layout.write(tmp_path / "x.npy", ["a", "b"], np.array([[1, 2], [1e6, 0]], np.float32))
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_table(path, rows):
+    if path.suffix == ".parquet":
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        pq.write_table(pa.table(columns), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\r\n" for row in rows))
+    else:
+        path.write_text("id,words\n" + "".join(f'{row["id"]},"{row["words"]}"\n' for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl", "in.csv"])
+def test_ids_are_written_instead_of_texts(config, tmp_path, toy_model, name):
+    rows = [{"id": 7, "words": "the cat"}, {"id": 70, "words": ""}, {"id": 3, "words": "a dog"}]
+    file = write_table(tmp_path / name, rows)
+    output = tmp_path / "o.parquet"
+    run(replace(config, inputs=(str(file),), column="words", id_column="id", output=output))
+    table = pq.read_table(output)
+    assert table.column_names == ["id", "vector"]
+    assert table["id"].to_pylist() == ["7", "70", "3"]
+    expected = load_encoder(str(toy_model), device="cpu").embed(["the cat", "", "a dog"])
+    assert np.allclose(np.stack(table["vector"].to_numpy()), expected, atol=1e-6)
+
+
+def test_what_is_no_text_is_replaced(config, tmp_path):
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"text": "half \\ud83d pair"}\n')
+    run(replace(config, inputs=(str(file),)))
+    table = pq.read_table(config.output / "part-00000.parquet", partitioning=None)
+    assert table["text"].to_pylist() == ["half ? pair"]
+
+
+def test_standard_input(config, monkeypatch):
+    raw = io.BytesIO(b"one line\r\n\r\nand another")
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
+    run(replace(config, inputs=("-",)))
+    table = pq.read_table(config.output / "part-00000.parquet", partitioning=None)
+    assert table["text"].to_pylist() == ["one line", "", "and another"]
+
+
+def damage_manifest(config, tmp_path):
+    (config.output / "manifest.json").write_text('{"settings"')
+    return config
+
+
+def damage_shard(config, tmp_path):
+    path = config.output / "part-00001.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return config
+
+
+def change_text(config, tmp_path):
+    (tmp_path / "other.txt").write_text("the cat\n" * ROWS)
+    return replace(config, inputs=(str(tmp_path / "other.txt"),))
+
+
+def change_model(config, tmp_path):
+    encoder = load_encoder(config.model, device="cpu")
+    torch.manual_seed(3)
+    BertModel(encoder.model[0].model.config).save_pretrained(tmp_path / "bert")
+    encoder.tokenizer.save_pretrained(tmp_path / "bert")
+    return replace(config, model=str(tmp_path / "bert"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (damage_manifest, "manifest.json is damaged"),
+        (damage_shard, "part-00001.parquet is damaged"),
+        (change_text, "begun with another the text to encode"),
+        (change_model, "begun with another the model"),
+        (lambda config, _: replace(config, dtype="int8"), "begun with another --dtype"),
+        (lambda config, _: replace(config, max_length=9), "begun with another --max-length"),
+        (lambda config, _: replace(config, shard_size=64), "begun with another --shard-size"),
+        (lambda config, _: replace(config, format="npy"), "begun with another --format"),
+    ],
+)
+def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
+    run(config)
+    changed = change(config, tmp_path)
+    before = files(config.output)
+    with pytest.raises(UserError, match=message) as caught:
+        run(changed)
+    assert "\n" not in str(caught.value)
+    assert files(config.output) == before
+
+
+def test_a_shard_that_was_deleted_is_made_again(config):
+    run(config)
+    before = files(config.output)
+    (config.output / "part-00001.parquet").unlink()
+    assert run(config)[-1].done == 128
+    assert files(config.output) == before
+
+
+def bad_inputs(folder: Path):
+    (folder / "empty.txt").write_text("")
+    (folder / "header.csv").write_text("text\n")
+    (folder / "rows.csv").write_text("words\nthe cat\n")
+    (folder / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": ("none.txt",)}, "no such file"),
+        ({"inputs": ("empty.txt",)}, "is empty"),
+        ({"inputs": ("header.csv",)}, "no text to encode"),
+        ({"inputs": ("rows.csv",)}, 'no column "text"'),
+        ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
+        ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
+        ({"id_column": "id"}, "has no columns"),
+        ({"model": "none"}, "none"),
+        ({"model": "./none"}, "not a folder"),
+        ({"inputs": (".",), "output": Path("out")}, "lies in the folder to encode"),
+        ({"output": Path("rows.csv")}, "holds no manifest.json"),
+        ({"output": Path("folder")}, "holds no manifest.json"),
+        ({"output": Path("there.npy")}, "exists already"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+    bad_inputs(tmp_path)
+    Path("folder").mkdir()
+    Path("folder", "mine.txt").touch()
+    Path("there.npy").touch()
+    with pytest.raises(UserError, match=message):
+        run(replace(config, **change))
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": ()}, "give one or more files"),
+        ({"shard_size": 100}, "multiple of 64"),
+        ({"shard_size": 0}, "multiple of 64"),
+        ({"workers": 0}, "--workers 0"),
+        ({"max_length": 2}, "--max-length 2"),
+        ({"output": Path("a.npy"), "id_column": "id"}, "npy holds vectors only"),
+        ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
+    ],
+)
+def test_settings_that_cannot_be_meant(config, change, message):
+    with pytest.raises(UserError, match=message):
+        replace(config, **change)
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_start_is_an_error_not_a_hang(config, toy_model, tmp_path):
+    layout = Layout("npy", "float32", 32, "text", {})
+    task = Task(str(tmp_path / "none"), layout, 64, None, "float32")
+    encoder = load_encoder(str(toy_model), device="cpu")
+    job = module.Job(0, tmp_path / "x.npy", ["a"], ["a"])
+    with pytest.raises(UserError, match="--workers 2"):
+        list(write_shards(task, encoder, iter([job]), 2, lambda rows: None))
+
+
+def test_the_verb_tells_the_story(config, capsys):
+    assert Encode(config).run() == 0
+    story = capsys.readouterr().err
+    assert f"{ROWS}/{ROWS}" in story
+    assert "sentences/s" in story
+    assert Encode(config, json=True).run() == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"rows": ROWS, "before": ROWS, "done": 0, "speed": 0.0, "output": str(config.output)}  # fmt: skip
+
+
+def test_an_interruption_says_how_to_go_on(config, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isospace.verbs.encoding.encode", interrupt)
+    assert Encode(config).run() == 1
+    assert "the same command goes on" in capsys.readouterr().err

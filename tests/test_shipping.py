@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling
+
+from conftest import sentences
+from isospace import hf_export, shipping
+from isospace.card import CLASSIC, known_licence, model_card, plain_card
+from isospace.errors import UserError
+from isospace.export import save_model
+from isospace.hf_export import save_hf
+from isospace.loading import load_encoder
+from isospace.onnx_export import Int8Loss
+from isospace.parity import require_parity
+from isospace.pooling import POOLINGS
+from isospace.run import Run
+from isospace.shipping import export
+from isospace.verbs.shipping import Export
+
+PAIRS = {"protocol": "cosine, 9 queries", "mrr": 0.5, "recall@1": 0.25, "recall@10": 0.75}
+STS = {"paper_row": {"STS12": 70.123, "Avg": None}}
+RESULTS = {
+    "isospace": "0.1.0",
+    "corpus": {"sentences": 1234, "digest": "d1gest", "counts": {"read": 2000, "too short": 0}},
+    "pooling": "mean",
+    "steps": 20,
+    "model_step": 20,
+    "start": {"scores": {"pairs": PAIRS, "sts": None}},
+    "result": {"scores": {"pairs": {**PAIRS, "mrr": 0.625}, "sts": None}, "labels": None},
+    "choice": {"rule": "last", "reason": "the last look", "step": 20},
+    "verdict": {"text": "Adapted: much better.", "protocol": "MRR of my pairs"},
+}
+
+
+@pytest.fixture
+def run(config, toy_model, tmp_path):
+    """A finished run on the toy, without the training."""
+    run = Run.create(replace(config, output=tmp_path / "run"))
+    run.metrics_path.touch()
+    run.write_results(RESULTS)
+    encoder = load_encoder(str(toy_model), "first_last", device="cpu")
+    save_model(encoder, run.model_folder, model_card(run.config, RESULTS))
+    return run
+
+
+def code_of(card):
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    return code
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_the_code_on_the_hf_card_gives_the_vectors(toy_model, tmp_path, pooling):
+    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9
+    names: dict[str, torch.Tensor] = {}
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    exec(code_of(card).replace("path/to/this/folder", str(tmp_path / "model")), names)
+    expected = encoder.embed(["one sentence", "another sentence"])
+    assert np.allclose(names["vectors"].numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [((Pooling(32, "mean"), Dense(32, 8)), "Dense"), ((Pooling(32, "max"),), "max")],
+)
+def test_what_an_hf_folder_cannot_hold_is_refused(toy_model, tmp_path, parts, named):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
+    with pytest.raises(UserError, match=named):
+        save_hf(encoder, tmp_path / "model", lambda usage: usage.text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_hf_folder_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setitem(hf_export.POOLINGS, "mean", POOLINGS["cls"])
+    with pytest.raises(UserError, match="other vectors"):
+        save_hf(load_encoder(str(toy_model), device="cpu"), tmp_path / "m", lambda usage: "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_exported_with_its_card(run):
+    made = export(str(run.folder), "st")
+    assert made.folder == run.folder / "st"
+    assert made.gap <= 1e-6
+    exported, ours = (load_encoder(str(f), device="cpu") for f in (made.folder, run.model_folder))
+    assert np.array_equal(exported.embed(sentences(5)), ours.embed(sentences(5)))
+    card = (made.folder / "README.md").read_text()
+    for part in ("Adapted: much better.", "| MRR | 50.00 | 62.50 |", "1,234 sentences", "`d1gest`",
+                 "2,000 read", "WhitenedCSE", "@", "Licence of the start: unknown", "MRR of my pairs"):  # fmt: skip
+        assert part in card
+    assert "too short" not in card
+    assert str(run.folder.parent) not in card
+
+
+def test_sts_scores_come_with_their_protocol(run):
+    scores = {"pairs": PAIRS, "sts": STS}
+    results = {**RESULTS, "start": {"scores": scores}, "result": {"scores": scores, "labels": None}}
+    card = model_card(run.config, results)
+    assert "| STS12 | 70.12 | 70.12 |" in card
+    assert "Avg |" not in card
+    assert "4,927" in card
+
+
+def test_a_plain_model_gets_no_invented_history(toy_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = export(str(toy_model), "hf")
+    assert made.folder.resolve() == tmp_path / "bert-hf"
+    card = (made.folder / "README.md").read_text()
+    assert "not known here" in card
+    assert "Licence of this model: unknown" in card
+    assert "license:" not in card
+    assert "MRR" not in card
+
+
+@pytest.mark.parametrize(
+    ("text", "licence"),
+    [
+        ("---\nlanguage: en\nlicense: apache-2.0\ntags: [a]\n---\n# x", "apache-2.0"),
+        ('---\nlicense: "mit"  \n---\n', "mit"),
+        ("---\nlanguage: en\n---\nlicense: mit\n", None),
+        ("license: mit\n", None),
+        ("", None),
+    ],
+)
+def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):
+    (tmp_path / "README.md").write_text(text)
+    assert known_licence(str(tmp_path)) == licence
+    card = plain_card(str(tmp_path), "", CLASSIC)
+    assert (f"license: {licence}\n" in card) == (licence is not None)
+
+
+@pytest.mark.parametrize("name", ["nobody/has-this", "/no/such/folder", "a b", "a/b/c"])
+def test_a_model_without_a_card_has_no_known_licence(name):
+    assert known_licence(name) is None
+
+
+def test_nothing_is_overwritten(run, tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="exists already"):
+        export(str(run.folder), "st", tmp_path / "there")
+
+
+def test_an_unfinished_run_is_refused(run):
+    run.results_path.unlink()
+    with pytest.raises(UserError, match="--resume"):
+        export(str(run.folder), "st")
+
+
+@pytest.mark.parametrize("wrong", [{"int8": True}, {"sample": "x.txt"}])
+def test_options_that_go_with_others(run, wrong):
+    with pytest.raises(UserError, match="--int8"):
+        export(str(run.folder), "st", **wrong)
+
+
+def sample_seen(monkeypatch, *arguments, **options):
+    seen = []
+    monkeypatch.setattr(
+        shipping, "save_onnx", lambda *args: (seen.append(args[-1]), (0.0, None))[1]
+    )
+    export(*arguments, to="onnx", int8=True, **options)
+    return seen[0]
+
+
+def test_the_sample_is_the_users_file(run, tmp_path, monkeypatch):
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps({"t": text}) + "\n" for text in ["a", "  ", "b"] * 400))
+    sample = sample_seen(monkeypatch, str(run.folder), sample=file, column="t")
+    assert sample.name == "mine.jsonl"
+    assert sample.sentences == ["a", "b"] * (shipping.SAMPLE_SIZE // 2)
+
+
+def test_the_sample_is_what_the_run_kept(run, monkeypatch):
+    run.write_sample(["kept one", "kept two"], np.ones((2, 4)), np.ones((2, 4)))
+    assert sample_seen(monkeypatch, str(run.folder)).sentences == ("kept one", "kept two")
+
+
+def test_the_sample_is_pythons_docstrings_otherwise(toy_model, tmp_path, monkeypatch):
+    sample = sample_seen(monkeypatch, str(toy_model), output=tmp_path / "out")
+    assert len(set(sample.sentences)) == len(sample.sentences) > 200
+    assert "docstrings" in sample.name
+
+
+def test_vectors_of_another_width_are_no_parity():
+    with pytest.raises(UserError, match="other vectors"):
+        require_parity(np.ones((2, 3)), np.ones((2, 4)), "x", 1e-5)
+    with pytest.raises(UserError, match="other vectors"):
+        require_parity(np.ones((2, 3)), np.full((2, 3), np.nan), "x", 1e-5)
+    assert require_parity(np.ones((1, 2)), np.array([[1.0, 1.002]]), "x", 1e-5) == pytest.approx(
+        1 - 2.002 / np.sqrt(2 * (1 + 1.002**2)), rel=1e-6
+    )
+
+
+def test_the_verb_prints_what_was_found(run, capsys, monkeypatch):
+    assert Export(str(run.folder), "st").run() == 0
+    assert "largest 1 - cosine" in capsys.readouterr().err
+    monkeypatch.setattr(
+        shipping, "save_onnx", lambda *_: (1e-9, Int8Loss(0.99, 0.9, 5, "mine.txt"))
+    )
+    assert Export(str(run.folder), "onnx", int8=True, json=True).run() == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made == {
+        "folder": str(run.folder / "onnx"),
+        "gap": 1e-9,
+        "loss": {"mean": 0.99, "lowest": 0.9, "sentences": 5, "sample": "mine.txt"},
+    }
