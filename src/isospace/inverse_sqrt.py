@@ -92,7 +92,7 @@ def _zca_2x2(covariance: Tensor) -> Tensor:
     det = a * c - b * b  # the smaller eigenvalue, where there is next to nothing of it
     full = det > 2 * torch.finfo(det.dtype).eps
     r = torch.where(full, det, 0.0).sqrt()
-    mixed = torch.where(full, -b, b)
+    mixed = torch.where(full, 0 - b, b)  # -b of a zero would print as -0
     entries = [torch.where(full, c + r, a), mixed, mixed, torch.where(full, a + r, c)]
     scale = torch.where(full, det * (1 + 2 * r), 1.0).rsqrt() * present
     root = torch.stack(entries, -1).reshape(covariance.shape)
