@@ -12,14 +12,46 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from common import write_dev_file
 from isospace.files import write_text
 
 Cell = tuple[str, str, int]
 """Table or start, objective, seed."""
+DEV_FILE = "stsb-dev.csv"
+"""STS-B dev, in the folder of the runs."""
 
 
-def parse(description: str, work: str) -> argparse.Namespace:
-    """Options that all tables share; --cell is how a table calls itself for one cell."""
+def main(
+    description: str,
+    work: str,
+    cells: Iterable[Cell],
+    results: Path,
+    run_cell: Callable[[Cell, Path, Path, Path], dict[str, Any]],
+    draw: Callable[[], None],
+) -> None:
+    """The command of a table: run the missing cells, a few at a time, and draw.
+
+    Args:
+        description: for --help.
+        work: name of the folder of the runs.
+        cells: all cells, in the order in which they are run.
+        results: JSON list of records, each with its "cell".
+        run_cell: cell, corpus, STS folder, folder of the runs -> record; in a process of its own.
+        draw: puts what is there into the page.
+    """
+    options = _parse(description, work)
+    if options.cell:
+        table, name, seed = options.cell
+        record = run_cell((table, name, int(seed)), options.corpus, options.sts, options.work)
+        print("CELL", json.dumps(record))
+        return
+    write_dev_file(options.sts, options.work / DEV_FILE)
+    _run_missing(list(cells), results, options, draw)
+    draw()
+
+
+def _parse(description: str, work: str) -> argparse.Namespace:
+    """--cell is how a table calls itself for one cell."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("sts", type=Path)
@@ -32,26 +64,10 @@ def parse(description: str, work: str) -> argparse.Namespace:
     return options
 
 
-def answer(record: dict[str, Any]) -> None:
-    """What the process of one cell says at its end."""
-    print("CELL", json.dumps(record))
-
-
-def run_missing(
-    cells: Iterable[Cell],
-    results: Path,
-    options: argparse.Namespace,
-    finished: Callable[[dict[str, Any]], None],
+def _run_missing(
+    cells: list[Cell], results: Path, options: argparse.Namespace, draw: Callable[[], None]
 ) -> None:
-    """Run what the results lack, and write each record as soon as it is there.
-
-    Args:
-        cells: all cells, in the order in which they are run.
-        results: JSON list of records, each with its "cell"; kept in the order of `cells`.
-        options: from `parse`.
-        finished: called with each new record, after it was written.
-    """
-    cells = list(cells)
+    """Run what the results lack, and write each record as soon as it is there."""
     done = {tuple(record["cell"]) for record in read(results)}
     todo = [c for c in cells if c not in done and (not options.only or c[0] in options.only)]
     running: dict[Cell, tuple[subprocess.Popen[str], Path]] = {}
@@ -72,7 +88,7 @@ def run_missing(
             record = json.loads(last[0].removeprefix("CELL "))
             _write(results, [*read(results), record], sorted(cells, key=lambda c: c[2]))
             _say("done", cell)
-            finished(record)
+            draw()
         time.sleep(2)
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from cells import Cell, answer, parse, read, run_missing
-from common import draw, write_dev_file
+import cells
+from common import draw
 from isospace.objectives import (
     DCL,
     SCD,
@@ -37,7 +37,6 @@ from isospace.scoreboard import mean_sd
 SEEDS = (0, 1, 2)
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "first-table.md"
 RESULTS = PAGE.with_suffix(".json")
-DEV_FILE = "stsb-dev.csv"
 PROJECTOR = (1024, 1024, 1024)  # the papers' 4096 and 8192 would cost more than the encoder itself
 
 
@@ -106,21 +105,14 @@ TABLES = {
 
 def main() -> None:
     """Run the missing cells, a few at a time."""
-    options = parse(__doc__.splitlines()[0], "first-table")
-    if options.cell:
-        table, name, seed = options.cell
-        answer(run_cell((table, name, int(seed)), options.corpus, options.sts, options.work))
-        return
-    write_dev_file(options.sts, options.work / DEV_FILE)
-    cells = [
+    table_cells = [
         (table, name, seed)
         for seed in SEEDS
         for table in TABLES
         for name in TABLES[table].names
         if name != "start" or seed == SEEDS[0]
     ]
-    run_missing(cells, RESULTS, options, lambda _: _draw())
-    _draw()
+    cells.main(__doc__.splitlines()[0], "first-table", table_cells, RESULTS, run_cell, _draw)
 
 
 def _draw() -> None:
@@ -129,7 +121,7 @@ def _draw() -> None:
 
 def _table(table: str) -> str:
     """Mean and standard deviation over the seeds, one line an objective."""
-    records = [record for record in read(RESULTS) if record["cell"][0] == table]
+    records = [record for record in cells.read(RESULTS) if record["cell"][0] == table]
     if not records:
         return "(not run yet)\n"
     columns = list(records[0]["scores"])
@@ -142,15 +134,15 @@ def _table(table: str) -> str:
             mine = [{**records[0], "scores": records[0]["start_scores"], "seconds": 0.0}]
         if not mine:
             continue
-        cells = [mean_sd([r["scores"][c] for r in mine], 3 if c.islower() else 2) for c in columns]
+        shown = [mean_sd([r["scores"][c] for r in mine], 3 if c.islower() else 2) for c in columns]
         kept = ", ".join(str(r["kept_step"]) for r in mine) if name != "start" else ""
         seconds = f"{min(r['seconds'] for r in mine):.0f}" if name != "start" else ""
         count = str(len(mine)) if name != "start" else ""
-        lines.append(f"| {name} | " + " | ".join([*cells, seconds, kept, count]) + " |")
+        lines.append(f"| {name} | " + " | ".join([*shown, seconds, kept, count]) + " |")
     return "\n".join(lines) + "\n"
 
 
-def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
+def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
     """Train one objective with one seed and score what the table's rule keeps."""
     import torch
 
@@ -177,7 +169,7 @@ def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
             budget=(table.sentences, "sentences"),
             looks=4,
             select="label-free" if table.docstrings else "labels",
-            labels=str(work / DEV_FILE),
+            labels=str(work / cells.DEV_FILE),
             seed=seed,
             output=folder,
         )

@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 
+import cells
 import first_table
-from cells import Cell, answer, parse, read, run_missing
-from common import draw, write_dev_file
+from common import draw
 from isospace.evaluation.correlation import FloatArray
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "selection.md"
 RESULTS = PAGE.with_suffix(".json")
-DEV_FILE = "stsb-dev.csv"
 STARTS = ("mean", "cls")
 OBJECTIVES = ("simcse", "whitenedcse", "simcse++", "iso")
 SEEDS = (0, 1, 2)
@@ -52,18 +51,11 @@ RULES: dict[str, Callable[[Look], float]] = {
 
 def main() -> None:
     """Run the missing cells, a few at a time."""
-    options = parse(__doc__.splitlines()[0], "selection")
-    if options.cell:
-        start, name, seed = options.cell
-        answer(run_cell((start, name, int(seed)), options.corpus, options.sts, options.work))
-        return
-    write_dev_file(options.sts, options.work / DEV_FILE)
-    cells = [(start, name, seed) for seed in SEEDS for start in STARTS for name in OBJECTIVES]
-    run_missing(cells, RESULTS, options, lambda _: _draw())
-    _draw()
+    table_cells = [(start, name, seed) for seed in SEEDS for start in STARTS for name in OBJECTIVES]
+    cells.main(__doc__.splitlines()[0], "selection", table_cells, RESULTS, run_cell, _draw)
 
 
-def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
+def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
     """Train one objective with one seed; measure every look, score what the rules pick."""
     import torch
     from safetensors.torch import load_file, save_file
@@ -81,7 +73,7 @@ def run_cell(cell: Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
         pooling=table.pooling,
         learning_rate=FASTER * table.learning_rate,
         select="labels",
-        labels=str(work / DEV_FILE),
+        labels=str(work / cells.DEV_FILE),
         seed=seed,
     )
     accelerator = make_accelerator(config)
@@ -117,7 +109,7 @@ def _pick(looks: Sequence[Look], rule: Callable[[Look], float]) -> int:
 
 
 def _draw() -> None:
-    records = read(RESULTS)
+    records = cells.read(RESULTS)
     parts = {}
     for start in STARTS:
         mine = [record for record in records if record["cell"][0] == start]
@@ -136,8 +128,8 @@ def _correlations(records: Sequence[dict[str, Any]]) -> str:
         for objective in OBJECTIVES:
             chosen = [r["cell"][1] == objective for r in records]
             by_objective.append(f"{taus[chosen].mean():+.2f}" if any(chosen) else "")
-        cells = [name, _interval(taus), *by_objective, str(len(taus))]
-        lines.append("| " + " | ".join(cells) + " |")
+        shown = [name, _interval(taus), *by_objective, str(len(taus))]
+        lines.append("| " + " | ".join(shown) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -157,8 +149,8 @@ def _regrets(records: Sequence[dict[str, Any]]) -> str:
     }
     for name, values in reached.items():
         below = [_interval(reached[other] - values) for other in ("STS-B dev labels", "last")]
-        cells = [name, f"{values.mean():.2f}", *below, str(len(values))]
-        lines.append("| " + " | ".join(cells) + " |")
+        shown = [name, f"{values.mean():.2f}", *below, str(len(values))]
+        lines.append("| " + " | ".join(shown) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -22,7 +22,7 @@ from isospace.encode import EncodeConfig, encode
 from isospace.errors import UserError
 from isospace.loading import load_encoder
 from isospace.shard_workers import Task, write_shards
-from isospace.vector_files import Layout, quantise
+from isospace.vector_files import Layout
 from isospace.verbs.encoding import Encode
 
 ROWS = 600
@@ -176,24 +176,6 @@ def test_every_type_round_trips_within_its_error(config, toy_model, tmp_path, dt
         assert stored.shape == (ROWS, 4)
         assert np.array_equal(stored, quantize_embeddings(exact, "ubinary"))
     assert not (tmp_path / f"vectors.{kind}.parts").exists()
-
-
-def test_a_vector_of_zeros_has_an_int8():
-    values, scales = quantise(np.zeros((1, 3), np.float32), "int8")
-    assert values.tolist() == [[0, 0, 0]]
-    assert scales.tolist() == [0.0]
-
-
-def test_a_width_that_fills_no_byte_is_padded():
-    packed, _ = quantise(np.ones((2, 9), np.float32), "binary")
-    assert packed.tolist() == [[255, 128], [255, 128]]
-
-
-def test_a_vector_that_is_no_number_is_refused(tmp_path):
-    layout = Layout("npy", "float16", 2, "text", {})
-    with pytest.raises(UserError, match="row 1"):
-        layout.write(tmp_path / "x.npy", ["a", "b"], np.array([[1, 2], [1e6, 0]], np.float32))
-    assert list(tmp_path.iterdir()) == []
 
 
 def write_table(path, rows):
