@@ -46,7 +46,7 @@ def product_rate() -> float:
 def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
     """Isospace's own loop, as `isospace train` runs it between two looks."""
     from isospace.config import CorpusConfig, TrainConfig
-    from isospace.corpus import load_corpus
+    from isospace.corpus.sentences import load_corpus
     from isospace.files import cache_folder
     from isospace.loading import load_encoder
     from isospace.loop import Loop

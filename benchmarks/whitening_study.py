@@ -24,13 +24,13 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from common import draw
 from isospace.config import CorpusConfig
-from isospace.corpus import load_corpus
+from isospace.corpus.sentences import load_corpus
 from isospace.encoder import Encoder
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.evaluation.statistics import judge, paired_bootstrap
 from isospace.exam import natural_pairs
-from isospace.export import drop_normalize
+from isospace.export.folder import drop_normalize
 from isospace.files import cache_folder
 from isospace.fitted_whitening import Moments, Whitening
 from isospace.loading import load_encoder

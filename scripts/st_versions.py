@@ -30,9 +30,9 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
 from isospace.encoder import Encoder
-from isospace.export import save_model
+from isospace.export.folder import save_model
+from isospace.export.parity import PROBES, TOLERANCE, cosines
 from isospace.loading import load_encoder
-from isospace.parity import PROBES, TOLERANCE, cosines
 
 ENVIRONMENTS = {
     "3": ("torch==2.13.0", "sentence-transformers==3.*", "transformers==4.*"),

@@ -11,9 +11,9 @@ import numpy as np
 from conftest import sentences
 from isospace.config import TrainConfig
 from isospace.objectives import SimCSE
-from isospace.report import write_report
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
 from isospace.run import Run
-from isospace.run_set import collect
 
 STS = dict(
     zip(

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isospace import corpus as corpus_module
 from isospace.config import CorpusConfig
-from isospace.corpus import Corpus, clean, load_corpus
-from isospace.docstrings import Docstrings, Pairs
+from isospace.corpus import sentences as corpus_module
+from isospace.corpus.docstrings import Docstrings, Pairs
+from isospace.corpus.sentences import Corpus, clean, load_corpus
 from isospace.errors import UserError
 
 NOUNS = ("cat", "dog", "horse", "tree", "stone", "river", "house", "road", "song", "book")

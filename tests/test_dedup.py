@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from isospace.dedup import THRESHOLD, first_equal, jaccard, near_duplicates, words
+from isospace.corpus.dedup import THRESHOLD, first_equal, jaccard, near_duplicates, words
 
 LONG = (
     "a function that returns the sum of the squares of all values in the given array along the "
@@ -122,7 +122,7 @@ def test_first_equal_is_that_of_a_loop():
 
 def test_the_answer_does_not_depend_on_the_process():
     script = (
-        "import numpy as np, sys; from isospace.dedup import _band_keys;"
+        "import numpy as np, sys; from isospace.corpus.dedup import _band_keys;"
         "print(_band_keys([['one', 'two'], ['three']]).tolist())"
     )
     outputs = {

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from isospace import docstrings
-from isospace.docstrings import extract, installed_packages, read_docstrings, split_pairs
-from isospace.prose import is_prose, paragraphs, split_sentences
+from isospace.corpus import docstrings
+from isospace.corpus.docstrings import extract, installed_packages, read_docstrings, split_pairs
+from isospace.corpus.prose import is_prose, paragraphs, split_sentences
 
 NUMPY_STYLE = '''
 def f(x, axis):

@@ -17,12 +17,12 @@ from sentence_transformers.util import quantize_embeddings
 from transformers import BertModel
 
 from conftest import sentences
-from isospace import encode as module
-from isospace.encode import EncodeConfig, encode
+from isospace.encoding import encode as module
+from isospace.encoding.encode import EncodeConfig, encode
+from isospace.encoding.vector_files import Layout
+from isospace.encoding.workers import Task, write_shards
 from isospace.errors import UserError
 from isospace.loading import load_encoder
-from isospace.shard_workers import Task, write_shards
-from isospace.vector_files import Layout
 from isospace.verbs.encoding import Encode
 
 ROWS = 600
@@ -31,8 +31,8 @@ TEXTS = [*sentences(ROWS - 4, seed=1), "", "   ", "😀 大きさ", "the cat " *
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from isospace import encode
-from isospace.encode import EncodeConfig
+from isospace.encoding import encode
+from isospace.encoding.encode import EncodeConfig
 import torch
 torch.set_num_threads(1)
 encode.WINDOW = 64

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from conftest import sentences
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus import Corpus, load_corpus
+from isospace.corpus.sentences import Corpus, load_corpus
 from isospace.errors import UserError
 from isospace.loading import load_encoder
 from isospace.objectives import SimCSE, WhitenedCSE

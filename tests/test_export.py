@@ -13,7 +13,7 @@ from torch import nn
 
 from conftest import sentences
 from isospace.errors import UserError
-from isospace.export import save_model
+from isospace.export.folder import save_model
 from isospace.loading import load_encoder
 from isospace.pooling import POOLINGS
 

@@ -16,11 +16,11 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import nn
 
 from conftest import sentences
-from isospace import onnx_export
-from isospace.card import Usage
 from isospace.errors import UserError
+from isospace.export import onnx as onnx_export
+from isospace.export.card import Usage
+from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
 from isospace.loading import load_encoder
-from isospace.onnx_export import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
 from isospace.pooling import POOLINGS
 
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]

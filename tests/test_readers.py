@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from isospace import readers
+from isospace.corpus import readers
 from isospace.errors import UserError
 
 TEXTS = ["One plain sentence.", 'Quotes "and, commas".', "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]

@@ -9,14 +9,22 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from isospace import report as module
 from isospace.cli import main
 from isospace.config import TrainConfig
 from isospace.errors import UserError
-from isospace.figures import curve, losses, plane, score_name, sentence_map, spectra, write_picture
+from isospace.report import write as module
+from isospace.report.figures import (
+    curve,
+    losses,
+    plane,
+    score_name,
+    sentence_map,
+    spectra,
+    write_picture,
+)
+from isospace.report.run_set import RunSet, collect
+from isospace.report.scoreboard import runs_table
 from isospace.run import Run
-from isospace.run_set import RunSet, collect
-from isospace.scoreboard import runs_table
 from report_runs import EVIL, finish, looks, page_of, write_run, write_sample
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from isospace.objectives import OBJECTIVES
-from isospace.report import write_report
-from isospace.run_set import collect
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
 from report_runs import EVIL, finish, write_run, write_sample
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")

@@ -13,10 +13,8 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.loading import load_encoder
 from isospace.objectives import SimCSE
-from isospace.report import write_report
-from isospace.run import Run, Sample
-from isospace.run_set import collect
-from isospace.space import (
+from isospace.report.run_set import collect
+from isospace.report.space import (
     kept_neighbours,
     layouts,
     most_changed,
@@ -24,6 +22,8 @@ from isospace.space import (
     query_neighbours,
     spectrum,
 )
+from isospace.report.write import write_report
+from isospace.run import Run, Sample
 from isospace.train import train
 
 

@@ -12,9 +12,9 @@ from isospace.compare import Comparison
 from isospace.evaluation.seeds import Gain, decide
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.recipes import RECIPES
+from isospace.report.run_set import collect
+from isospace.report.scoreboard import all_tables, comparison_table, papers_table, runs_table
 from isospace.run import Run
-from isospace.run_set import collect
-from isospace.scoreboard import all_tables, comparison_table, papers_table, runs_table
 from isospace.tables import Table, write_tables
 from report_runs import STS, finish, page_of, write_run
 

@@ -11,17 +11,18 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 
 from conftest import sentences
-from isospace import hf_export, shipping
-from isospace.card import CLASSIC, known_licence, model_card, plain_card
 from isospace.errors import UserError
-from isospace.export import save_model
-from isospace.hf_export import save_hf
+from isospace.export import hf as hf_export
+from isospace.export import ship as shipping
+from isospace.export.card import CLASSIC, known_licence, model_card, plain_card
+from isospace.export.folder import save_model
+from isospace.export.hf import save_hf
+from isospace.export.onnx import Int8Loss
+from isospace.export.parity import require_parity
+from isospace.export.ship import export
 from isospace.loading import load_encoder
-from isospace.onnx_export import Int8Loss
-from isospace.parity import require_parity
 from isospace.pooling import POOLINGS
 from isospace.run import Run
-from isospace.shipping import export
 from isospace.verbs.shipping import Export
 
 PAIRS = {"protocol": "cosine, 9 queries", "mrr": 0.5, "recall@1": 0.25, "recall@10": 0.75}

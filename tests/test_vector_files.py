@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from isospace.encoding.vector_files import Layout, quantise
 from isospace.errors import UserError
-from isospace.vector_files import Layout, quantise
 
 
 def test_a_vector_of_zeros_has_an_int8():

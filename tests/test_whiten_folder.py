@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 from conftest import sentences
-from isospace.export import drop_normalize, fold, save_model
+from isospace.export.folder import drop_normalize, fold, save_model
 from isospace.fitted_whitening import Moments, Whitening
 from isospace.loading import load_encoder
 

@@ -21,9 +21,9 @@ from isospace.evaluation.seeds import Decision, Gain, Gains, decide, welch
 from isospace.exam import sts_data
 from isospace.files import write_text
 from isospace.objectives import OBJECTIVES
-from isospace.report import write_report
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
 from isospace.run import Run
-from isospace.run_set import collect
 from isospace.selection import CRITERIA
 from isospace.train import train
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isospace.config import TrainConfig, objective_name
-from isospace.corpus import Corpus
+from isospace.corpus.sentences import Corpus
 from isospace.devices import memory_gb
 from isospace.encoder import Encoder
 from isospace.exam import Scores

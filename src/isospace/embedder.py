@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from isospace.encoder import Encoder, Precision
+from isospace.encoding.records import open_records
 from isospace.loading import load_encoder
 from isospace.memory_index import Index
 from isospace.pooling import PoolingName
-from isospace.records import open_records
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
 

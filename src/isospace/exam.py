@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from isospace.config import TrainConfig
-from isospace.corpus import Corpus
+from isospace.corpus.sentences import Corpus
 from isospace.errors import UserError
 from isospace.evaluation.hub import load_sts_hub
 from isospace.evaluation.pairs import (

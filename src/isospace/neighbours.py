@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from isospace.config import CorpusConfig
-from isospace.corpus import Corpus, Lines, clean, load_corpus
+from isospace.corpus.sentences import Corpus, Lines, clean, load_corpus
 from isospace.display import Display
 from isospace.encoder import Precision
 from isospace.errors import UserError

@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from accelerate import Accelerator
 
 from isospace.config import TrainConfig, objective_name
-from isospace.corpus import Corpus, load_corpus
+from isospace.corpus.sentences import Corpus, load_corpus
 from isospace.devices import default_device, has_bf16
 from isospace.display import Display
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
 from isospace.exam import Exam, natural_pairs
-from isospace.export import require_classic
+from isospace.export.folder import require_classic
 from isospace.files import cache_folder
 from isospace.loading import load_encoder
 from isospace.loop import Loop

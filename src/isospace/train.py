@@ -17,7 +17,6 @@ from safetensors.torch import load_file, save_file
 
 import isospace
 from isospace import checkpoint
-from isospace.card import model_card
 from isospace.config import TrainConfig
 from isospace.devices import environment
 from isospace.display import Display, TrainingBar
@@ -25,15 +24,16 @@ from isospace.encoder import Precision
 from isospace.errors import UserError
 from isospace.evaluation.statistics import Kind
 from isospace.exam import Scores
-from isospace.export import save_model
+from isospace.export.card import model_card
+from isospace.export.folder import save_model
 from isospace.files import atomic_path
 from isospace.loading import load_encoder
 from isospace.looks import take_look
 from isospace.loop import Diverged
 from isospace.prepare import make_accelerator, prepare
-from isospace.report import write_report
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
 from isospace.run import Outcome, Run, require_free
-from isospace.run_set import collect
 from isospace.selection import Choice, choose
 from isospace.signals import polite_stop
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus import Corpus, load_corpus
+from isospace.corpus.sentences import Corpus, load_corpus
 from isospace.devices import default_device
 from isospace.display import Display
 from isospace.encoder import Encoder
@@ -35,11 +35,11 @@ from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.evaluation.statistics import Kind
 from isospace.exam import Exam, natural_pairs
-from isospace.export import drop_normalize, fold, require_classic, save_model
+from isospace.export.folder import drop_normalize, fold, require_classic, save_model
+from isospace.export.parity import PROBES, TOLERANCE, require_parity
 from isospace.files import cache_folder
 from isospace.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.loading import load_encoder
-from isospace.parity import PROBES, TOLERANCE, require_parity
 from isospace.pooling import PoolingName
 from isospace.whiten_outcome import Measured, Outcome, Power, model_card, sentence
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from rich.progress import BarColumn, Progress, TextColumn
 
 from isospace.display import Display
-from isospace.encode import EncodeConfig, encode
-from isospace.encode import Progress as Encoded
+from isospace.encoding.encode import EncodeConfig, encode
+from isospace.encoding.encode import Progress as Encoded
 from isospace.printing import print_result
 
 

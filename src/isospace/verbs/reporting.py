@@ -10,11 +10,11 @@ import tyro
 
 from isospace.display import Display
 from isospace.errors import UserError
-from isospace.figures import write_picture
 from isospace.printing import print_table
-from isospace.report import write_report
-from isospace.run_set import collect
-from isospace.scoreboard import all_tables, runs_table
+from isospace.report.figures import write_picture
+from isospace.report.run_set import collect
+from isospace.report.scoreboard import all_tables, runs_table
+from isospace.report.write import write_report
 from isospace.tables import write_tables
 
 

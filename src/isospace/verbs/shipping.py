@@ -10,9 +10,9 @@ from typing import Annotated
 import tyro
 
 from isospace.display import Display
-from isospace.parity import TOLERANCE
+from isospace.export.parity import TOLERANCE
+from isospace.export.ship import Target, export
 from isospace.printing import print_result
-from isospace.shipping import Target, export
 
 
 @dataclass(frozen=True)

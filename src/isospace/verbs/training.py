@@ -16,7 +16,7 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.printing import print_result, print_table
-from isospace.scoreboard import comparison_table
+from isospace.report.scoreboard import comparison_table
 from isospace.train import train
 
 DEFAULT_RECIPE = "adapt"

@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
-from isospace.dedup import near_duplicates
-from isospace.prose import is_prose, paragraphs, split_sentences
+from isospace.corpus.dedup import near_duplicates
+from isospace.corpus.prose import is_prose, paragraphs, split_sentences
 
 DISTRIBUTIONS = {
     "torch": "torch",
@@ -129,7 +129,7 @@ def _python_files(root: Path) -> Iterator[Path]:
 
 def _extract_in_child(files: list[str]) -> list[tuple[list[str], list[Pair]]]:
     child = subprocess.run(
-        [sys.executable, "-m", "isospace.docstrings"],
+        [sys.executable, "-m", "isospace.corpus.docstrings"],
         input=json.dumps(files),
         stdout=subprocess.PIPE,
         check=True,

@@ -11,14 +11,14 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from isospace import figures, space
 from isospace.display import kept
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.files import write_text
+from isospace.report import figures, space
+from isospace.report.run_set import NamedRun, RunSet
+from isospace.report.scoreboard import all_tables, is_published
 from isospace.run import Run, Sample
-from isospace.run_set import NamedRun, RunSet
-from isospace.scoreboard import all_tables, is_published
 from isospace.tables import Table, is_number
 
 MAPPED = 300
@@ -95,7 +95,7 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
     if queries and len(found.runs) != 1:
         raise UserError("--query reads the encoders of one run; give one folder")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("isospace", "page"),
+        loader=jinja2.PackageLoader("isospace.report", "page"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

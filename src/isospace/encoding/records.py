@@ -21,12 +21,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isospace import readers
 from isospace.config import CorpusConfig
-from isospace.corpus import load_corpus
+from isospace.corpus import readers
+from isospace.corpus.readers import Source
+from isospace.corpus.sentences import load_corpus
 from isospace.errors import UserError
 from isospace.files import cache_folder
-from isospace.readers import Source
 
 Record = tuple[str, str]
 """A text and its id ("" where there are none)."""

@@ -14,13 +14,13 @@ from typing import Annotated, Any
 import tyro
 
 from isospace.encoder import Encoder, Precision
+from isospace.encoding.records import Records, open_records
+from isospace.encoding.shards import Shards, require_shards
+from isospace.encoding.vector_files import Dtype, Format, Key, Layout
+from isospace.encoding.workers import Job, Task, write_shards
 from isospace.errors import UserError
 from isospace.files import write_text
 from isospace.loading import load_encoder, weights_hash
-from isospace.records import Records, open_records
-from isospace.shard_workers import Job, Task, write_shards
-from isospace.shards import Shards, require_shards
-from isospace.vector_files import Dtype, Format, Key, Layout
 
 WINDOW = 4096
 """So many rows are sorted by length together; a shard is a multiple of it."""

@@ -23,9 +23,9 @@ from torch import nn
 
 from isospace.encoder import Encoder
 from isospace.errors import UserError
+from isospace.export.parity import PROBES, require_parity
 from isospace.files import sync_folder, sync_tree
 from isospace.fitted_whitening import WhiteningMap
-from isospace.parity import PROBES, require_parity
 
 _CLASSIC_TYPES = {
     "Dense",

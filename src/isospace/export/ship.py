@@ -10,15 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from isospace import readers
-from isospace.card import CLASSIC, Usage, model_card, plain_card
-from isospace.docstrings import extract
+from isospace.corpus import readers
+from isospace.corpus.docstrings import extract
 from isospace.encoder import Encoder
 from isospace.errors import UserError
-from isospace.export import save_model
-from isospace.hf_export import save_hf
+from isospace.export.card import CLASSIC, Usage, model_card, plain_card
+from isospace.export.folder import save_model
+from isospace.export.hf import save_hf
+from isospace.export.onnx import Int8Loss, Sample, save_onnx
 from isospace.loading import load_encoder
-from isospace.onnx_export import Int8Loss, Sample, save_onnx
 from isospace.run import Run
 
 Target = Literal["st", "onnx", "hf"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.dedup import Texts, first_equal, near_duplicates
+from isospace.corpus.dedup import Texts, first_equal, near_duplicates
 
 
 def select_sentences(

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from isospace.errors import UserError
 from isospace.files import atomic_path
+from isospace.report.run_set import RunSet
+from isospace.report.space import Vectors, spectrum
 from isospace.run import Run
-from isospace.run_set import RunSet
 from isospace.selection import CRITERIA
-from isospace.space import Vectors, spectrum
 
 Picture = alt.LayerChart | alt.FacetChart
 Values = list[dict[str, Any]]

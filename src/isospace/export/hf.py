@@ -20,11 +20,11 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from transformers import AutoModel, AutoTokenizer
 
-from isospace.card import Usage
 from isospace.encoder import Encoder
 from isospace.errors import UserError
-from isospace.export import new_folder, save_transformer
-from isospace.parity import PROBES, TOLERANCE, require_parity
+from isospace.export.card import Usage
+from isospace.export.folder import new_folder, save_transformer
+from isospace.export.parity import PROBES, TOLERANCE, require_parity
 from isospace.pooling import POOLINGS, PoolingName
 
 _WITHOUT_WEIGHTS = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)

@@ -23,10 +23,10 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from isospace.encoder import Encoder, Precision
+from isospace.encoding.shards import file_hash
+from isospace.encoding.vector_files import Layout
 from isospace.errors import UserError
 from isospace.loading import load_encoder
-from isospace.shards import file_hash
-from isospace.vector_files import Layout
 
 _POLL_SECONDS = 0.5
 

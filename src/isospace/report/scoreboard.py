@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from isospace.recipes import RECIPES, STS_COLUMNS
+from isospace.report.run_set import RunSet
 from isospace.run import Run
-from isospace.run_set import RunSet
 from isospace.tables import Table
 
 _PUBLISHED = "published"

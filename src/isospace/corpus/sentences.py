@@ -25,13 +25,13 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace import readers
 from isospace.config import CorpusConfig
-from isospace.docstrings import Pairs, installed_packages, read_docstrings
+from isospace.corpus import readers
+from isospace.corpus.docstrings import Pairs, installed_packages, read_docstrings
+from isospace.corpus.examples import hold_out, select_examples, select_sentences
+from isospace.corpus.prose import split_sentences
+from isospace.corpus.readers import Source
 from isospace.errors import UserError
-from isospace.examples import hold_out, select_examples, select_sentences
-from isospace.prose import split_sentences
-from isospace.readers import Source
 from isospace.tokens import built_once
 
 logger = logging.getLogger(__name__)
@@ -274,8 +274,7 @@ def _write_sentences(folder: Path, text: Lines, rows: NDArray[np.int64]) -> str:
 
 def _code_hashes() -> list[str]:
     """Hashes of the modules that a result depends on."""
-    names = ("corpus", "dedup", "docstrings", "examples", "prose", "readers")
-    return [_file_hash(Path(__file__).with_name(f"{name}.py")) for name in names]
+    return [_file_hash(module) for module in sorted(Path(__file__).parent.glob("*.py"))]
 
 
 def _file_hash(path: Path) -> str:

@@ -1,0 +1,1 @@
+"""Sentences from files, streams and packages: read, cleaned, without repetition, hashed."""

@@ -1,0 +1,1 @@
+"""A model that leaves isospace: sentence-transformers, ONNX and Hugging Face, each read back."""
