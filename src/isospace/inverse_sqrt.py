@@ -79,24 +79,39 @@ def _divided_differences(root: Tensor) -> Tensor:
     return torch.where(one_is_null, total**3, inside)
 
 
-def _zca_2x2(covariance: Tensor) -> Tensor:
-    """`(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton.
+def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """First row of the symmetric root of matrices `[[a, b], [b, c]]`; no gradient.
 
-    A matrix of rank one gives `C / tr(C)^1.5`, one without variance 0. Computed for trace 1.
+    `(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton. A matrix of
+    rank one gives `C / tr(C)^1.5`, one without variance 0. Computed for trace 1.
+
+    Args:
+        a: variances (...), which the first of the two results belongs to.
+        b: covariances (...).
+        c: variances (...) of the other ones.
+
+    >>> zca_pairs(torch.tensor(4.0), torch.tensor(0.0), torch.tensor(0.25))
+    (tensor(0.5000), tensor(0.))
     """
-    trace = covariance[..., 0, 0] + covariance[..., 1, 1]
+    trace = a + c
     present = trace > _floor(trace)
-    trace = torch.where(present, trace, 1.0)[..., None, None]
-    unit = covariance / trace
-    a, b, c = unit[..., 0, 0], unit[..., 0, 1], unit[..., 1, 1]
-    det = a * c - b * b  # the smaller eigenvalue, where there is next to nothing of it
+    trace = torch.where(present, trace, 1.0)
+    a, b, c = a / trace, b / trace, c / trace
+    det = torch.addcmul(
+        a * c, b, b, value=-1
+    )  # the smaller eigenvalue, where it is next to nothing
     full = det > 2 * torch.finfo(det.dtype).eps
     r = torch.where(full, det, 0.0).sqrt()
-    mixed = torch.where(full, 0 - b, b)  # -b of a zero would print as -0
-    entries = [torch.where(full, c + r, a), mixed, mixed, torch.where(full, a + r, c)]
-    scale = torch.where(full, det * (1 + 2 * r), 1.0).rsqrt() * present
-    root = torch.stack(entries, -1).reshape(covariance.shape)
-    return root * scale[..., None, None] * trace.rsqrt()
+    scale = torch.where(full, torch.addcmul(det, det, r, value=2), 1.0).mul_(trace).rsqrt_()
+    scale.mul_(present)
+    own, cross = torch.where(full, c + r, a), torch.where(full, 0 - b, b)  # -b of 0 prints as -0
+    return own.mul_(scale), cross.mul_(scale)
+
+
+def _zca_2x2(covariance: Tensor) -> Tensor:
+    a, b, c = covariance[..., 0, 0], covariance[..., 0, 1], covariance[..., 1, 1]
+    (first, cross), (last, _) = zca_pairs(a, b, c), zca_pairs(c, b, a)
+    return torch.stack([first, cross, cross, last], -1).reshape(covariance.shape)
 
 
 class _ZCA(torch.autograd.Function):

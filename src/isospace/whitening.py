@@ -9,14 +9,22 @@ Rows are sentences; leading axes (views) are whitened one by one, each by its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from isospace.inverse_sqrt import cholesky, newton_schulz, pca, zca
-from isospace.similarity import centre, upcast, without_autocast
+from isospace.inverse_sqrt import cholesky, newton_schulz, pca, zca, zca_pairs
+from isospace.similarity import (
+    back_through_centre,
+    centre,
+    centred_and_varying,
+    upcast,
+    without_autocast,
+)
 
 Method = Literal["zca", "pca", "cholesky", "newton-schulz"]
 INVERSE_ROOTS = {"zca": zca, "pca": pca, "cholesky": cholesky, "newton-schulz": newton_schulz}
@@ -42,6 +50,8 @@ def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) 
         return covariance
     dim = covariance.shape[-1]
     identity = torch.eye(dim, dtype=covariance.dtype, device=covariance.device)
+    if not shrinkage:
+        return covariance + eps * identity
     mean_variance = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     return (1 - shrinkage) * covariance + (shrinkage * mean_variance + eps) * identity
 
@@ -130,50 +140,94 @@ def whiten(
         raise ValueError(f"whitening needs (..., batch >= 2, dim); got {tuple(x.shape)}")
     with without_autocast(x):
         x = upcast(x)
-        whiten_groups = _whiten_pairs if x.shape[-1] == 2 * groups else _whiten_groups
-
-        def inverse_root(products: Tensor) -> Tensor:
-            """The whitening matrices, from `x^T x` of every group."""
-            cov = (products.detach() if stop_gradient else products) / (x.shape[-2] - ddof)
-            return INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
-
-        return whiten_groups(centre(x), groups, permutation, inverse_root)
-
-
-def _whiten_groups(
-    x: Tensor, groups: int, permutation: Tensor | None, inverse_root: Callable[[Tensor], Tensor]
-) -> Tensor:
-    dealt = x if permutation is None else permute_columns(x, permutation)
-    grouped = split_groups(dealt, groups)
-    out = join_groups(grouped @ inverse_root(grouped.mT @ grouped))
-    return out if permutation is None else permute_columns(out, inverse_permutation(permutation))
+        if x.shape[-1] == 2 * groups and method == "zca":
+            divisor = x.shape[-2] - ddof
+            apply: Callable[..., Tensor] = _WhitenPairs.apply
+            partner = _partners(x, permutation)
+            return apply(x, partner, _PairCovariance(divisor, eps, shrinkage), stop_gradient)
+        centred = centre(x)
+        dealt = centred if permutation is None else permute_columns(centred, permutation)
+        grouped = split_groups(dealt, groups)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
+            cov = grouped.mT @ grouped / (x.shape[-2] - ddof)
+            matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
+        out = join_groups(grouped @ matrices)
+        return (
+            out if permutation is None else permute_columns(out, inverse_permutation(permutation))
+        )
 
 
-def _whiten_pairs(
-    x: Tensor, groups: int, permutation: Tensor | None, inverse_root: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """Groups of two: columns stay where they are, and sums over columns do the matrix products.
-
-    Hundreds of matrix products of order 2 would cost more than the sums they consist of.
-    """
+def _partners(x: Tensor, permutation: Tensor | None) -> Tensor:
+    """For each column (dim,) or (view, dim), the other column of its group of two."""
     if permutation is None:
         permutation = torch.arange(x.shape[-1], device=x.device)
-    # The first columns of all pairs, then the second ones; and where each column stands in it.
-    pairs = permutation.to(x.device).reshape(*permutation.shape[:-1], groups, 2)
-    dealt = pairs.mT.flatten(-2)
-    place = inverse_permutation(dealt)
-    partner = permute_columns(x, dealt.roll(groups, -1).gather(-1, place))
+    permutation = permutation.to(x.device)
+    swapped = permutation.reshape(*permutation.shape[:-1], -1, 2).flip(-1).flatten(-2)
+    return torch.empty_like(permutation).scatter_(-1, permutation, swapped)
 
-    def read(values: Tensor, index: Tensor) -> Tensor:
-        return values.gather(-1, index.expand_as(values))
 
-    squares, mixed = read(x.square().sum(-2), dealt), read((x * partner).sum(-2), dealt)
-    products = [squares[..., :groups], *[mixed[..., :groups]] * 2, squares[..., groups:]]
-    stacked = torch.stack(products, dim=-1)
-    kernel = inverse_root(stacked.reshape(*stacked.shape[:-1], 2, 2))
-    own = read(torch.cat([kernel[..., 0, 0], kernel[..., 1, 1]], -1), place)
-    other = read(torch.cat([kernel[..., 1, 0], kernel[..., 0, 1]], -1), place)
-    return x * own.unsqueeze(-2) + partner * other.unsqueeze(-2)
+class _WhitenPairs(torch.autograd.Function):
+    """Groups of two: `out = x own + x[partner] cross` of centred x, two scales for every column.
+
+    Columns stay where they are. Hundreds of matrix products of order 2 would cost more than the
+    sums they consist of, and, at the size of a batch, automatic differentiation of each step more
+    than the arithmetic.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, partner: Tensor, covariance: _PairCovariance, stop_gradient: bool
+    ) -> Tensor:
+        x, varies = centred_and_varying(x)
+        other = permute_columns(x, partner)
+        products = x.square().sum(-2), (x * other).sum(-2)
+        own, cross = zca_pairs(*covariance(*products, partner))
+        ctx.covariance = None if stop_gradient else covariance
+        rows = [] if stop_gradient else [x, other, *products]
+        ctx.save_for_backward(own, cross, partner, varies, *rows)
+        return (x * own.unsqueeze(-2)).addcmul_(other, cross.unsqueeze(-2))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        own, cross, partner, varies, *rows = ctx.saved_tensors
+        # A partner's partner is the column itself: the same order leads back.
+        through = permute_columns(gradient * cross.unsqueeze(-2), partner)
+        through.addcmul_(gradient, own.unsqueeze(-2))
+        if rows:
+            x, other, *products = rows
+            scales = [(gradient * row).sum(-2) for row in (x, other)]
+            by_square, by_mixed = ctx.covariance.gradients(products, partner, scales)
+            by_mixed = by_mixed + by_mixed.gather(-1, partner.expand_as(by_mixed))
+            through.addcmul_(x, 2 * by_square.unsqueeze(-2))
+            through.addcmul_(other, by_mixed.unsqueeze(-2))
+        return back_through_centre(through, varies), None, None, None
+
+
+@dataclass(frozen=True)
+class _PairCovariance:
+    """The covariance of a column and its partner, three numbers for every column."""
+
+    divisor: int
+    eps: float
+    shrinkage: float
+
+    def __call__(self, squares: Tensor, mixed: Tensor, partner: Tensor) -> tuple[Tensor, ...]:
+        """Own variance, covariance, the partner's variance, each (..., dim), as `regularise`."""
+        variance, mixed = squares / self.divisor, mixed / self.divisor
+        other = variance.gather(-1, partner.expand_as(variance))
+        keep, mean = 1 - self.shrinkage, self.shrinkage / 2 * (variance + other) + self.eps
+        return keep * variance + mean, keep * mixed, keep * other + mean
+
+    def gradients(
+        self, products: Sequence[Tensor], partner: Tensor, scales: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        """For the sums of products, given the gradients for the two scales."""
+        with torch.enable_grad():
+            leaves = [values.detach().requires_grad_() for values in products]
+            a, b, c = self(leaves[0], leaves[1], partner)
+            root = zca(torch.stack([a, b, b, c], -1).reshape(*a.shape, 2, 2))
+            return torch.autograd.grad([root[..., 0, 0], root[..., 0, 1]], leaves, scales)
 
 
 def momentum_update(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
