@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from isospace import packed
+from isospace.cores import side_by_side
 from isospace.errors import UserError
 from isospace.noise import Noise
 from isospace.objectives.base import View
@@ -246,7 +247,7 @@ class Encoder(nn.Module):
         texts: Sequence[str],
         view: View = View(dropout=0.0),  # noqa: B008 - frozen
         max_length: int | None = None,
-        batch_tokens: int = 4096,
+        batch_tokens: int = 2048,
         on_batch: Callable[[int], None] | None = None,
         precision: Precision = "float32",
     ) -> np.ndarray:
@@ -269,15 +270,26 @@ class Encoder(nn.Module):
         """
         ids = self.token_ids(texts, max_length) if len(texts) else []
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
-        vectors = np.empty((len(ids), self.dim), dtype=np.float32)
-        start = 0
-        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
-        with torch.inference_mode(), self.noise.at(view.dropout), autocast:
-            while start < len(order):
-                rows = order[start : start + max(1, batch_tokens // len(ids[order[start]]))]
+        batches: list[list[int]] = []
+        while order:
+            size = max(1, batch_tokens // len(ids[order[0]]))
+            batches.append(order[:size])
+            del order[:size]
+
+        def encode(rows: list[int]) -> np.ndarray:
+            bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
+            with torch.inference_mode(), bf16:
                 batch = self.batch([ids[i] for i in rows]).to(self.device)
-                vectors[rows] = self._run(batch, normalised=True).float().cpu().numpy()
-                start += len(rows)
+                made: np.ndarray = self._run(batch, normalised=True).float().cpu().numpy()
+                return made
+
+        vectors = np.empty((len(ids), self.dim), dtype=np.float32)
+        # Noise is drawn in the order of the batches; side by side there is no order.
+        apart = self.device.type == "cpu" and view.dropout == 0.0
+        with self.noise.at(view.dropout):
+            encoded = side_by_side(encode, batches) if apart else map(encode, batches)
+            for rows, made in zip(batches, encoded, strict=True):
+                vectors[rows] = made
                 if on_batch is not None:
                     on_batch(len(rows))
         return vectors
