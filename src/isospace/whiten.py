@@ -29,12 +29,11 @@ from isospace.devices import default_device
 from isospace.display import Display
 from isospace.encoder import Encoder
 from isospace.errors import UserError
-from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.evaluation.statistics import Kind
-from isospace.exam import Exam, natural_pairs
+from isospace.exam import Exam
 from isospace.export.folder import drop_normalize, fold, require_classic, save_model
 from isospace.export.parity import PROBES, TOLERANCE, require_parity
 from isospace.files import cache_folder
@@ -117,11 +116,7 @@ class _Session:
         with self.accelerator.main_process_first():
             self.corpus = load_corpus(config.text, cache_folder(), exclude=self.exam.texts())
         self.display.corpus(self.corpus)
-        held_out = self.corpus.held_out()
-        # Two disjoint sets: a gain on the pairs that chose the power would flatter it.
-        self.exam.use_corpus(self.corpus, held_out[1::2])
-        natural = natural_pairs(self.corpus.pairs.dev) if self.corpus.pairs.dev else None
-        self.choosers = HeldOut(held_out[::2], natural).pairs
+        self.choosers = self.exam.use_corpus(self.corpus).pairs
         if config.power == "auto" and len(self.choosers) < 2:
             raise UserError(
                 "--power auto: too little text to choose a power by (sentences of 8 words or more "
