@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dev_scores
 import encoding
 import evaluating
 import operators
@@ -188,28 +188,16 @@ def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [_table("the seven STS sets, end to end, minilm", results, loop, None, "seconds")]
 
 
-def _scores(options: argparse.Namespace) -> list[dict[str, Any]]:
-    rows = []
-    for packed, name in ((False, "transformers' layers"), (True, "packed layers")):
-        with tempfile.TemporaryDirectory() as folder:
-            scores = training.dev_scores(options.corpus, options.sts, Path(folder), packed, seeds=3)
-        mean, sd = statistics.mean(scores), statistics.stdev(scores)
-        shown = ", ".join(f"{score:.2f}" for score in scores)
-        rows.append([name, f"{mean:.2f}", f"{sd:.2f}", shown])
-    title = "STS-B dev after 3,200 sentences of simcse (minilm, [CLS], 3 seeds, Spearman x 100)"
-    return [{"title": title, "columns": ["", "mean", "sd", "seeds 0, 1, 2"], "rows": rows}]
-
-
 PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "train": _train,
     "encode": _encode,
     "evaluate": _evaluate,
     "operators": operators.tables,
-    "scores": _scores,
+    "scores": dev_scores.tables,
 }
 
 DEFAULT = [part for part in PARTS if part != "scores"]
-"""`scores` trains six encoders; all others together take less than 20 minutes."""
+"""`scores` trains nine encoders; all others together take less than 20 minutes."""
 
 if __name__ == "__main__":
     main()

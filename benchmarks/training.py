@@ -6,14 +6,14 @@ Every function prepares in its process and returns one round (see `contest.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from common import BATCH, LENGTH, lines, write_dev_file
+from common import BATCH, LENGTH, lines
 
 
 def random_bert_base(folder: Path) -> Path:
@@ -120,23 +120,12 @@ def _parts(objective: Any, head: torch.nn.Module, dim: int) -> dict[str, float]:
 
 def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
     """sentence-transformers' trainer with its SimCSE recipe: every sentence paired with itself."""
-    import tempfile
-
-    from datasets import Dataset
-    from sentence_transformers import (
-        SentenceTransformer,
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-    from sentence_transformers.losses import MultipleNegativesRankingLoss
     from transformers import TrainerCallback
 
     from isospace.loading import load_encoder
 
-    network: SentenceTransformer = load_encoder(model, "mean").model
-    network.max_seq_length = LENGTH
+    network = load_encoder(model, "mean").model
     sentences = [line for line in lines(corpus, 50_000) if len(line) >= 10]
-    data = Dataset.from_dict({"anchor": sentences, "positive": sentences})
 
     class Watch(TrainerCallback):
         def __init__(self) -> None:
@@ -147,56 +136,42 @@ def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
 
     def one_round() -> float:
         watch = Watch()
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = SentenceTransformerTrainingArguments(
-                folder,
-                max_steps=steps + 1,
-                per_device_train_batch_size=BATCH,
-                bf16=True,
-                use_cpu=not torch.cuda.is_available(),
-                save_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-                logging_strategy="no",
-            )
-            trainer = SentenceTransformerTrainer(
-                network, arguments, data, loss=MultipleNegativesRankingLoss(network),
-                callbacks=[watch],
-            )  # fmt: skip
-            trainer.train()
+        peer_train(network, sentences, callbacks=[watch], max_steps=steps + 1)
         return watch.ends[-1] - watch.ends[0]
 
     return one_round
 
 
-def dev_scores(corpus: Path, sts: Path, folder: Path, packed: bool, seeds: int) -> list[float]:
-    """Spearman x 100 on STS-B dev after 3,200 sentences of simcse from minilm, one per seed."""
-    from isospace.config import CorpusConfig, TrainConfig
-    from isospace.encoder import Encoder
-    from isospace.objectives import SimCSE
-    from isospace.train import train
+def peer_train(
+    network: Any, sentences: Sequence[str], callbacks: Sequence[Any] = (), **arguments: Any
+) -> None:
+    """Train a `SentenceTransformer` by sentence-transformers' SimCSE recipe, in bf16."""
+    import tempfile
 
-    labels = folder / "dev.csv"
-    write_dev_file(sts, labels)
-    own = Encoder._packs
-    if not packed:
-        Encoder._packs = lambda self, batch: False  # type: ignore[method-assign]
-    scores = []
-    for seed in range(seeds):
-        config = TrainConfig(
-            text=CorpusConfig(corpus=(str(corpus),), held_out=200),
-            objective=SimCSE(),
-            model="minilm",
-            pooling="cls",
-            learning_rate=3e-5,
-            budget=(3_200, "sentences"),
-            looks=1,
-            select="labels",
-            labels=str(labels),
-            seed=seed,
-            output=folder / f"{packed}-{seed}",
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.losses import MultipleNegativesRankingLoss
+
+    network.max_seq_length = LENGTH
+    with tempfile.TemporaryDirectory() as folder:
+        settings = SentenceTransformerTrainingArguments(
+            folder,
+            per_device_train_batch_size=BATCH,
+            bf16=True,
+            use_cpu=not torch.cuda.is_available(),
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            logging_strategy="no",
+            **arguments,
         )
-        looks = train(config, quiet=True).results["looks"]
-        scores.append(100 * looks[-1]["labels_spearman"])
-    Encoder._packs = own  # type: ignore[method-assign]
-    return scores
+        SentenceTransformerTrainer(
+            network,
+            settings,
+            Dataset.from_dict({"anchor": sentences, "positive": sentences}),
+            loss=MultipleNegativesRankingLoss(network),
+            callbacks=list(callbacks),
+        ).train()

@@ -1,0 +1,87 @@
+"""Does speed change what is learned? STS-B dev after the same sentences, over seeds."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from common import BATCH, lines, write_dev_file
+from training import peer_train
+
+SEEDS = (0, 1, 2)
+SENTENCES = 50 * BATCH
+OFFERED = 3_600
+"""A run holds some of them out; sentence-transformers is given the first of the rest."""
+LEARNING_RATE = 3e-5
+
+
+def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """One row a contestant."""
+    contestants: dict[str, Callable[[Path, Path, int], float]] = {
+        "sentence-transformers' trainer": _peer,
+        "isospace, transformers' layers": _plain,
+        "isospace": _ours,
+    }
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, labels = Path(folder, "corpus.txt"), Path(folder, "dev.csv")
+        corpus.write_text("\n".join(lines(options.corpus, OFFERED)), encoding="utf-8")
+        write_dev_file(options.sts, labels)
+        for name, score in contestants.items():
+            scores = [score(corpus, labels, seed) for seed in SEEDS]
+            shown = ", ".join(f"{score:.2f}" for score in scores)
+            mean, sd = statistics.mean(scores), statistics.stdev(scores)
+            rows.append([name, f"{mean:.2f}", f"{sd:.2f}", shown])
+    title = f"STS-B dev after {SENTENCES:,} sentences of simcse (minilm, [CLS], Spearman x 100)"
+    return [{"title": title, "columns": ["", "mean", "sd", "seeds 0, 1, 2"], "rows": rows}]
+
+
+def _ours(corpus: Path, labels: Path, seed: int) -> float:
+    from isospace.config import CorpusConfig, TrainConfig
+    from isospace.objectives import SimCSE
+    from isospace.train import train
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = TrainConfig(
+            text=CorpusConfig(corpus=(str(corpus),), held_out=200),
+            objective=SimCSE(head="none"),
+            pooling="cls",
+            learning_rate=LEARNING_RATE,
+            budget=(SENTENCES, "sentences"),
+            looks=1,
+            select="labels",
+            labels=str(labels),
+            seed=seed,
+            output=Path(folder, "run"),
+        )
+        looks = train(config, quiet=True).results["looks"]
+    return float(100 * looks[-1]["labels_spearman"])
+
+
+def _plain(corpus: Path, labels: Path, seed: int) -> float:
+    """The same with transformers' own layers in place of the packed ones."""
+    from isospace.encoder import Encoder
+
+    own = Encoder._packs
+    Encoder._packs = lambda self, batch: False  # type: ignore[method-assign]
+    try:
+        return _ours(corpus, labels, seed)
+    finally:
+        Encoder._packs = own  # type: ignore[method-assign]
+
+
+def _peer(corpus: Path, labels: Path, seed: int) -> float:
+    from isospace.evaluation.pairs import load_scored_pairs
+    from isospace.evaluation.sts import evaluate_pairs
+    from isospace.loading import load_encoder
+
+    encoder = load_encoder("minilm", "cls")
+    own_limit = encoder.model.max_seq_length
+    sentences = corpus.read_text(encoding="utf-8").splitlines()[:SENTENCES]
+    peer_train(encoder.model, sentences, num_train_epochs=1, learning_rate=LEARNING_RATE, seed=seed)
+    encoder.model.max_seq_length = own_limit
+    return 100 * evaluate_pairs(encoder.embed, load_scored_pairs(labels)).value
