@@ -89,7 +89,11 @@ def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
 
 def test_spectra_are_shares_of_the_centred_values():
     vectors = np.array([[2.0, 1.0], [-2.0, 1.0], [0.0, 2.0], [0.0, 0.0]], dtype=np.float32)
-    rows = [row for row in values(spectra(vectors, vectors)) if row["state"] == "after"]
+    rows = [
+        row
+        for row in values(spectra({"before": vectors, "after": vectors}))
+        if row["state"] == "after"
+    ]
     total = 8**0.5 + 2**0.5  # the columns are orthogonal, with these lengths
     assert [row["share"] for row in rows] == pytest.approx([8**0.5 / total, 2**0.5 / total])
 

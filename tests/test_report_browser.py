@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
 from isospace.objectives import OBJECTIVES
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -18,36 +15,11 @@ from report_runs import EVIL, finish, write_run, write_sample
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
 
-from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="no chromium and chromedriver here (Debian: apt install chromium chromium-driver)",
-)
-
-SCREENS = {"desktop": 1280, "tablet": 768, "phone": 390, "small phone": 360}
 PAPER = 1032  # CSS pixels between the margins of A4, landscape
 
-TEXTS = """
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-const found = [];
-while (walker.nextNode()) {
-  const parent = walker.currentNode.parentElement;
-  if (!walker.currentNode.data.trim() || parent.closest("script, style, #hint")) continue;
-  const style = getComputedStyle(parent);
-  const svg = parent instanceof SVGElement;
-  const scale = svg ? parent.getScreenCTM().a ** 2 + parent.getScreenCTM().b ** 2 : 1;
-  found.push({
-    text: walker.currentNode.data.trim().slice(0, 40),
-    size: parseFloat(style.fontSize) * Math.sqrt(scale),
-    colour: svg ? style.fill : style.color,
-  });
-}
-return found;
-"""
 MARKS = """
 return [...document.querySelectorAll(".plot")].map((plot) => [...plot.querySelectorAll(
   ".role-mark path")].filter((mark) => mark.getBoundingClientRect().width > 0).map((mark) => {
@@ -67,48 +39,15 @@ def page(tmp_path_factory) -> Path:
     return write_report(collect([first.folder, second.folder]), folder / "page.html")
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chrome]:
-    options = ChromeOptions()
-    options.binary_location = CHROMIUM or ""
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
 def browser(chromium, page) -> Chrome:
     """The page, freshly opened, in the light, with the logs of what came before thrown away."""
-    for log in ("browser", "performance"):
-        chromium.get_log(log)
-    show(chromium, 1280)
-    chromium.get(page.as_uri())
+    open_page(chromium, page.as_uri())
     return chromium
-
-
-def show(browser: Chrome, width: int, scheme: str = "light", media: str = "screen") -> None:
-    """Set the width of the window, the colour scheme, and screen or print."""
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
 
 def hint(browser: Chrome) -> Any:
     return browser.find_element(By.ID, "hint")
-
-
-def contrast(colour: str, other: str) -> float:
-    """WCAG's ratio of two colours, 1 to 21."""
-    shades = []
-    for text in (colour, other):
-        values = np.array([float(x) for x in text[text.index("(") + 1 : -1].split(",")[:3]]) / 255
-        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-        shades.append(float(linear @ (0.2126, 0.7152, 0.0722)) + 0.05)
-    return max(shades) / min(shades)
 
 
 def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
@@ -116,9 +55,7 @@ def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
     assert all(len(marks) > 0 for marks in browser.execute_script(MARKS))
     assert len(browser.find_elements(By.TAG_NAME, "svg")) == 5 + 2 + 3
     assert browser.get_log("browser") == []
-    events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
-    requests = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]  # fmt: skip
-    assert requests == [page.as_uri()]
+    assert requests(browser) == [page.as_uri()]
 
 
 def test_hovering_shows_the_sentence_and_runs_nothing(browser):
@@ -180,14 +117,11 @@ def test_readable_on_every_screen(browser, width, scheme):
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
-    quoted = browser.execute_script(
-        "return getComputedStyle(document.querySelector('.published')).backgroundColor"
-    )
     texts = browser.execute_script(TEXTS)
     assert len(texts) > 200
     for text in texts:
         assert text["size"] >= 12, text
-        assert min(contrast(text["colour"], ground) for ground in (paper, quoted)) >= 4.5, text
+        assert contrast(text["colour"], text["ground"]) >= 4.5, text
     for colour in {mark for marks in browser.execute_script(MARKS) for mark in marks}:
         assert contrast(colour, paper) >= 3, colour
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-import torch
 
 _CHUNK = 1 << 16
 """Texts that are compared with the queries at once."""
@@ -78,21 +77,49 @@ class Index:
         vectors = np.atleast_2d(self._encode(queries))
         found: list[list[Hit]] = []
         for start in range(0, len(vectors), _QUERIES):
-            scores, rows = self._best(vectors[start : start + _QUERIES], k)
-            for pairs in zip(scores.tolist(), rows.tolist(), strict=True):
-                hits = [Hit(row, score, self.texts[row]) for score, row in zip(*pairs, strict=True)]
+            chunks = (self.vectors[i : i + _CHUNK] for i in range(0, len(self), _CHUNK))
+            for scores, rows in best_rows(vectors[start : start + _QUERIES], chunks, k):
+                pairs = zip(rows.tolist(), scores.tolist(), strict=True)
+                hits = [Hit(row, score, self.texts[row]) for row, score in pairs]
                 found.append([hit for hit in hits if hit.score >= threshold])
         return found[0] if isinstance(queries, str) else found
 
-    def _best(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and rows of the k best, both (queries, k), best first."""
-        scores: np.ndarray = np.empty((len(queries), 0), np.float32)
-        rows: np.ndarray = np.empty((len(queries), 0), np.int64)
-        for start in range(0, len(self.vectors), _CHUNK):
-            new = torch.from_numpy(queries @ self.vectors[start : start + _CHUNK].T)
-            best, places = new.topk(min(k, new.shape[1]))
-            scores = np.hstack([scores, best.numpy()])
-            rows = np.hstack([rows, places.numpy() + start])
-            order = np.lexsort((rows, -scores))[:, :k]
-            scores, rows = (np.take_along_axis(part, order, 1) for part in (scores, rows))
-        return scores, rows
+
+def best_rows(
+    queries: np.ndarray, chunks: Iterable[np.ndarray], k: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The k rows with the highest inner product with each query.
+
+    Args:
+        queries: (n, dim).
+        chunks: the rows, some at a time, each (some, dim).
+        k: how many; fewer where there are fewer rows.
+
+    Returns:
+        For each query the products and the numbers of its rows, as `best_places` orders them.
+    """
+    best = [(np.empty(0, np.float32), np.empty(0, np.int64))] * len(queries)
+    start = 0
+    for vectors in chunks:
+        for i, products in enumerate(queries @ vectors.T):
+            places = best_places(products, k)
+            scores = np.concatenate([best[i][0], products[places]])
+            rows = np.concatenate([best[i][1], start + places])
+            kept = best_places(scores, k)
+            best[i] = scores[kept], rows[kept]
+        start += len(vectors)
+    return best
+
+
+def best_places(scores: np.ndarray, k: int) -> np.ndarray:
+    """Where the k highest of the scores (n,) are, the highest first; of equal ones the first.
+
+    >>> best_places(np.array([0.1, 0.7, 0.7, 0.3]), 3)
+    array([1, 2, 3])
+    """
+    costs = -scores
+    if k < len(costs):
+        near = np.flatnonzero(costs <= np.partition(costs, k - 1)[k - 1])
+    else:
+        near = np.arange(len(costs))
+    return near[np.argsort(costs[near], kind="stable")[:k]]

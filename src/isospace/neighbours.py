@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from isospace.config import CorpusConfig
 from isospace.corpus.sentences import Corpus, Lines, clean, load_corpus
 from isospace.display import Display
@@ -22,6 +20,7 @@ from isospace.evaluation.pairs import Encode
 from isospace.evaluation.retrieval import unit_rows
 from isospace.files import cache_folder
 from isospace.loading import load_encoder
+from isospace.memory_index import best_rows
 
 Texts: TypeAlias = Sequence[str] | Lines
 
@@ -56,7 +55,7 @@ class Neighbours:
     @property
     def protocol(self) -> str:
         """The protocol in words."""
-        return f"cosine, {self.texts:,} distinct texts, the query itself left out"
+        return protocol(self.texts)
 
     def rows(self, query: int) -> list[dict[str, str]]:
         """The lists of one query side by side, for people."""
@@ -141,26 +140,25 @@ def nearest(encode: Encode, queries: Sequence[str], corpus: Texts, k: int) -> li
     """
     wanted = unit_rows(encode(queries))
     step = min(SLICE, max(256, _ENTRIES // len(queries)))
-    best = np.empty((len(queries), 0), np.float32)
-    rows = np.empty((len(queries), 0), np.int64)
-    for start in range(0, len(corpus), step):
-        texts = [corpus[row] for row in range(start, min(start + step, len(corpus)))]
-        cosines = wanted @ unit_rows(encode(texts)).T
-        for i, query in enumerate(queries):
-            cosines[i, [text == query for text in texts]] = -np.inf
-        best = np.concatenate([best, cosines], axis=1)
-        here = np.broadcast_to(np.arange(start, start + len(texts)), cosines.shape)
-        rows = np.concatenate([rows, here], axis=1)
-        order = np.argsort(-best, axis=1, kind="stable")[:, :k]
-        best, rows = np.take_along_axis(best, order, 1), np.take_along_axis(rows, order, 1)
-    return [
-        [
-            Hit(corpus[row], float(cosine))
-            for row, cosine in zip(rows[i].tolist(), best[i], strict=True)
-            if np.isfinite(cosine)
-        ]
-        for i in range(len(queries))
-    ]
+    slices = (
+        unit_rows(encode([corpus[row] for row in range(start, min(start + step, len(corpus)))]))
+        for start in range(0, len(corpus), step)
+    )
+    found = []
+    for query, (cosines, rows) in zip(queries, best_rows(wanted, slices, k + 1), strict=True):
+        pairs = zip(rows.tolist(), cosines.tolist(), strict=True)
+        hits = [Hit(corpus[row], cosine) for row, cosine in pairs]
+        found.append([hit for hit in hits if hit.text != query][:k])
+    return found
+
+
+def protocol(texts: int) -> str:
+    """How neighbours are found, in words.
+
+    >>> protocol(2000)
+    'cosine, 2,000 distinct texts, the query itself left out'
+    """
+    return f"cosine, {texts:,} distinct texts, the query itself left out"
 
 
 def read_corpus(files: Sequence[str], column: str = "text") -> Corpus:

@@ -1,4 +1,4 @@
-"""Texts to encode, streamed from files, each with its id where the files have some.
+"""Texts to encode, streamed from files, with ids and other columns where the files have some.
 
 A row of the input is a row of the output: an empty line is the empty text and gets its vector.
 Nothing is cleaned or dropped; the line's end and halves of surrogate pairs, which are no text, are
@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +31,35 @@ Record = tuple[str, str]
 """A text and its id ("" where there are none)."""
 
 
+class Row(NamedTuple):
+    """A row of a file.
+
+    Attributes:
+        text: to encode.
+        key: its id, "" where there is none.
+        values: of the columns to keep: text in csv and tsv, none in files without columns, else as
+            the file has them.
+    """
+
+    text: str
+    key: str
+    values: tuple[Any, ...]
+
+
+class Part(NamedTuple):
+    """What one source holds.
+
+    Attributes:
+        name: what messages call the source.
+        format: of the file, as `Source.format`.
+        rows: in order.
+    """
+
+    name: str
+    format: str
+    rows: Iterator[Row]
+
+
 @dataclass(frozen=True)
 class Records:
     """The rows of some files in order; every iteration reads the files again.
@@ -42,6 +70,7 @@ class Records:
         column: holds the texts, where a file has columns.
         id_column: holds the ids, `None` for no ids.
         encoding: of text files.
+        keep: other columns that are read.
     """
 
     sources: Sequence[Source]
@@ -49,25 +78,44 @@ class Records:
     column: str
     id_column: str | None
     encoding: str
+    keep: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Record]:
+        for part in self.parts():
+            for row in part.rows:
+                yield row.text, row.key
+
+    def parts(self) -> Iterator[Part]:
+        """The sources, each with its rows."""
         if self.docstrings:
             corpus = load_corpus(CorpusConfig(corpus=("docstrings",)), cache_folder())
-            yield from zip(corpus, repeat(""))
+            yield Part("docstrings", "txt", (Row(text, "", self._none) for text in corpus))
         for source in self.sources:
-            texts = readers.read(source, self.column, self.encoding)
-            # The texts come first: their reader is the one that checks the file.
-            for text, key in zip(texts, self._ids(source), strict=self.id_column is not None):
-                yield _text(text), key
+            yield Part(source.name, source.format, self._rows(source))
 
-    def _ids(self, source: Source) -> Iterator[str]:
-        if self.id_column is None:
-            return repeat("")
+    def _rows(self, source: Source) -> Iterator[Row]:
+        texts = readers.read(source, self.column, self.encoding)
+        # The texts come first: their reader is the one that checks the file.
+        for text, *values in zip(texts, *self._values(source), strict=True):
+            key = "" if self.id_column is None else _id(values.pop(0))
+            yield Row(_text(text), key, tuple(values) or self._none)
+
+    @property
+    def _none(self) -> tuple[None, ...]:
+        return (None,) * len(self.keep)
+
+    def _values(self, source: Source) -> list[Iterator[Any]]:
+        """Of the column of ids, if there is one, and of those to keep."""
+        if source.format == "txt":
+            return []
+        columns = [(name, "--keep") for name in self.keep]
+        if self.id_column is not None:
+            columns.insert(0, (self.id_column, "--id-column"))
         if source.format == "parquet":
-            return _parquet_ids(source, self.id_column)
+            return [_parquet_values(source, *column) for column in columns]
         if source.format == "jsonl":
-            return _jsonl_ids(source, self.id_column, self.encoding)
-        return readers.read(source, self.id_column, self.encoding)
+            return [_jsonl_values(source, *column, self.encoding) for column in columns]
+        return [readers.read(source, name, self.encoding) for name, _ in columns]
 
     def scan(self) -> tuple[int, str]:
         """Number of rows, and a hash of them; reads everything once, so that errors come first."""
@@ -81,7 +129,11 @@ class Records:
 
 @contextmanager
 def open_records(
-    inputs: Sequence[str], column: str, id_column: str | None, encoding: str
+    inputs: Sequence[str],
+    column: str,
+    id_column: str | None,
+    encoding: str,
+    keep: tuple[str, ...] = (),
 ) -> Iterator[Records]:
     """Find the files and look at the beginning of each; standard input is kept while this is open.
 
@@ -90,6 +142,7 @@ def open_records(
         column: holds the texts, where a file has columns.
         id_column: holds the ids, `None` for no ids.
         encoding: of text files.
+        keep: other columns that are read.
 
     Raises:
         UserError: what cannot be read, and why.
@@ -104,10 +157,10 @@ def open_records(
                 f"--id-column {id_column}: {lines[0]} has no columns. Expected csv, tsv, jsonl or "
                 "parquet files"
             )
-        records = Records(sources, docstrings, column, id_column, encoding)
+        records = Records(sources, docstrings, column, id_column, encoding, keep)
         for source in sources:
             readers.check(source, column, encoding)
-            next(records._ids(source), None)
+            next(records._rows(source), None)
         yield records
 
 
@@ -116,29 +169,29 @@ def _text(raw: str) -> str:
     return line if line.isascii() else line.encode("utf-8", "replace").decode()
 
 
-def _parquet_ids(source: Source, column: str) -> Iterator[str]:
+def _parquet_values(source: Source, column: str, option: str) -> Iterator[Any]:
     with pq.ParquetFile(source.path) as file:
         if column not in file.schema_arrow.names:
-            raise _no_id(source.name, column, file.schema_arrow.names)
+            raise _no_column(source.name, column, file.schema_arrow.names, option)
         for batch in file.iter_batches(batch_size=4096, columns=[column]):
-            yield from (_id(value) for value in batch.column(0).to_pylist())
+            yield from batch.column(0).to_pylist()
 
 
-def _jsonl_ids(source: Source, column: str, encoding: str) -> Iterator[str]:
+def _jsonl_values(source: Source, column: str, option: str, encoding: str) -> Iterator[Any]:
     stream = pa.input_stream(source.path, compression=source.compression)
     with io.TextIOWrapper(stream, encoding=encoding) as lines:
         for number, line in enumerate(lines, 1):
             content = line.lstrip("\ufeff").strip()
             record: dict[str, Any] = json.loads(content) if content else {column: None}
-            if column not in record:
-                raise _no_id(f"{source.name}:{number}", column, list(record))
-            yield _id(record[column])
+            if column not in record and option == "--id-column":
+                raise _no_column(f"{source.name}:{number}", column, list(record), option)
+            yield record.get(column)
 
 
 def _id(value: Any) -> str:
     return "" if value is None else _text(str(value))
 
 
-def _no_id(where: str, column: str, columns: Sequence[str]) -> UserError:
+def _no_column(where: str, column: str, columns: Sequence[str], option: str) -> UserError:
     names = ", ".join(columns)[:300]
-    return UserError(f'{where}: no column "{column}". Columns: {names}. Name one with --id-column')
+    return UserError(f'{where}: no column "{column}". Columns: {names}. Name one with {option}')

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -203,21 +203,26 @@ def plane(found: RunSet) -> Picture:
     return alt.layer(lines, points.encode(color=colour, shape=shape, description="label:N"))
 
 
-def spectra(before: Vectors, after: Vectors) -> Picture:
-    """Singular values of both spaces, largest first, as shares of their sum.
+def spectra(spaces: Mapping[str, Vectors]) -> Picture:
+    """Singular values of one or two spaces, largest first, as shares of their sum.
 
     Values below the rounding of a run's sample, which is kept in half precision, are left out.
+
+    Args:
+        spaces: name, such as "before" and "after" -> (sentence, dim).
     """
     values: Values = []
-    for state, vectors in (("before", before), ("after", after)):
+    for name, vectors in spaces.items():
         shares = spectrum(vectors)
         values += [
-            {"state": state, "number": i + 1, "share": float(share)}
+            {"state": name, "number": i + 1, "share": float(share)}
             for i, share in enumerate(shares)
             if share > np.finfo(np.float16).eps * shares[0]
         ]
     powers = [10.0**power for power in range(-6, 1)]
-    colours = alt.Scale(domain=["before", "after"], range=[_BEFORE, _AFTER])
+    names, count = list(spaces), len(spaces)
+    colours = alt.Scale(domain=names, range=[_BEFORE, _AFTER][:count])
+    dashes = alt.Scale(domain=names, range=[[5, 3], [1, 0]][:count])
     return alt.layer(
         _chart(values)
         .mark_line(strokeWidth=2)
@@ -225,9 +230,7 @@ def spectra(before: Vectors, after: Vectors) -> Picture:
             x=alt.X("number:Q").title("singular value, largest first"),
             y=alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
             color=alt.Color("state:N", scale=colours).title(None),
-            strokeDash=alt.StrokeDash("state:N").scale(
-                domain=["before", "after"], range=[[5, 3], [1, 0]]
-            ),
+            strokeDash=alt.StrokeDash("state:N", scale=dashes),
         )
     )
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -15,6 +14,7 @@ from isospace.display import kept
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.files import write_text
+from isospace.pages import templates
 from isospace.report import figures, space
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables, is_published
@@ -26,7 +26,7 @@ MAPPED = 300
 EXAMPLES = 3
 """Sentences whose neighbours are listed where nobody asks for others."""
 
-_MEASURES = {
+MEASURES = {
     "effective_rank": "effective rank",
     "isoscore": "IsoScore",
     "mean_cosine": "mean cosine",
@@ -94,13 +94,7 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
         output = found.home / "report.html"
     if queries and len(found.runs) != 1:
         raise UserError("--query reads the encoders of one run; give one folder")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("isospace.report", "page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates("isospace.report")
     environment.tests.update(number=is_number, published=is_published)
     page = environment.get_template("report.html").render(
         title=found.title,
@@ -214,7 +208,7 @@ def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
         )
         neighbours = space.most_changed(sample, kept_share, EXAMPLES)
     svg = figures.to_svg(
-        figures.spectra(sample.before, sample.after),
+        figures.spectra({"before": sample.before, "after": sample.after}),
         f"spectra-{number}",
         "Line chart: singular values before and after",
     )
@@ -223,7 +217,7 @@ def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
         len(sample.sentences),
         Picture("Singular values", caption, svg),
         _measures(sample),
-        tuple(_maps(sample, kept_share, number)),
+        tuple(maps(sample, kept_share, ("Before", "After"), f"-{number}")),
         min(MAPPED, len(sample.sentences)),
         rule,
         neighbours,
@@ -234,17 +228,25 @@ def _measures(sample: Sample) -> Table:
     before, after = describe(sample.before), describe(sample.after)
     rows = [
         {"measure": title, "before": f"{before[key]:.4g}", "after": f"{after[key]:.4g}"}
-        for key, title in _MEASURES.items()
+        for key, title in MEASURES.items()
     ]
     return Table("space", "The use of the space", rows)
 
 
-def _maps(sample: Sample, kept_share: np.ndarray, number: int) -> Iterator[Picture]:
+def maps(
+    sample: Sample, kept_share: np.ndarray, titles: tuple[str, str], suffix: str = ""
+) -> Iterator[Picture]:
+    """Maps of the first sentences of a sample in both its spaces.
+
+    Args:
+        sample: the sentences.
+        kept_share: what `space.kept_neighbours` says of them; the colours.
+        titles: of the two maps.
+        suffix: makes the pictures' names unlike those of other maps on the page.
+    """
     shown = slice(MAPPED)
     layouts = space.layouts(sample.before[shown], sample.after[shown])
-    for state, points in zip(("Before", "After"), layouts, strict=True):
+    for side, title, points in zip(("first", "second"), titles, layouts, strict=True):
         chart = figures.sentence_map(points, sample.sentences[shown], kept_share[shown])
-        description = f"Map of {len(points)} sentences, {state.lower()}"
-        yield Picture(
-            state, "", figures.to_svg(chart, f"map-{state.lower()}-{number}", description)
-        )
+        description = f"Map of {len(points)} sentences, {title}"
+        yield Picture(title, "", figures.to_svg(chart, f"map-{side}{suffix}", description))

@@ -6,8 +6,10 @@ from typing import Any
 
 from isospace.verbs.encoding import Encode
 from isospace.verbs.evaluating import Evaluate, Neighbours
+from isospace.verbs.exploring import Explore
 from isospace.verbs.listing import Doctor, Objectives, Recipes
 from isospace.verbs.reporting import Report
+from isospace.verbs.searching import Index, Search
 from isospace.verbs.shipping import Export
 from isospace.verbs.training import Compare, Train
 from isospace.verbs.whitening import Whiten
@@ -17,9 +19,12 @@ VERBS: dict[str, type[Any]] = {
     "compare": Compare,
     "evaluate": Evaluate,
     "neighbours": Neighbours,
+    "explore": Explore,
     "whiten": Whiten,
     "export": Export,
     "encode": Encode,
+    "index": Index,
+    "search": Search,
     "report": Report,
     "objectives": Objectives,
     "recipes": Recipes,

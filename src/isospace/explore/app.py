@@ -1,0 +1,201 @@
+"""The pages of `explore` as a Starlette application, and the server for this machine alone."""
+
+from __future__ import annotations
+
+import socket
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from isospace.errors import UserError
+from isospace.explore.geometry import Geometry, measure
+from isospace.explore.session import LONGEST, MOST_NEIGHBOURS, MOST_SENTENCES, Session
+from isospace.explore.words import marked
+from isospace.pages import templates
+
+HOST = "127.0.0.1"
+_NEIGHBOURS = 10
+_LARGEST_FORM = 1 << 20  # bytes: far more than 40 sentences of the longest
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_FILES = {
+    "explore.css": "text/css",
+    "marks.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+class Pages:
+    """What is answered to each request.
+
+    The answers are coroutines that never wait while a model computes: one request at a time has
+    the models, whose noise is a state.
+
+    Args:
+        session: the models and their corpus.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._templates = templates("isospace.explore")
+        self._templates.filters.update(marked=marked, shade=shade, cosine=cosine)
+
+    async def neighbours(self, request: Request) -> Response:
+        """A text box; with a query, the nearest texts by each model."""
+        query, k = request.query_params.get("q"), request.query_params.get("k", str(_NEIGHBOURS))
+        found, error = None, ""
+        if query is not None:
+            try:
+                found = self._session.neighbours(query, _whole_number(k))
+            except UserError as refused:
+                error = str(refused)
+        return self._page("neighbours.html", error, query=query or "", k=k, found=found)
+
+    async def similarities(self, request: Request) -> Response:
+        """A box for sentences, and their cosines under each model as a heat map."""
+        result, error = None, ""
+        text = "\n".join(self._session.suggestion)
+        try:
+            if request.method == "POST":
+                text = await _posted(request, "sentences")
+            result = self._session.similarities(text)
+        except UserError as refused:
+            error = str(refused)
+        return self._page("similarities.html", error, text=text, result=result)
+
+    async def geometry(self, request: Request) -> Response:
+        """Measures, singular values and maps, made at the first request."""
+        return self._page("geometry.html", geometry=self._measured)
+
+    @cached_property
+    def _measured(self) -> Geometry | None:
+        return measure(self._session)
+
+    async def file(self, request: Request) -> Response:
+        """A file that the pages need."""
+        name = request.url.path.removeprefix("/")
+        text = self._templates.get_template(name).render()
+        return Response(text, media_type=_FILES[name], headers=_HEADERS)
+
+    async def refusal(self, request: Request, refused: Exception) -> Response:
+        """A page that is not there, or cannot be asked for in that way."""
+        status = refused.status_code if isinstance(refused, HTTPException) else 500
+        return self._page("error.html", f"{HTTPStatus(status).phrase}.", status)
+
+    def _page(
+        self, template: str, error: str = "", status: int = 400, **content: Any
+    ) -> HTMLResponse:
+        page = self._templates.get_template(template).render(
+            session=self._session,
+            page=template,
+            error=error,
+            longest=LONGEST,
+            most_neighbours=MOST_NEIGHBOURS,
+            most_sentences=MOST_SENTENCES,
+            **content,
+        )
+        return HTMLResponse(page, status if error else 200, headers=_HEADERS)
+
+
+def make_app(session: Session) -> Starlette:
+    """The application; it answers to names of this machine only.
+
+    Another name in a request's Host header means that a page elsewhere has had its own name point
+    here, to read what this page shows (DNS rebinding).
+    """
+    pages = Pages(session)
+    routes = [
+        Route("/", pages.neighbours),
+        Route("/similarities", pages.similarities, methods=["GET", "POST"]),
+        Route("/geometry", pages.geometry),
+        *(Route(f"/{name}", pages.file) for name in _FILES),
+    ]
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
+    return Starlette(
+        routes=routes, middleware=[hosts], exception_handlers={HTTPException: pages.refusal}
+    )
+
+
+def listen(port: int) -> socket.socket:
+    """A socket of this machine alone.
+
+    Args:
+        port: 0 is any free one.
+
+    Raises:
+        UserError: the port is taken, not allowed, or none.
+    """
+    if not 0 <= port < 1 << 16:
+        raise UserError(f"--port {port}: expected 1 to 65535, or 0 for any that is free")
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise UserError(
+            f"--port {port}: {HOST}:{port} cannot be used ({error}); give another, or 0 for any "
+            "that is free"
+        ) from error
+
+
+def make_server(session: Session) -> uvicorn.Server:
+    """The server; `run(sockets=[listen(port)])` answers until Ctrl-C, a KeyboardInterrupt."""
+    config = uvicorn.Config(
+        make_app(session), log_level="warning", lifespan="off", ws="none", server_header=False
+    )
+    return uvicorn.Server(config)
+
+
+def shade(value: float) -> str:
+    """The classes of a cell of the heat map: its tenths, 0 to 10, and whether it is below 0.
+
+    >>> shade(0.72), shade(-0.31)
+    ('c7', 'c3 below')
+    """
+    tenths = min(10, round(abs(float(value)) * 10))
+    return f"c{tenths} below" if value < 0 and tenths else f"c{tenths}"
+
+
+def cosine(value: float) -> str:
+    """A cosine with two digits, without a negative zero.
+
+    >>> cosine(-0.001), cosine(0.734)
+    ('0.00', '0.73')
+    """
+    return f"{np.round(value, 2) + 0.0:.2f}"
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UserError(
+            f"{text[:20]!r} neighbours: expected a whole number from 1 to {MOST_NEIGHBOURS}."
+        ) from None
+
+
+async def _posted(request: Request, field: str) -> str:
+    """A field of a form that was sent."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LARGEST_FORM:
+            raise UserError(f"More than {_LARGEST_FORM >> 20} MB of text were sent.")
+    return parse_qs(body.decode("utf-8", "replace")).get(field, [""])[0]

@@ -1,0 +1,286 @@
+"""What the pages ask: one or two models, and their vectors of a corpus in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.corpus.sentences import clean
+from isospace.display import Display
+from isospace.encoder import Precision
+from isospace.errors import UserError
+from isospace.evaluation.pairs import Encode
+from isospace.evaluation.retrieval import TIE, unit_rows
+from isospace.loading import load_encoder
+from isospace.memory_index import best_places
+from isospace.neighbours import SLICE, Texts, protocol
+
+LONGEST = 2000
+"""Characters of a sentence that can be asked about."""
+MOST_NEIGHBOURS = 100
+MOST_SENTENCES = 40
+"""Of a heat map."""
+SAMPLE = 1000
+"""Texts of the corpus that the geometry is measured on; as many as a run keeps."""
+
+_EXAMPLES, _CANDIDATES = 5, 50
+_EXAMPLE_LENGTH = 60  # characters: long enough to mean something, short enough for a line
+_DIFFERENCES = 3
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Model:
+    """An encoder and its vectors of the corpus.
+
+    Attributes:
+        letter: A or B.
+        name: for people.
+        source: what the user called it.
+        encode: texts -> (text, dim).
+        vectors: (text, dim) of the corpus, of length 1.
+        sample: (n, dim) of the texts at `sample_rows`, as the encoder makes them.
+    """
+
+    letter: str
+    name: str
+    source: str
+    encode: Encode
+    vectors: NDArray[np.float32]
+    sample: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A text of the corpus near a query.
+
+    Attributes:
+        text: itself.
+        cosine: with the query.
+        other_rank: its rank under the other model, 1 is the nearest; `None` without another.
+        shared: it is in the other model's list too.
+    """
+
+    text: str
+    cosine: float
+    other_rank: int | None
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """The neighbours of a query.
+
+    Attributes:
+        query: cleaned as the corpus is.
+        lists: for each model, the nearest first.
+        protocol: how they were found, in words.
+    """
+
+    query: str
+    lists: tuple[tuple[Hit, ...], ...]
+    protocol: str
+
+    @property
+    def common(self) -> int:
+        """How many are in both lists."""
+        return sum(hit.shared for hit in self.lists[0])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A pair of sentences that one model finds more alike than the other, beside other pairs.
+
+    Attributes:
+        pair: their places, from 0.
+        cosines: under each model.
+        deviations: these from the model's mean over all pairs, in its standard deviations.
+    """
+
+    pair: tuple[int, int]
+    cosines: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Similarities:
+    """The cosines of sentences.
+
+    Attributes:
+        sentences: n of them.
+        matrices: for each model (n, n).
+        differences: the pairs on which the models differ most, those first.
+    """
+
+    sentences: tuple[str, ...]
+    matrices: tuple[NDArray[np.float32], ...]
+    differences: tuple[Difference, ...]
+
+
+class Session:
+    """One or two models on one corpus.
+
+    Args:
+        texts: distinct, as `read_corpus` gives them.
+        models: with the vectors of these texts.
+        corpus: what the texts are, for people.
+    """
+
+    def __init__(self, texts: Sequence[str], models: Sequence[Model], corpus: str) -> None:
+        self.texts = texts
+        self.models = tuple(models)
+        self.corpus = corpus
+        self.sample = tuple(texts[row] for row in sample_rows(len(texts)))
+        near = sorted(self.sample[:_CANDIDATES], key=lambda text: abs(len(text) - _EXAMPLE_LENGTH))
+        self.examples = tuple(near[:_EXAMPLES])
+
+    def neighbours(self, query: str, k: int) -> Found:
+        """The k nearest texts of the corpus by each model; the query itself is left out.
+
+        Raises:
+            UserError: no query, too long a query, or a k out of bounds.
+        """
+        asked = _usable(query)
+        if not asked:
+            raise UserError("There is no text to look for. Type a sentence.")
+        if not 1 <= k <= MOST_NEIGHBOURS:
+            raise UserError(f"{k} neighbours: expected 1 to {MOST_NEIGHBOURS}.")
+        cosines = [model.vectors @ unit_rows(model.encode([asked]))[0] for model in self.models]
+        count = len(self.texts)
+        if asked in self.texts:
+            count -= 1
+            for scores in cosines:
+                scores[self.texts.index(asked)] = -np.inf
+        rows = [best_places(scores, min(k, count)) for scores in cosines]
+        lists = [
+            self._hits(rows[i], cosines[i], cosines[1 - i] if len(cosines) == 2 else None)
+            for i in range(len(cosines))
+        ]
+        return Found(asked, tuple(lists), protocol(len(self.texts)))
+
+    def _hits(
+        self, rows: np.ndarray, cosines: np.ndarray, others: np.ndarray | None
+    ) -> tuple[Hit, ...]:
+        hits = []
+        for row in rows.tolist():
+            rank = None if others is None else _rank(others, row)
+            shared = rank is not None and rank <= len(rows)
+            hits.append(Hit(self.texts[row], float(cosines[row]), rank, shared))
+        return tuple(hits)
+
+    @cached_property
+    def suggestion(self) -> tuple[str, ...]:
+        """Sentences whose similarities are worth a look: two of the corpus, their neighbours."""
+        wanted = []
+        for text in self.examples[:2]:
+            near = self.neighbours(text[:LONGEST], 2).lists[0]
+            wanted += [text, *(hit.text for hit in near)]
+        return tuple(text[:LONGEST] for text in dict.fromkeys(wanted))
+
+    def similarities(self, text: str) -> Similarities:
+        """The cosines of sentences, one a line.
+
+        Raises:
+            UserError: fewer than two, too many, or too long a sentence.
+        """
+        sentences = tuple(line for line in map(_usable, text.splitlines()) if line)
+        if not 2 <= len(sentences) <= MOST_SENTENCES:
+            raise UserError(
+                f"{len(sentences)} sentences: expected 2 to {MOST_SENTENCES}, one a line."
+            )
+        units = [unit_rows(model.encode(sentences)) for model in self.models]
+        matrices = tuple(rows @ rows.T for rows in units)
+        return Similarities(sentences, matrices, tuple(_differences(matrices)))
+
+
+def open_session(
+    models: Sequence[str],
+    texts: Texts,
+    corpus: str,
+    precision: Precision = "float32",
+    display: Display | None = None,
+) -> Session:
+    """Load one or two models and encode the texts of a corpus by each.
+
+    Args:
+        models: each "minilm", a model folder, a run's folder, or a Hub name.
+        texts: distinct, as `read_corpus` gives them.
+        corpus: what they are, for people.
+        precision: of the matrix products, as in `Encoder.embed`.
+        display: where progress is shown; default: nowhere.
+
+    Raises:
+        UserError: none or more than two models, or one that cannot be loaded.
+    """
+    display = display or Display(quiet=True)
+    sources = list(dict.fromkeys(models))
+    if not 1 <= len(sources) <= 2:
+        raise UserError(f"models {', '.join(sources) or 'none'}: expected one, or two to compare")
+    encoders = [load_encoder(source) for source in sources]
+    kept = list(texts)
+    rows = sample_rows(len(kept))
+    loaded = []
+    for letter, name, encoder in zip("AB", _names(sources), encoders, strict=False):
+        vectors = np.empty((len(kept), encoder.dim), np.float32)
+        sample = np.empty((len(rows), encoder.dim), np.float32)
+        with display.counting(name, len(kept)) as advance:
+            for start in range(0, len(kept), SLICE):
+                part = kept[start : start + SLICE]
+                raw = encoder.embed(part, on_batch=advance, precision=precision)
+                vectors[start : start + SLICE] = unit_rows(raw)
+                here = rows // SLICE == start // SLICE
+                sample[here] = raw[rows[here] - start]
+        encode = partial(encoder.embed, precision=precision)
+        loaded.append(Model(letter, name, encoder.source, encode, vectors, sample))
+    return Session(kept, loaded, corpus)
+
+
+def sample_rows(texts: int) -> NDArray[np.int64]:
+    """The positions of a random sample of the texts, in an order without meaning."""
+    return np.random.default_rng(_SEED).permutation(texts)[:SAMPLE]
+
+
+def _names(sources: Sequence[str]) -> list[str]:
+    """The last part of a folder's path; all as given where these are alike."""
+    short = [Path(name).absolute().name if Path(name).exists() else name for name in sources]
+    return short if len(set(short)) == len(short) else list(sources)
+
+
+def _usable(text: str) -> str:
+    cleaned = clean(text)
+    if len(cleaned) > LONGEST:
+        raise UserError(
+            f"A sentence of {len(cleaned):,} characters: expected at most {LONGEST:,}. "
+            f"It begins with: {cleaned[:60]}"
+        )
+    return cleaned
+
+
+def _rank(scores: np.ndarray, row: int) -> int:
+    """The rank of a row, 1 for the highest score; of equal ones the first comes first."""
+    return int(1 + (scores > scores[row]).sum() + (scores[:row] == scores[row]).sum())
+
+
+def _differences(matrices: Sequence[np.ndarray]) -> list[Difference]:
+    """Deviations are compared and not cosines, which no two models measure on one scale."""
+    if len(matrices) < 2:
+        return []
+    pairs = list(zip(*np.triu_indices(len(matrices[0]), k=1), strict=True))
+    cosines = np.array([[matrix[pair] for matrix in matrices] for pair in pairs], np.float64)
+    spread = cosines.std(0)
+    deviations = (cosines - cosines.mean(0)) / np.where(spread > TIE, spread, np.inf)
+    apart = np.abs(deviations[:, 0] - deviations[:, 1])
+    return [
+        Difference(
+            (int(pairs[i][0]), int(pairs[i][1])),
+            tuple(cosines[i].tolist()),
+            tuple(deviations[i].tolist()),
+        )
+        for i in np.argsort(-apart, kind="stable")[:_DIFFERENCES]
+        if apart[i] > TIE
+    ]

@@ -1,0 +1,115 @@
+"""isospace.json, the file that makes a folder an index: by which model, with which columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from isospace.encoder import Encoder
+from isospace.errors import UserError
+from isospace.files import write_text
+from isospace.loading import weights_hash
+from isospace.search.columns import KINDS, Kind
+
+ABOUT = "isospace.json"
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """How good the approximate index is.
+
+    Attributes:
+        rows: that it was trained on.
+        recall: share of the 10 nearest texts that it finds, mean over queries.
+        queries: texts of the index that were asked for, themselves left out.
+    """
+
+    rows: int
+    recall: float
+    queries: int
+
+    @property
+    def text(self) -> str:
+        """The measurement in words."""
+        return f"approximate, recall@10 {self.recall:.3f} on {self.queries} of its own texts"
+
+
+@dataclass(frozen=True)
+class About:
+    """What must be known of an index to search it.
+
+    Attributes:
+        model: where the model was, as `load_encoder` takes it.
+        weights: its `weights_hash`.
+        pooling: its pooling, for the reader.
+        dim: width of the vectors.
+        columns: of metadata, with what they hold.
+        numbered: texts that came without ids and were numbered.
+        approximate: its approximate index, `None` where there is none.
+        isospace: the version that made it.
+    """
+
+    model: str
+    weights: str
+    pooling: str
+    dim: int
+    columns: Mapping[str, Kind]
+    numbered: int = 0
+    approximate: Approximate | None = None
+    isospace: str = field(default_factory=lambda: version("isospace"))
+
+    @staticmethod
+    def of(encoder: Encoder, columns: Mapping[str, Kind]) -> About:
+        """Of a new index by this model; a folder is named so that it is found from elsewhere."""
+        place = Path(encoder.source).expanduser()
+        model = str(place.resolve()) if place.is_dir() else encoder.source
+        return About(model, weights_hash(encoder), encoder.pooling, encoder.dim, columns)
+
+    def write(self, folder: Path) -> None:
+        """Write it into an index, atomically."""
+        write_text(folder / ABOUT, json.dumps(asdict(self), indent=2) + "\n")
+
+    @staticmethod
+    def read(folder: Path) -> About:
+        """Read it from an index.
+
+        Raises:
+            UserError: the folder is no index, or the file is damaged.
+        """
+        path = folder / ABOUT
+        if not path.is_file():
+            what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
+            raise UserError(f"{folder}: not an index ({what}). isospace index FILE... makes one")
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            approximate = content.pop("approximate")
+            about = About(
+                **content, approximate=None if approximate is None else Approximate(**approximate)
+            )
+            if not set(about.columns.values()) <= set(KINDS) or about.dim < 1:
+                raise ValueError("no such columns or width")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"{path} is damaged ({type(error).__name__}: {error}). Index the texts anew into "
+                "another folder"
+            ) from error
+        return about
+
+
+def require_room(folder: Path) -> None:
+    """Refuse a folder with something in it, but for what a killed creation leaves.
+
+    Raises:
+        UserError: there is something.
+    """
+    if not folder.exists():
+        return
+    if (folder / ABOUT).exists():
+        raise UserError(f"{folder}: is an index already")
+    ours = ("texts.lance", f".{ABOUT}.")
+    if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
+        raise UserError(f"{folder}: exists already and is not an index. Name another folder")

@@ -1,0 +1,187 @@
+"""Columns of metadata: what they hold, guessed from the first files, and values brought to that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+from isospace.errors import UserError
+
+Kind = Literal["str", "int", "float", "bool"]
+Value: TypeAlias = str | int | float | bool | None
+
+KINDS: tuple[Kind, ...] = ("str", "int", "float", "bool")
+_RESERVED = ("id", "text", "vector", "rank", "cosine")
+_WORDS: dict[Kind, str] = {
+    "str": "text",
+    "int": "whole numbers",
+    "float": "numbers",
+    "bool": "true or false",
+}
+
+# A leading zero makes a code of a number (007, 02139), and so do more digits than 64 bits hold.
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that the database cannot have beside its own.
+
+    Raises:
+        UserError: naming the first of them.
+    """
+    for name in names:
+        if name.lower() in _RESERVED or name.startswith("_") or not name or "." in name:
+            raise UserError(
+                f'column "{name}": expected another name than {", ".join(_RESERVED)}, without a '
+                "dot or a leading underscore. Rename it in the file"
+            )
+
+
+def words(columns: Mapping[str, Kind]) -> str:
+    """The columns that a filter can name, for messages.
+
+    >>> words({"year": "int"})
+    'id (text), text (text), year (whole numbers)'
+    """
+    everything: dict[str, Kind] = {"id": "str", "text": "str", **columns}
+    return ", ".join(f"{name} ({_WORDS[kind]})" for name, kind in everything.items())
+
+
+def plain(value: Any, cell: bool) -> Value:
+    """A value of a file as one of the four kinds; dates and times as ISO 8601, which sorts.
+
+    Args:
+        value: what the file holds.
+        cell: of a csv or tsv file, where a number is known by its digits.
+
+    Raises:
+        ValueError: it is something else, as a list.
+
+    Examples:
+        >>> plain("2001", cell=True), plain("2001", cell=False), plain("007", cell=True)
+        (2001, '2001', '007')
+    """
+    if cell and isinstance(value, str):
+        if _WHOLE.fullmatch(value):
+            return int(value)
+        return float(value) if _NUMBER.fullmatch(value) else value or None
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        return str(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"a {type(value).__name__}, expected text, a number, or true or false")
+
+
+class Guess:
+    """What columns hold, from their values one row at a time.
+
+    Args:
+        names: of the columns.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._kinds: dict[str, Kind | None] = dict.fromkeys(names)
+
+    def see(self, given: Mapping[str, Any], where: str, cell: bool) -> None:
+        """Take one row into account.
+
+        Args:
+            given: column -> what the row has.
+            where: names the row in messages.
+            cell: as for `plain`.
+
+        Raises:
+            UserError: a value that no column can hold.
+        """
+        for name, raw in given.items():
+            try:
+                value = plain(raw, cell)
+            except ValueError as error:
+                raise UserError(f'{where}: column "{name}" has {error}') from error
+            if value is not None:
+                self._kinds[name] = _widest(self._kinds[name], _kind(value))
+
+    @property
+    def columns(self) -> dict[str, Kind]:
+        """The narrowest kind that holds every value of a column.
+
+        Raises:
+            UserError: a column that has no value in any row.
+        """
+        for name, kind in self._kinds.items():
+            if kind is None:
+                raise UserError(f'--keep {name}: no row has a value in "{name}"')
+        return {name: kind for name, kind in self._kinds.items() if kind is not None}
+
+
+def convert(raw: Any, kind: Kind, cell: bool) -> Value:
+    """A value of a file as its column holds it.
+
+    Args:
+        raw: what the file holds.
+        kind: of the column.
+        cell: as for `plain`.
+
+    Raises:
+        ValueError: the column cannot hold it.
+
+    Examples:
+        >>> convert("1.50", "str", cell=True), convert(3, "float", cell=False)
+        ('1.50', 3.0)
+    """
+    value = plain(raw, cell)
+    if value is None:
+        return None
+    if kind == "str":
+        return raw if isinstance(raw, str) else str(value)
+    if _widest(kind, _kind(value)) != kind:
+        raise ValueError(f"{value!r}, expected {_WORDS[kind]}")
+    return float(value) if kind == "float" else value
+
+
+def fit(
+    columns: Mapping[str, Kind], given: Mapping[str, Any], where: str, cell: bool = False
+) -> dict[str, Value]:
+    """The metadata of a row, each value as its column holds it; a missing one is none.
+
+    Args:
+        columns: of the index.
+        given: column -> what the row has.
+        where: names the row in messages.
+        cell: as for `plain`.
+
+    Raises:
+        UserError: no such column, or a value that it cannot hold.
+    """
+    if unknown := set(given) - set(columns):
+        have = ", ".join(columns) or "none"
+        raise UserError(f'{where}: no column "{min(unknown)}" in the index. Columns: {have}')
+    values = {}
+    for name, kind in columns.items():
+        try:
+            values[name] = convert(given.get(name), kind, cell)
+        except ValueError as error:
+            raise UserError(f'{where}: column "{name}" has {error}') from error
+    return values
+
+
+def _kind(value: str | int | float | bool) -> Kind:
+    if isinstance(value, bool):  # which Python counts among the whole numbers
+        return "bool"
+    if isinstance(value, int):
+        return "int"
+    return "float" if isinstance(value, float) else "str"
+
+
+def _widest(a: Kind | None, b: Kind) -> Kind:
+    if a is None or a == b:
+        return b
+    return "float" if {a, b} == {"int", "float"} else "str"

@@ -1,0 +1,228 @@
+"""The table of an index. The one module that knows LanceDB."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from isospace.errors import UserError
+from isospace.search.columns import Kind, Value, words
+from isospace.search.results import Hit
+
+_TABLE = "texts"
+_ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+_REFINE = 2
+"""So many times k candidates of the approximate index are compared by their own vectors."""
+_OLD = timedelta(minutes=1)
+"""Files that are no longer needed stay for searches that began before."""
+_NOISE = re.compile(r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: )*")
+
+
+class Database:
+    """Rows of id, text, vector and metadata on disk.
+
+    Every method raises `UserError` where the files cannot be read or written.
+
+    Args:
+        folder: of the index.
+        columns: of metadata.
+        dim: width of the vectors.
+        new: begin with an empty table.
+    """
+
+    def __init__(self, folder: Path, columns: Mapping[str, Kind], dim: int, new: bool) -> None:
+        self.folder, self.columns, self.dim = folder, columns, dim
+        self._lancedb = lancedb()
+        with self._working("opened"):
+            # A search sees what another process wrote before it.
+            place = self._lancedb.connect(folder, read_consistency_interval=timedelta(0))
+            if new:
+                self._table = place.create_table(_TABLE, schema=self._schema, mode="overwrite")
+            else:
+                self._table = place.open_table(_TABLE)
+            found = self._table.schema
+        if not found.equals(self._schema):
+            raise UserError(
+                f"{folder}: the index is damaged (its table has other columns than its "
+                "isospace.json). Index the texts anew into another folder"
+            )
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return pa.schema(
+            [
+                pa.field("id", pa.string()),
+                pa.field("text", pa.string()),
+                pa.field("vector", pa.list_(pa.float32(), self.dim)),
+                *(pa.field(name, _ARROW[kind]) for name, kind in self.columns.items()),
+            ]
+        )
+
+    @contextmanager
+    def _working(self, what: str, where: str | None = None) -> Iterator[None]:
+        """One line for whatever goes wrong inside."""
+        if where is not None and not where.strip():
+            raise UserError("the filter is empty; expected an SQL condition, such as id = 'a'")
+        try:
+            yield
+        except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
+            reason = _reason(error)
+            if where is not None and str(error).startswith("Invalid input"):
+                raise UserError(
+                    f"filter {where!r}: {reason}; expected an SQL condition, such as id = 'a', on "
+                    f"{words(self.columns)}"
+                ) from error
+            raise UserError(
+                f"{self.folder}: the index cannot be {what} ({reason}). If the disk is not full "
+                "the index is damaged: index the texts anew into another folder"
+            ) from error
+
+    def count(self, where: str | None = None) -> int:
+        """How many rows there are, or match a filter."""
+        with self._working("read", where):
+            return int(self._table.count_rows(where))
+
+    def known(self, ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
+        """Text and metadata of those ids that are there."""
+        with self._working("read"):
+            query = self._table.search().where(self._lancedb.col("id").isin(ids))
+            rows = query.select(["id", "text", *self.columns]).to_arrow()
+        key, *values = (rows[name].to_pylist() for name in ("id", "text", *self.columns))
+        return dict(zip(key, zip(*values, strict=True), strict=True))
+
+    def numbered(self, source: str) -> Iterator[str]:
+        """The ids that begin with the name of a source and a colon."""
+        column = self._lancedb.col("id")
+        begins = (column >= f"{source}:") & (column < f"{source};")  # ";" is next to ":"
+        with self._working("read"):
+            for batch in self._table.search().where(begins).select(["id"]).to_batches():
+                yield from batch["id"].to_pylist()
+
+    def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
+        """Add rows, or replace those with the same ids: all of them or none.
+
+        Args:
+            rows: id -> text and metadata, n of them.
+            vectors: (n, dim) float32.
+        """
+        values = zip(*rows.values(), strict=True)
+        columns = dict(zip(("text", *self.columns), values, strict=True))
+        vector = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), self.dim)
+        with self._working("written"):
+            table = pa.table({"id": list(rows), "vector": vector, **columns}, self._schema)
+            merge = self._table.merge_insert("id").when_matched_update_all()
+            merge.when_not_matched_insert_all().execute(table)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Delete rows by their ids."""
+        with self._working("written"):
+            self._table.delete(self._lancedb.col("id").isin(ids))
+
+    def delete(self, where: str) -> int:
+        """Delete the rows that match a filter; how many there were."""
+        with self._working("written", where):
+            return int(self._table.delete(where).num_deleted_rows)
+
+    def nearest(
+        self, vector: np.ndarray, k: int, where: str | None, approximate: bool
+    ) -> list[Hit]:
+        """The rows with the highest cosines, best first.
+
+        Args:
+            vector: (dim,).
+            k: how many.
+            where: only rows that match this filter.
+            approximate: use the approximate index, and compare one by one what is not in it.
+        """
+        with self._working("searched", where):
+            query = self._table.search(vector, vector_column_name="vector")
+            query = query.distance_type("cosine").limit(k)
+            query = query.refine_factor(_REFINE) if approximate else query.bypass_vector_index()
+            query = query if where is None else query.where(where)
+            rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
+        return [self._hit(row, 1 - row["_distance"]) for row in rows]
+
+    def matching(self, text: str, vector: np.ndarray, k: int, where: str | None) -> list[Hit]:
+        """The rows that share words with a text, by BM25, best first.
+
+        Args:
+            text: the query.
+            vector: (dim,) of length 1, the query's, for the cosines of the hits.
+            k: how many.
+            where: only rows that match this filter.
+        """
+        with self._working("searched", where):
+            query = self._table.search(
+                self._lancedb.query.MatchQuery(text, "text"), query_type="fts"
+            )
+            query = query.limit(k) if where is None else query.limit(k).where(where)
+            rows = query.select(["id", "text", "vector", *self.columns, "_score"]).to_list()
+        return [self._hit(row, float(np.dot(vector, row["vector"]))) for row in rows]
+
+    def _hit(self, row: Mapping[str, Any], cosine: float) -> Hit:
+        metadata = {name: row[name] for name in self.columns}
+        return Hit(row["id"], cosine, row["text"], metadata)
+
+    def vectors(self) -> Iterator[np.ndarray]:
+        """All vectors in parts, (rows, dim) each."""
+        with self._working("read"):
+            for batch in self._table.search().select(["vector"]).to_batches():
+                yield batch["vector"].flatten().to_numpy().reshape(-1, self.dim)
+
+    def sample(self, rows: Sequence[int]) -> tuple[list[str], np.ndarray]:
+        """Ids and vectors, (n, dim), of rows by their places in the table."""
+        with self._working("read"):
+            found = self._table.take_offsets(list(rows)).select(["id", "vector"]).to_arrow()
+        vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dim)
+        return found["id"].to_pylist(), vectors
+
+    def index_words(self) -> None:
+        """Build the index of words, or bring all indices up to date and tidy the files."""
+        with self._working("written"):
+            if any(index.name == "text" for index in self._table.list_indices()):
+                self._table.optimize(cleanup_older_than=_OLD)
+                return
+            # Of no language: ICU knows the words of all of them, stems and stop words are of one.
+            config = self._lancedb.index.FTS(
+                base_tokenizer="icu", stem=False, remove_stop_words=False
+            )
+            self._table.create_index("text", config=config, name="text")
+
+    def index_vectors(self) -> None:
+        """Train the approximate index anew on all rows."""
+        with self._working("written"):
+            config = self._lancedb.index.IvfSq(distance_type="cosine")
+            self._table.create_index("vector", config=config, name="vector")
+
+
+def lancedb() -> Any:
+    """The module lancedb.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    os.environ.setdefault("LANCEDB_LOG", "error")  # read at import; its warnings are for developers
+    try:
+        return importlib.import_module("lancedb")
+    except ImportError as error:
+        raise UserError('lancedb is not installed: pip install "isospace[search]"') from error
+
+
+def _reason(error: Exception) -> str:
+    """What LanceDB says, without its source files and its inner layers."""
+    lines = str(error).strip().splitlines()
+    text = lines[0] if lines else type(error).__name__
+    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", text)[0]
+    if parser := re.search(r"\(sql parser error: (.*)\)", text):
+        text = parser[1]
+    return _NOISE.sub("", text).rstrip(".")[:300]

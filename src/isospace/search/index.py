@@ -1,0 +1,298 @@
+"""An index: texts with vectors and metadata on disk, and the model that made the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from isospace.encoder import Encoder
+from isospace.errors import UserError
+from isospace.evaluation.retrieval import unit_rows
+from isospace.loading import load_encoder
+from isospace.search.about import About, Approximate, require_room
+from isospace.search.columns import Kind, check_names, fit
+from isospace.search.database import Database, lancedb
+from isospace.search.model import load_model
+from isospace.search.recall import measure_recall
+from isospace.search.results import Changes, Hit, Results, fuse
+
+EXACT_ROWS = 20_000
+"""Up to so many rows a query is compared with each: about 30 ms."""
+SLICE = 8192
+"""Rows that are encoded and written together: what a kill can cost."""
+
+_DEPTH = 100
+"""Hits of each list that fusion starts from."""
+
+
+class SearchIndex:
+    """Texts that can be searched by meaning, with filters on their metadata.
+
+    `SearchIndex.create` and `SearchIndex.open` make one. Several processes may search at once, also
+    while one adds.
+
+    Args:
+        folder: where it is.
+        about: its isospace.json.
+        database: its table.
+        encoder: the model; default: loaded from where `about` says, when it is needed.
+
+    Examples:
+        >>> index = SearchIndex.create("notes", columns={"year": "int"})  # doctest: +SKIP
+        >>> index.add(["A cat sleeps."], ["a"], [{"year": 2001}])  # doctest: +SKIP
+        Changes(added=1, replaced=0, unchanged=0, empty=0, deleted=0)
+        >>> index.search("a resting animal", where="year > 2000").hits[0][0].id  # doctest: +SKIP
+        'a'
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        about: About,
+        database: Database,
+        encoder: Encoder | None = None,
+    ) -> None:
+        self.folder, self.about, self._database, self._encoder = folder, about, database, encoder
+        self._encoding = Lock()  # a tokenizer serves one thread at a time
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path | str,
+        model: str = "minilm",
+        columns: Mapping[str, Kind] | None = None,
+    ) -> SearchIndex:
+        """Make an empty index.
+
+        Args:
+            folder: does not exist, or is empty.
+            model: minilm, a model folder, a run's folder, or a Hub name.
+            columns: of metadata, each with "str", "int", "float" or "bool".
+
+        Raises:
+            UserError: there is something in the folder, the model cannot be loaded, a column cannot
+                have its name, or lancedb is not installed.
+        """
+        lancedb()
+        folder, columns = Path(folder), dict(columns or {})
+        check_names(columns)
+        require_room(folder)
+        encoder = load_encoder(model)
+        about = About.of(encoder, columns)
+        database = Database(folder, columns, encoder.dim, new=True)
+        about.write(folder)  # last: it is what makes the folder an index
+        return cls(folder, about, database, encoder)
+
+    @classmethod
+    def open(cls, folder: Path | str, model: str | None = None) -> SearchIndex:
+        """Open an index.
+
+        Args:
+            folder: where it is.
+            model: where its model is now; default: where it was.
+
+        Raises:
+            UserError: it is no index, it is damaged, `model` cannot be loaded or is another than
+                that of the index, or lancedb is not installed.
+        """
+        folder = Path(folder)
+        about = About.read(folder)
+        database = Database(folder, about.columns, about.dim, new=False)
+        encoder = None if model is None else load_model(folder, about, model)
+        return cls(folder, about, database, encoder)
+
+    def __len__(self) -> int:
+        return self._database.count()
+
+    @property
+    def columns(self) -> Mapping[str, Kind]:
+        """Of metadata, with what they hold."""
+        return self.about.columns
+
+    @property
+    def encoder(self) -> Encoder:
+        """The model that made the vectors.
+
+        Raises:
+            UserError: it cannot be loaded, or is not the one that made them.
+        """
+        if self._encoder is None:
+            self._encoder = load_model(self.folder, self.about, None)
+        return self._encoder
+
+    def add(
+        self,
+        texts: Sequence[str],
+        ids: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+        advance: Callable[[int], None] = lambda rows: None,
+    ) -> Changes:
+        """Add rows; an id that is there already gets its new text and metadata.
+
+        What has not changed is not encoded again. Slice by slice is written whole or not at all, so
+        after a kill the same call, with the same ids, does what is missing. Call `refresh` at last.
+
+        Args:
+            texts: n of them; a row whose text is empty is deleted, or left out.
+            ids: n of them, the last of equal ones counts; default: running numbers, "#1" and on.
+            metadata: n mappings from columns to values; a missing value is none.
+            advance: called with numbers of rows that are done.
+
+        Raises:
+            UserError: no such column, a value that its column cannot hold, another model, or a disk
+                that cannot be written.
+        """
+        if ids is None:
+            ids = self._numbers(len(texts))
+        if metadata is None:
+            metadata = [{}] * len(texts)
+        changes = Changes()
+        for start in range(0, len(texts), SLICE):
+            part = slice(start, start + SLICE)
+            rows = {
+                key: (text, *fit(self.columns, values, f"row {key}").values())
+                for text, key, values in zip(texts[part], ids[part], metadata[part], strict=True)
+            }
+            changes += self._add(rows, len(texts[part]), advance)
+        return changes
+
+    def _add(
+        self, rows: Mapping[str, tuple[Any, ...]], given: int, advance: Callable[[int], None]
+    ) -> Changes:
+        known = self._database.known(list(rows))
+        empty = {key for key, (text, *_) in rows.items() if not text.strip()}
+        changed = {
+            key: row for key, row in rows.items() if key not in empty and known.get(key) != row
+        }
+        if gone := sorted(empty & set(known)):
+            self._database.remove(gone)
+        advance(given - len(changed))
+        if changed:
+            vectors = self._vectors([text for text, *_ in changed.values()], advance)
+            self._database.write(changed, vectors)
+        replaced = len(set(changed) & set(known))
+        unchanged = len(rows) - len(empty) - len(changed)
+        return Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
+
+    def delete(self, where: str) -> int:
+        """Delete the rows that match a filter; how many there were.
+
+        Args:
+            where: an SQL condition on id, text and metadata, such as "id IN ('a', 'b')".
+
+        Raises:
+            UserError: the filter makes no sense.
+        """
+        return self._database.delete(where)
+
+    def delete_after(self, source: str, rows: int) -> int:
+        """Delete what a source no longer has, whose ids are its name, a colon and a row's number.
+
+        Args:
+            source: its name.
+            rows: how many it has now.
+
+        Returns:
+            How many were deleted.
+        """
+        begin = len(source) + 1
+        numbers = ((key, key[begin:]) for key in self._database.numbered(source))
+        stale = [key for key, number in numbers if number.isdecimal() and int(number) > rows]
+        for start in range(0, len(stale), SLICE):
+            self._database.remove(stale[start : start + SLICE])
+        return len(stale)
+
+    def approximate(self, rows: int) -> Approximate | None:
+        """The approximate index, where so many rows are to be compared that it is used."""
+        return self.about.approximate if rows > EXACT_ROWS else None
+
+    def refresh(self) -> None:
+        """Bring the indices of words and vectors up to date, and measure recall.
+
+        Rows that were added since are found without it too, but are compared one by one.
+
+        Raises:
+            UserError: the disk cannot be written.
+        """
+        rows = len(self)
+        if rows:
+            self._database.index_words()
+        if rows <= EXACT_ROWS:
+            return
+        trained = self.about.approximate.rows if self.about.approximate else 0
+        if rows > 2 * trained:
+            self._database.index_vectors()
+            trained = rows
+        measured = Approximate(trained, *measure_recall(self._database, rows))
+        self._keep(replace(self.about, approximate=measured))
+
+    def search(
+        self,
+        queries: str | Sequence[str],
+        k: int = 10,
+        where: str | None = None,
+        exact: bool = False,
+        fused: bool = False,
+    ) -> Results:
+        """The texts nearest to each query, by cosine.
+
+        Up to `EXACT_ROWS` rows (that match the filter) are compared one by one, more of them by the
+        approximate index.
+
+        Args:
+            queries: one text, or several.
+            k: hits for each, fewer where there are fewer rows.
+            where: only rows that match this SQL condition, such as "year > 2000".
+            exact: compare every row, however many there are.
+            fused: rank by the reciprocal ranks (Cormack, Clarke and Büttcher, SIGIR 2009) in the
+                list by cosine and in one by shared words (BM25), 100 hits each.
+
+        Raises:
+            UserError: an empty query, k below 1, a filter that makes no sense, an index without
+                texts, or one of another model.
+        """
+        asked = [queries] if isinstance(queries, str) else list(queries)
+        if not asked or not all(query.strip() for query in asked):
+            raise UserError(f"queries {asked}: expected one or more, none of them empty")
+        if k < 1:
+            raise UserError(f"-k {k}: expected 1 or more")
+        rows = self._database.count(where)
+        if not rows and not len(self):
+            raise UserError(f"{self.folder}: holds no texts. isospace index FILE... adds some")
+        measured = None if exact else self.approximate(rows)
+
+        def find(query: str, vector: np.ndarray) -> list[Hit]:
+            if not fused:
+                return self._database.nearest(vector, k, where, measured is not None)
+            depth = max(k, _DEPTH)
+            near = self._database.nearest(vector, depth, where, measured is not None)
+            return fuse(near, self._database.matching(query, vector, depth, where))[:k]
+
+        hits = [find(*pair) for pair in zip(asked, self._vectors(asked), strict=True)]
+        by = "words (BM25) and cosine, fused" if fused else "cosine"
+        among = f"{rows:,} texts" + ("" if where is None else f" where {where}")
+        return Results(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
+
+    def _numbers(self, count: int) -> list[str]:
+        """Ids; taken before they are used, so that a kill leaves a gap and not a second #1."""
+        first = self.about.numbered + 1
+        self._keep(replace(self.about, numbered=self.about.numbered + count))
+        return [f"#{number}" for number in range(first, first + count)]
+
+    def _keep(self, about: About) -> None:
+        about.write(self.folder)
+        self.about = about
+
+    def _vectors(
+        self, texts: Sequence[str], advance: Callable[[int], None] | None = None
+    ) -> np.ndarray:
+        with self._encoding:
+            vectors = self.encoder.embed(texts, on_batch=advance)
+        if not np.isfinite(vectors).all():
+            raise UserError(f"{self.about.model}: gives vectors that are no numbers; it is broken")
+        return unit_rows(vectors)
