@@ -21,6 +21,10 @@ from isospace.search.results import Hit
 
 _TABLE = "texts"
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+_GROUP = 8192
+"""Rows of a group of the approximate index, about."""
+_PROBES = 20
+"""Groups that are searched; more only where too few rows of theirs match a filter."""
 _REFINE = 2
 """So many times k candidates of the approximate index are compared by their own vectors."""
 _OLD = timedelta(minutes=1)
@@ -79,7 +83,7 @@ class Database:
             reason = _reason(error)
             if where is not None and str(error).startswith("Invalid input"):
                 raise UserError(
-                    f"filter {where!r}: {reason}; expected an SQL condition, such as id = 'a', on "
+                    f"filter {where!r} ({reason}): expected an SQL condition, such as id = 'a', on "
                     f"{words(self.columns)}"
                 ) from error
             raise UserError(
@@ -147,7 +151,10 @@ class Database:
         with self._working("searched", where):
             query = self._table.search(vector, vector_column_name="vector")
             query = query.distance_type("cosine").limit(k)
-            query = query.refine_factor(_REFINE) if approximate else query.bypass_vector_index()
+            if approximate:
+                query = query.minimum_nprobes(_PROBES).maximum_nprobes(0).refine_factor(_REFINE)
+            else:
+                query = query.bypass_vector_index()
             query = query if where is None else query.where(where)
             rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
         return [self._hit(row, 1 - row["_distance"]) for row in rows]
@@ -201,7 +208,7 @@ class Database:
     def index_vectors(self) -> None:
         """Train the approximate index anew on all rows."""
         with self._working("written"):
-            config = self._lancedb.index.IvfSq(distance_type="cosine")
+            config = self._lancedb.index.IvfSq(distance_type="cosine", target_partition_size=_GROUP)
             self._table.create_index("vector", config=config, name="vector")
 
 

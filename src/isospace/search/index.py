@@ -22,7 +22,7 @@ from isospace.search.recall import measure_recall
 from isospace.search.results import Changes, Hit, Results, fuse
 
 EXACT_ROWS = 20_000
-"""Up to so many rows a query is compared with each: about 30 ms."""
+"""Up to so many rows a query is compared with each, which takes some tens of milliseconds."""
 SLICE = 8192
 """Rows that are encoded and written together: what a kill can cost."""
 
