@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 
 
@@ -48,6 +49,15 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file, UTF-8, atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def file_hash(path: Path) -> str:
+    """32 hexadecimal digits that name a file's bytes."""
+    content = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            content.update(chunk)
+    return content.hexdigest()
 
 
 def cache_folder() -> Path:

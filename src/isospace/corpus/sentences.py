@@ -32,6 +32,7 @@ from isospace.corpus.examples import hold_out, select_examples, select_sentences
 from isospace.corpus.prose import split_sentences
 from isospace.corpus.readers import Source
 from isospace.errors import UserError
+from isospace.files import file_hash
 from isospace.tokens import built_once
 
 logger = logging.getLogger(__name__)
@@ -131,9 +132,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         sources = readers.find_sources(files, Path(spool))
         _check(config, sources)
         options = {name: value for name, value in asdict(config).items() if name != "corpus"}
-        inputs = [
-            (source.format, source.compression, _file_hash(source.path)) for source in sources
-        ]
+        inputs = [(source.format, source.compression, file_hash(source.path)) for source in sources]
         key = _hash(repr((_code_hashes(), options, packages, inputs, excluded)).encode())
         result = built_once(
             folder / key, lambda new: _build(new, config, packages, sources, excluded)
@@ -274,15 +273,7 @@ def _write_sentences(folder: Path, text: Lines, rows: NDArray[np.int64]) -> str:
 
 def _code_hashes() -> list[str]:
     """Hashes of the modules that a result depends on."""
-    return [_file_hash(module) for module in sorted(Path(__file__).parent.glob("*.py"))]
-
-
-def _file_hash(path: Path) -> str:
-    content = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            content.update(chunk)
-    return content.hexdigest()
+    return [file_hash(module) for module in sorted(Path(__file__).parent.glob("*.py"))]
 
 
 def _hash(content: bytes) -> str:

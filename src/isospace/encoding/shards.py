@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from isospace.errors import UserError
-from isospace.files import write_text
+from isospace.files import file_hash, write_text
 
 MANIFEST = "manifest.json"
 
@@ -146,12 +145,3 @@ def require_shards(folder: Path) -> None:
         return
     if not folder.is_dir() or any(folder.iterdir()):
         raise UserError(f"{folder}: exists already and holds no {MANIFEST}. Give another --output")
-
-
-def file_hash(path: Path) -> str:
-    """32 hexadecimal digits that name a file's bytes."""
-    content = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            content.update(chunk)
-    return content.hexdigest()

@@ -23,9 +23,9 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from isospace.encoder import Encoder, Precision
-from isospace.encoding.shards import file_hash
 from isospace.encoding.vector_files import Layout
 from isospace.errors import UserError
+from isospace.files import file_hash
 from isospace.loading import load_encoder
 
 _POLL_SECONDS = 0.5
