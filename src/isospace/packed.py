@@ -204,7 +204,8 @@ def _attention(part: Any, states: Tensor, bias: Tensor, rows: _Rows, only: Tenso
         query = _linear(states[only], part.query).view(batch, heads, 1, width)
         key, value = split(_apply(_Spread, _linear(states, part.key, part.value), rows), 2)
     rate = _rate(part.dropout)
-    if rate:
+    # Without gradients PyTorch's own is as quick and rounds less; its backward is slow on the CPU.
+    if rate or query.requires_grad:
         flat = [x.reshape(batch * heads, -1, width) for x in (query, key, value)]
         by_head = bias.expand(batch, heads, 1, rows.length).reshape(-1, 1, rows.length)
         context = _apply(_Attend, *flat, by_head, rate).view(batch, heads, -1, width)
@@ -259,15 +260,18 @@ class _Attend(torch.autograd.Function):
     ) -> Tensor:
         ctx.scale = 1 / math.sqrt(query.shape[-1])
         shares = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=ctx.scale).softmax(-1)
-        mask = keep_mask(shares, rate)
+        mask = keep_mask(shares, rate) if rate else None
         ctx.save_for_backward(query, key, value, shares, mask)
-        return torch.bmm(shares * mask, value)
+        return torch.bmm(shares if mask is None else shares * mask, value)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         query, key, value, shares, mask = ctx.saved_tensors
-        to_value = torch.bmm((shares * mask).transpose(1, 2), gradients[0])
-        to_shares = torch.bmm(gradients[0], value.transpose(1, 2)).mul_(mask)
+        kept = shares if mask is None else shares * mask
+        to_value = torch.bmm(kept.transpose(1, 2), gradients[0])
+        to_shares = torch.bmm(gradients[0], value.transpose(1, 2))
+        if mask is not None:
+            to_shares.mul_(mask)
         to_scores = torch._softmax_backward_data(to_shares, shares, -1, shares.dtype)
         to_scores.mul_(ctx.scale)
         to_key = torch.bmm(to_scores.transpose(1, 2), query)
