@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 
-from isospace import compare as module
+from isospace.cells import share
 from isospace.cli import main
 from isospace.compare import compare, contestant
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
-from isospace.objectives import SimCSE, SimCSEPP
+from isospace.objectives import SCD, SimCSE, SimCSEPP
+from isospace.train import Stopped
 
 
 @pytest.fixture
@@ -36,6 +42,8 @@ def test_contestants_are_read(base):
         base, objective=SimCSEPP(temperature=0.1, head="none"), learning_rate=1e-4
     )
     assert contestant("simcse", base).objective == SimCSE()
+    listed = contestant("scd:projector=[8,16],learning_rate=1e-4", base)
+    assert listed == replace(base, objective=SCD(projector=(8, 16)), learning_rate=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -77,17 +85,76 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
     written = json.loads((tmp_path / "c" / "results.json").read_text())
     assert written == json.loads(json.dumps(found.to_json()))
 
-    monkeypatch.setattr(module, "train", lambda *_, **kw: pytest.fail("ran again") if "resume" not in kw else _finished(kw["resume"]))  # fmt: skip
-    again = compare(settings, 2, tmp_path / "c", quiet=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.train._Session.go", lambda *_: pytest.fail("ran again"))
+        again = compare(settings, 2, tmp_path / "c", quiet=True)
     assert again.to_json() == found.to_json()
 
 
-def _finished(folder):
-    from isospace.run import Outcome, Run
+def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
+    settings = {name: contestant(name, base) for name in ("simcse:head=none", "dcl")}
+    alone = compare(settings, 1, tmp_path / "alone", quiet=True)
+    beside = compare(settings, 1, tmp_path / "beside", jobs=2, quiet=True)
+    for name, columns in alone.scores.items():
+        assert beside.scores[name]["MRR"] == pytest.approx(columns["MRR"], abs=0.5)
+    assert (tmp_path / "beside" / "dcl" / "seed-42" / "train.log").is_file()
+    assert compare(settings, 1, tmp_path / "beside", jobs=2, quiet=True).scores == beside.scores
 
-    run = Run(folder)
-    assert run.results is not None
-    return Outcome(run, run.results)
+
+def test_a_cell_that_fails_stops_the_others(base, tmp_path):
+    settings = {n: contestant(n, base) for n in ("simcse:learning_rate=1e30", "simcse", "dcl")}
+    with pytest.raises(Stopped, match="simcse:learning_rate=1e30, seed 42: training diverged"):
+        compare(settings, 1, tmp_path / "c", jobs=2, quiet=True)
+    assert not psutil.Process().children()
+    del settings["simcse:learning_rate=1e30"]
+    assert compare(settings, 1, tmp_path / "c", jobs=2, quiet=True) is not None
+
+
+def test_bad_input_is_refused_as_in_train(base, tmp_path):
+    settings = {"simcse": contestant("simcse", replace(base, model="no/such/model"))}
+    with pytest.raises(UserError, match=r"seed 42: .*no/such/model"):
+        compare(settings, 1, tmp_path / "c", jobs=2, quiet=True)
+
+
+def test_ctrl_c_stops_every_cell_politely(base, tmp_path):
+    """The same command goes on, and nothing runs on behind the user's back."""
+    words = [*_words(base, 100_000), "--jobs", "2", "--output", str(tmp_path / "c")]
+    command = [sys.executable, "-m", "isospace.cli", "compare", "simcse", "dcl", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        runs = [tmp_path / "c" / name / "seed-42" for name in ("simcse", "dcl")]
+        deadline = time.monotonic() + 120
+        while not all((run / "metrics.jsonl").is_file() for run in runs):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        children = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.splitlines()[-1].endswith("Continue with the same command")
+    assert len(children) == 2
+    assert not any(child.is_running() for child in children)
+    assert all("isospace train --resume" in (run / "train.log").read_text() for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"WORLD_SIZE": "2"}, "several processes share each run already"),
+        ({}, "0 at a time"),
+    ],
+)
+def test_jobs_that_cannot_be(base, tmp_path, monkeypatch, change, words):
+    for name, value in change.items():
+        monkeypatch.setenv(name, value)
+    settings = {"simcse": contestant("simcse", base)}
+    with pytest.raises(UserError, match=words):
+        compare(settings, 1, tmp_path / "c", jobs=2 if change else 0, quiet=True)
+
+
+def test_processes_take_turns_on_the_gpus(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert [share(slot, 3)["CUDA_VISIBLE_DEVICES"] for slot in range(3)] == ["0", "1", "0"]
 
 
 def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
@@ -125,12 +192,20 @@ def test_nothing_to_compare(base, tmp_path):
     settings = {"simcse": contestant("simcse", base)}
     with pytest.raises(UserError, match="--verdict-on sts: give the STS sets"):
         compare(settings, 1, tmp_path / "c", "sts", quiet=True)
+    piped = {"simcse": replace(base, text=CorpusConfig(corpus=("-",)))}
+    with pytest.raises(UserError, match="standard input ends"):
+        compare(piped, 1, tmp_path / "c", quiet=True)
     assert not (tmp_path / "c").exists()  # refused before a cell is run
 
 
-def test_the_verb(base, tmp_path, toy_corpus, toy_model, capsys):
-    words = ["--corpus", str(toy_corpus), "--held-out", "40", "--model", str(toy_model), "--seeds", "1",
-             "--batch-size", "8", "--budget", "16", "sentences", "--looks", "1", "--precision", "float32"]  # fmt: skip
+def _words(base, budget):
+    """The settings as options."""
+    return ["--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model, "--seeds", "1",
+            "--batch-size", "8", "--budget", str(budget), "sentences", "--looks", "1", "--precision", "float32"]  # fmt: skip
+
+
+def test_the_verb(base, tmp_path, capsys):
+    words = _words(base, 16)
     assert main(["compare", *words]) == 2
     assert "give one or more objectives" in capsys.readouterr().err
     assert main(["compare", "simcse", "dcl:head=none", *words]) == 2

@@ -42,6 +42,14 @@ def assert_same_run(first: Run, second: Run) -> None:
     assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
 
 
+def test_two_processes_do_not_work_on_one_run(config):
+    run = Run.create(config)
+    with run.held(), pytest.raises(UserError, match="another process is training this run"):
+        train(resume=run.folder, quiet=True)
+    train(resume=run.folder, quiet=True)
+    assert run.results is not None
+
+
 def command(config: TrainConfig, *more: str) -> list[str]:
     assert config.output is not None
     return [

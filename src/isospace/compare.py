@@ -7,6 +7,7 @@ comparison that was stopped goes on where it was: finished cells are read, a bro
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from isospace.cells import Cell, run_cells
 from isospace.config import TrainConfig
-from isospace.display import Display
 from isospace.errors import UserError
 from isospace.evaluation.seeds import Decision, Gain, Gains, decide, welch
 from isospace.exam import sts_data
@@ -25,11 +26,12 @@ from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import Run
 from isospace.selection import CRITERIA
-from isospace.train import train
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
 """Settings of a run that a contestant may change beside its objective's; never the budget."""
+_COMMA = re.compile(r",(?![^\[]*\])")
+"""Between two settings, not inside a list."""
 
 
 def contestant(text: str, base: TrainConfig) -> TrainConfig:
@@ -49,7 +51,7 @@ def contestant(text: str, base: TrainConfig) -> TrainConfig:
     own = {field.name for field in fields(OBJECTIVES[name])}
     settings: dict[str, Any] = {}
     changes: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
+    for part in filter(None, _COMMA.split(rest)):
         key, equals, value = part.partition("=")
         if not equals or key not in own | set(_CONFIG_KEYS):
             known = ", ".join(sorted(own | set(_CONFIG_KEYS)))
@@ -109,6 +111,7 @@ def compare(
     seeds: int,
     folder: Path,
     measure: Measure = "pairs",
+    jobs: int = 1,
     quiet: bool = False,
 ) -> Comparison | None:
     """Run what is missing and compare; `None` in other processes than the first.
@@ -119,30 +122,32 @@ def compare(
         seeds: runs per contestant.
         folder: of the comparison; made, or gone on with.
         measure: what the verdict is about: the pairs of the runs, or the average of the STS sets.
+        jobs: runs at a time, each a process of its own if more than one.
         quiet: show no progress.
 
     Raises:
         UserError: bad input, or a folder that holds other settings.
         train.Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
-    if seeds < 1 or not contestants:
-        raise UserError(f"nothing to compare: {len(contestants)} contestants, {seeds} seeds")
+    if min(seeds, jobs) < 1 or not contestants:
+        raise UserError(
+            f"nothing to compare: {len(contestants)} contestants, {seeds} seeds, {jobs} at a time"
+        )
     if measure == "sts" and not all(sts_data(config.data) for config in contestants.values()):
         raise UserError("--verdict-on sts: give the STS sets (--data FOLDER, or ISOSPACE_DATA)")
-    cells = [(name, number) for number in range(seeds) for name in contestants]
-    display = Display(quiet)
-    runs: dict[str, list[Run]] = {name: [] for name in contestants}
-    for place, (name, number) in enumerate(cells, start=1):
-        config = contestants[name]
-        seed = config.seed + number
-        config = replace(config, seed=seed, output=folder / _slug(name) / f"seed-{seed}")
-        display.line("cell", f"{place} of {len(cells)}: {name}, seed {seed}")
-        run = _cell(config, quiet)
-        if run is not None:
-            runs[name].append(run)
-    first = next(iter(runs.values()))
-    if not first:
+    if any("-" in config.text.corpus for config in contestants.values()):
+        raise UserError(
+            "--corpus -: every run reads the text, but standard input ends; give a file"
+        )
+    cells = [
+        Cell(name, replace(config, seed=seed, output=folder / _slug(name) / f"seed-{seed}"))
+        for number in range(seeds)
+        for name, config in contestants.items()
+        for seed in [config.seed + number]
+    ]
+    if not run_cells(cells, jobs, quiet):
         return None
+    runs = {name: [Run(cell.folder) for cell in cells if cell.name == name] for name in contestants}
     comparison = _judge(runs, folder, "Avg" if measure == "sts" else "MRR")
     write_text(folder / "results.json", json.dumps(comparison.to_json(), indent=2) + "\n")
     write_report(collect([folder]))
@@ -151,21 +156,6 @@ def compare(
 
 def _slug(name: str) -> str:
     return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in name)
-
-
-def _cell(config: TrainConfig, quiet: bool) -> Run | None:
-    """A finished run of these settings; `None` in other processes than the first."""
-    folder = config.output
-    if folder is None or not (folder / "config.json").is_file():
-        outcome = train(config, quiet=quiet)
-    else:
-        run = Run(folder)
-        if run.config != config:
-            raise UserError(
-                f"{folder}: holds a run with other settings; give another --output, or remove it"
-            )
-        outcome = train(resume=folder, quiet=quiet)
-    return outcome.run if outcome.results else None
 
 
 def _scores(run: Run, state: str) -> dict[str, float]:

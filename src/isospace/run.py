@@ -13,13 +13,15 @@ report.html     the same for people
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
@@ -94,6 +96,21 @@ class Run:
             return TrainConfig.from_json(path.read_text(encoding="utf-8"))
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes off this run; a process that dies lets go of it.
+
+        Raises:
+            UserError: another process holds it.
+        """
+        try:
+            with FileLock(self.folder / ".lock", blocking=False):
+                yield
+        except Timeout:
+            raise UserError(
+                f"{self.folder}: another process is training this run; wait for it, or stop it"
+            ) from None
 
     @property
     def results(self) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ views (`encoder.Encoder`) and calls the objective (`objectives/`).
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from isospace.evaluation.statistics import Kind
 from isospace.exam import Scores
 from isospace.export.card import model_card
 from isospace.export.folder import save_model
-from isospace.files import atomic_path
+from isospace.files import atomic_path, cache_folder
 from isospace.loading import load_encoder
 from isospace.looks import take_look
 from isospace.loop import Diverged
@@ -36,6 +37,7 @@ from isospace.report.write import write_report
 from isospace.run import Outcome, Run, require_free
 from isospace.selection import Choice, choose
 from isospace.signals import polite_stop
+from isospace.vector_cache import cached
 
 
 class Stopped(Exception):
@@ -105,7 +107,8 @@ class _Session:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
         try:
-            return self._run(run)
+            with run.held() if self.main else nullcontext():
+                return self._run(run)
         except Diverged as error:
             raise Stopped(
                 f"training diverged at step {error.step}: {error.term} is {error.value:g}. "
@@ -119,7 +122,7 @@ class _Session:
 
     def _run(self, run: Run) -> Outcome:
         self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
-        before = self._examine()
+        before = self._examine_start()
         resumed = run.last_checkpoint.is_file()
         if not resumed:
             self.loop.total_steps = self._agreed(self._total_steps())
@@ -151,9 +154,9 @@ class _Session:
             broadcast_object_list(values)
         return values[0]
 
-    def _examine(self) -> Scores | None:
+    def _examine_start(self) -> Scores | None:
         """Scores of the encoder as it is; the first process examines, the others wait."""
-        scores = self.exam.sit(self.encoder.embed) if self.main else None
+        scores = self.exam.sit(cached(self.encoder, cache_folder())) if self.main else None
         self.accelerator.wait_for_everyone()
         return scores
 

@@ -1,0 +1,177 @@
+"""The cells of a comparison: runs one after the other here, or side by side in their own processes.
+
+A cell that is finished is read, one that was stopped is resumed, the rest are begun.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from isospace.config import TrainConfig
+from isospace.display import Display
+from isospace.errors import UserError
+from isospace.run import Run
+from isospace.signals import polite_stop
+from isospace.train import Stopped, train
+
+_LOOK_EVERY = 0.2
+"""Seconds between two looks at the processes."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a comparison.
+
+    Attributes:
+        name: the row it belongs to.
+        config: its settings, with seed and folder.
+    """
+
+    name: str
+    config: TrainConfig
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        if self.config.output is None:
+            raise ValueError(f"cell {self.name} has no folder")
+        return self.config.output
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to run."""
+        return self.begun and Run(self.folder).results is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run in the folder."""
+        return (self.folder / "config.json").is_file()
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.name}, seed {self.config.seed}"
+
+
+def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
+    """Run what is missing of the cells.
+
+    Args:
+        cells: in the order in which they are run.
+        jobs: how many at a time; more than one share the processor's threads, and the GPUs where
+            there are several.
+        quiet: show no progress.
+
+    Returns:
+        Whether this process holds the results: of several that share a run, only the first.
+
+    Raises:
+        UserError: bad input, or a folder that holds a run with other settings.
+        Stopped: a cell was stopped or diverged; called again, this goes on from there.
+    """
+    for cell in cells:
+        if cell.begun and Run(cell.folder).config != cell.config:
+            raise UserError(
+                f"{cell.folder}: holds a run with other settings; give another --output, or "
+                "remove it"
+            )
+    if jobs > 1:
+        with closing(_SideBySide(cells, jobs, Display(quiet))) as side_by_side:
+            side_by_side.run()
+        return True
+    display = Display(quiet)
+    outcomes = []
+    for place, cell in enumerate(cells, start=1):
+        display.line("cell", f"{place} of {len(cells)}: {cell}")
+        if cell.begun:
+            outcomes.append(train(resume=cell.folder, quiet=quiet))
+        else:
+            outcomes.append(train(cell.config, quiet=quiet))
+    return all(outcome.results for outcome in outcomes)
+
+
+class _SideBySide:
+    """Processes of `isospace train --resume`, each with a log beside its run."""
+
+    def __init__(self, cells: Sequence[Cell], jobs: int, display: Display) -> None:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise UserError(f"--jobs {jobs}: several processes share each run already; give 1")
+        self._cells, self._display = cells, display
+        self._waiting = [cell for cell in cells if not cell.finished]
+        self._slots: list[tuple[Cell, subprocess.Popen[bytes]] | None] = [None] * jobs
+
+    def run(self) -> None:
+        done = len(self._cells) - len(self._waiting)
+        self._display.line("cells", f"{done} of {len(self._cells)} are there")
+        with polite_stop() as stop, self._display.counting("cells", len(self._cells)) as advance:
+            advance(done)
+            while self._waiting or any(self._slots):
+                if stop:
+                    raise Stopped("interrupted; nothing is lost. Continue with the same command")
+                for slot, running in enumerate(self._slots):
+                    if running is not None and running[1].poll() is not None:
+                        self._slots[slot] = None
+                        self._finish(*running)
+                        advance(1)
+                    if self._slots[slot] is None and self._waiting:
+                        self._slots[slot] = self._start(self._waiting.pop(0), slot)
+                time.sleep(_LOOK_EVERY)
+
+    def _start(self, cell: Cell, slot: int) -> tuple[Cell, subprocess.Popen[bytes]]:
+        if not cell.begun:
+            Run.create(cell.config)
+        command = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(cell.folder)]
+        environment = {**os.environ, **share(slot, len(self._slots))}
+        with _log(cell).open("wb") as log:
+            # Ctrl-C is for this process to hear; it asks each of them once.
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+        self._say(cell, f"started; its progress: {_log(cell)}")
+        return cell, process
+
+    def _finish(self, cell: Cell, process: subprocess.Popen[bytes]) -> None:
+        results = Run(cell.folder).results
+        if process.returncode == 0 and results is not None:
+            self._say(cell, f"done in {results['seconds']:.0f} s")
+            return
+        last = _log(cell).read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
+        reason = "".join(last).removeprefix("isospace: ") or f"exit status {process.returncode}"
+        failure = UserError if process.returncode == 2 else Stopped
+        raise failure(f"{cell}: {reason} (all it said: {_log(cell)})")
+
+    def _say(self, cell: Cell, what: str) -> None:
+        place = self._cells.index(cell) + 1
+        self._display.line("cell", f"{place} of {len(self._cells)}: {cell}: {what}")
+
+    def close(self) -> None:
+        """Stop what still runs, politely: each writes a checkpoint."""
+        processes = [running[1] for running in self._slots if running is not None]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def _log(cell: Cell) -> Path:
+    return cell.folder / "train.log"
+
+
+def share(slot: int, jobs: int) -> dict[str, str]:
+    """The environment variables that give one of several processes its part of the machine.
+
+    >>> share(0, 10_000)["OMP_NUM_THREADS"]
+    '1'
+    """
+    found = {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // jobs))}
+    if torch.cuda.device_count() > 1:
+        found["CUDA_VISIBLE_DEVICES"] = str(slot % torch.cuda.device_count())
+    return found

@@ -1,0 +1,42 @@
+"""What a start makes of the test texts, on disk: all runs from one start encode them once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import isospace
+from isospace.encoder import Encoder
+from isospace.evaluation.pairs import Encode
+from isospace.loading import weights_hash
+from isospace.tokens import built_once
+
+
+def cached(encoder: Encoder, cache: Path) -> Encode:
+    """`encoder.embed`, with vectors that the same weights made of the same texts before.
+
+    Args:
+        encoder: with the weights that it keeps while the result is in use.
+        cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
+    """
+    about = (isospace.__version__, torch.__version__, encoder.device.type, weights_hash(encoder))
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        name = blake2b("\0".join(about).encode(), digest_size=16)
+        for text in texts:
+            content = text.encode("utf-8")
+            name.update(f"{len(content)} ".encode() + content)
+
+        def build(folder: Path) -> None:
+            np.save(folder / "vectors.npy", encoder.embed(texts))
+
+        found: np.ndarray = np.load(
+            built_once(cache / "vectors" / name.hexdigest(), build) / "vectors.npy"
+        )
+        return found
+
+    return encode
