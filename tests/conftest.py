@@ -18,6 +18,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
 
+pytest_plugins = ["search_index"]
+
 WORDS = [
     "the", "cat", "dog", "sat", "on", "mat", "big", "red", "house", "runs", "fast", "tensor", "returns",
     "array", "value", "shape", "of", "a", "an", "in", "each", "over", "under", "small", "blue", "green",
