@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench bench-gpu first-table selection-study whitening-study st-versions constraints clean
+.PHONY: demo test check bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -26,6 +26,9 @@ bench-gpu: .venv/bench
 
 first-table: .venv/test
 	$(BIN)/python benchmarks/first_table.py $(CORPUS) $(STS)
+
+comparison: .venv/test
+	$(BIN)/python benchmarks/comparison.py $(CORPUS) $(STS)
 
 selection-study: .venv/test
 	$(BIN)/python benchmarks/selection_study.py $(CORPUS) $(STS)

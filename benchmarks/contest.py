@@ -126,7 +126,9 @@ def machine() -> str:
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = next((line.split(":")[1].strip() for line in file if "model name" in line), "")
     bf16 = "with" if torch.cpu._is_avx512_bf16_supported() else "without"
-    found = f"{torch.get_num_threads()} cores of {model or platform.machine()} ({bf16} AVX512-BF16)"
+    count = torch.get_num_threads()
+    cores = "1 core" if count == 1 else f"{count} cores"
+    found = f"{cores} of {model or platform.machine()} ({bf16} AVX512-BF16)"
     if torch.cuda.is_available():
         found = f"{torch.cuda.get_device_name()}, {found}"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"

@@ -104,8 +104,10 @@ class Run:
         Raises:
             UserError: another process holds it.
         """
+        lock = self.last_checkpoint.with_name(".lock")
+        lock.parent.mkdir(exist_ok=True)
         try:
-            with FileLock(self.folder / ".lock", blocking=False):
+            with FileLock(lock, blocking=False):
                 yield
         except Timeout:
             raise UserError(

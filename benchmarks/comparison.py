@@ -1,0 +1,83 @@
+"""docs/results/comparison.md: rows of the first table again, by `isospace compare`.
+
+    python benchmarks/comparison.py CORPUS STS_FOLDER [--jobs 2] [--output FOLDER]
+
+From [CLS], with the settings and the rule of first_table.py, twice its sentences and five seeds.
+Goes on where it was stopped, as every comparison does; the report is in the folder of the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import first_table
+from common import draw
+from isospace.compare import compare
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.errors import UserError
+from isospace.files import write_text
+from isospace.report.scoreboard import comparison_table
+from isospace.tables import markdown_table
+from isospace.train import Stopped
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
+OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
+SEEDS, SENTENCES, HELD_OUT = 5, 32_000, 1_000
+
+
+def main() -> None:
+    """Run what is missing; then draw the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("sts", type=Path)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--output", type=Path, default=Path("runs") / "comparison")
+    options = parser.parse_args()
+    table = first_table.TABLES["cls"]
+    base = TrainConfig(
+        text=CorpusConfig(corpus=(str(options.corpus),), held_out=HELD_OUT),
+        pooling=table.pooling,
+        learning_rate=table.learning_rate,
+        budget=(SENTENCES, "sentences"),
+        select="labels",
+        data=str(options.sts),
+        seed=0,
+    )
+    contestants = {name: replace(base, objective=table.objectives[name]) for name in OBJECTIVES}
+    try:
+        found = compare(contestants, SEEDS, options.output, "sts", options.jobs)
+    except (UserError, Stopped) as error:
+        sys.exit(str(error))
+    if found is not None:
+        _draw(found.to_json())
+
+
+def _draw(content: Mapping[str, Any]) -> None:
+    """The whole record beside the page; its table, the gains in every column and the verdict."""
+    write_text(PAGE.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
+    gains = [
+        {"": name} | {column: _gain(gain) for column, gain in columns.items()}
+        for name, columns in content["gains"].items()
+    ]
+    parts = {
+        "scores": markdown_table(comparison_table("", content).rows),
+        "gains": markdown_table(gains),
+        "verdict": content["verdict"]["text"],
+    }
+    draw(PAGE, {name: text.rstrip() + "\n" for name, text in parts.items()})
+
+
+def _gain(gain: Mapping[str, Any]) -> str:
+    low, mean, high = (100 * gain[key] for key in ("low", "mean", "high"))
+    return f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+if __name__ == "__main__":
+    main()
