@@ -48,8 +48,8 @@ class Cell:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to run."""
-        return self.begun and Run(self.folder).results is not None
+        """Whether there is nothing left to run; the report is what a run writes last."""
+        return self.begun and Run(self.folder).report_path.is_file()
 
     @property
     def begun(self) -> bool:
@@ -86,16 +86,18 @@ def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
     if jobs > 1:
         with closing(_SideBySide(cells, jobs, Display(quiet))) as side_by_side:
             side_by_side.run()
-        return True
+    else:
+        _one_by_one(cells, quiet)
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _one_by_one(cells: Sequence[Cell], quiet: bool) -> None:
     display = Display(quiet)
-    outcomes = []
     for place, cell in enumerate(cells, start=1):
-        display.line("cell", f"{place} of {len(cells)}: {cell}")
-        if cell.begun:
-            outcomes.append(train(resume=cell.folder, quiet=quiet))
-        else:
-            outcomes.append(train(cell.config, quiet=quiet))
-    return all(outcome.results for outcome in outcomes)
+        if not cell.finished:
+            display.line("cell", f"{place} of {len(cells)}: {cell}")
+            resume = cell.folder if cell.begun else None
+            train(None if resume else cell.config, resume, quiet)
 
 
 class _SideBySide:

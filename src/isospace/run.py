@@ -66,6 +66,7 @@ class Run:
         self.items_path = folder / "items.npz"
         self.sample_path = folder / "sample.npz"
         self.results_path = folder / "results.json"
+        self.report_path = folder / "report.html"
 
     @classmethod
     def create(cls, config: TrainConfig) -> Run:
