@@ -23,7 +23,8 @@ from isospace.compare import compare
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.files import write_text
-from isospace.report.scoreboard import comparison_table
+from isospace.recipes import STS_COLUMNS
+from isospace.report.scoreboard import comparison_table, gains_table, mean_sd
 from isospace.tables import markdown_table
 from isospace.train import Stopped
 
@@ -60,23 +61,20 @@ def main() -> None:
 
 
 def _draw(content: Mapping[str, Any]) -> None:
-    """The whole record beside the page; its table, the gains in every column and the verdict."""
+    """The whole record beside the page; in it the verdict and the tables."""
     write_text(PAGE.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
-    gains = [
-        {"": name} | {column: _gain(gain) for column, gain in columns.items()}
-        for name, columns in content["gains"].items()
+    scores = [
+        {"": name} | {column: mean_sd(columns[column]) for column in STS_COLUMNS}
+        for name, columns in content["scores"].items()
     ]
+    gains = gains_table("", content)
     parts = {
-        "scores": markdown_table(comparison_table("", content).rows),
-        "gains": markdown_table(gains),
         "verdict": content["verdict"]["text"],
+        "tests": markdown_table(comparison_table("", content).rows),
+        "scores": markdown_table(scores),
+        "gains": markdown_table(gains.rows if gains else []),
     }
     draw(PAGE, {name: text.rstrip() + "\n" for name, text in parts.items()})
-
-
-def _gain(gain: Mapping[str, Any]) -> str:
-    low, mean, high = (100 * gain[key] for key in ("low", "mean", "high"))
-    return f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 if __name__ == "__main__":

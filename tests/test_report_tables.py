@@ -13,7 +13,13 @@ from isospace.evaluation.seeds import Gain, decide
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.run_set import collect
-from isospace.report.scoreboard import all_tables, comparison_table, papers_table, runs_table
+from isospace.report.scoreboard import (
+    all_tables,
+    comparison_table,
+    gains_table,
+    papers_table,
+    runs_table,
+)
 from isospace.run import Run
 from isospace.tables import Table, write_tables
 from report_runs import STS, finish, page_of, write_run
@@ -82,9 +88,9 @@ def comparison(tmp_path) -> Comparison:
     worse = replace(gain, mean=-0.03, low=-0.05, high=-0.01, p=0.02)
     gains = {"simcse:head=none": {"MRR": gain}, "dcl": {"MRR": worse}}
     scores = {
-        "start": {"MRR": [50.0]},
-        "simcse:head=none": {"MRR": [51.0, 53.0]},
-        "dcl": {"MRR": [46.5, 47.5]},
+        "start": {"MRR": [50.0], "R@1": [40.0]},
+        "simcse:head=none": {"MRR": [51.0, 53.0], "R@1": [41.0, 43.0]},
+        "dcl": {"MRR": [46.5, 47.5], "R@1": [36.5, 37.5]},
     }
     decision = decide(
         {k: v["MRR"] for k, v in gains.items()}, {"simcse:head=none": 1, "dcl": 0}, "MRR"
@@ -115,6 +121,18 @@ def test_a_comparison_comes_with_its_verdict(comparison):
     assert [row[""] for row in table.rows] == list(comparison.scores)
     assert table.rows[1]["MRR"] == "52.00 ± 1.41"
     assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
+    assert gains_table("which", comparison.to_json()) is None  # no other score than that
+
+
+def test_gains_in_several_scores_have_a_table(comparison):
+    gains = {
+        name: {**columns, "STS12": columns["MRR"]} for name, columns in comparison.gains.items()
+    }
+    table = gains_table("which", replace(comparison, gains=gains).to_json())
+    assert table.rows == [
+        {"": score, "simcse:head=none": "+2.00 (+0.50 to +3.50)", "dcl": "-3.00 (-5.00 to -1.00)"}
+        for score in ("MRR", "STS12")
+    ]
 
 
 def test_an_unfinished_comparison_shows_its_cells(comparison):

@@ -19,11 +19,12 @@ _OTHER = f"{_PUBLISHED}, other start"
 
 def all_tables(found: RunSet) -> list[Table]:
     """Every table that there are numbers for, the verdicts of comparisons first."""
-    made = [
-        comparison_table(name, content)
-        for name, content in found.comparisons.items()
-        if content is not None
-    ]
+    made = []
+    for name, content in found.comparisons.items():
+        if content is not None:
+            made.append(comparison_table(name, content))
+            gains = gains_table(name, content)
+            made += [gains] if gains else []
     made.append(runs_table(found))
     papers = papers_table(found)
     return [*made, papers] if papers else made
@@ -42,6 +43,8 @@ def mean_sd(values: Sequence[float], digits: int = 2) -> str:
 def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
     """What `isospace compare` found: mean and sd over seeds, gains over the start, Holm's p.
 
+    The papers' columns have a table of their own.
+
     Args:
         name: of the comparison.
         content: of its results.json.
@@ -49,7 +52,8 @@ def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
     measure, versus = content["measure"], content["welch_p_against_best"]
     rows = []
     for contestant, columns in content["scores"].items():
-        row = {"": contestant} | {column: mean_sd(values) for column, values in columns.items()}
+        shown = dict.fromkeys([measure, "MRR", "R@1"])
+        row = {"": contestant} | {column: mean_sd(columns[column]) for column in shown}
         if contestant in content["gains"]:
             gain = content["gains"][contestant][measure]
             row["seeds"] = str(gain["seeds"])
@@ -65,6 +69,38 @@ def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
         "Welch's test over seeds against the best mean."
     )
     return Table("comparison", f"Comparison {name}", rows, note)
+
+
+def gains_table(name: str, content: Mapping[str, Any]) -> Table | None:
+    """The gain over the start in every score, with its interval; `None` if there is but one.
+
+    Args:
+        name: of the comparison.
+        content: of its results.json.
+    """
+    gains: Mapping[str, Mapping[str, Any]] = content["gains"]
+    scores = list(next(iter(gains.values())))
+    if len(scores) < 2:
+        return None
+    rows = [
+        {"": score} | {contestant: gain_interval(gains[contestant][score]) for contestant in gains}
+        for score in scores
+    ]
+    note = (
+        "Gain over the start x 100, mean over the seeds, and its 95 % interval over seeds and test "
+        "items; not corrected for the number of scores."
+    )
+    return Table("gains", f"Comparison {name}: gains in every score", rows, note)
+
+
+def gain_interval(gain: Mapping[str, Any]) -> str:
+    """A gain and its interval, x 100.
+
+    >>> gain_interval({"mean": 0.01, "low": -0.005, "high": 0.025})
+    '+1.00 (-0.50 to +2.50)'
+    """
+    low, mean, high = (100 * gain[key] for key in ("low", "mean", "high"))
+    return f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def runs_table(found: RunSet) -> Table:
