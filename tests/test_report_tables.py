@@ -49,11 +49,14 @@ def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
     table = papers_table(collect([run.folder]))
     assert table is not None
     start, ours, same, *others = table.rows
-    assert list(ours)[4:] == [*STS, "alignment", "uniformity"]
+    assert table.columns == ("", "n", *STS, "alignment", "uniformity", "start", "source")
     assert (start["source"], start["STS12"], start["alignment"]) == ("ours", "70.00", "0.200")
     assert (ours["source"], ours["STS12"], ours["Avg"]) == ("ours", "75.00", "78.00")
     assert ours["uniformity"] == "-2.400"
-    assert same["source"] == "published: SimCSE, Table 5"
+    assert (same[""], same["source"]) == (
+        "simcse-bert-base, published",
+        "published: SimCSE, Table 5",
+    )
     assert same["start"] == "bert-base-uncased, cls"
     assert float(same["Avg"]) == RECIPES["simcse-bert-base"].published["Avg"]
     assert all(row["source"].startswith("published") for row in others)

@@ -14,7 +14,7 @@ from conftest import WORDS, sentences
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.loading import load_encoder
-from isospace.objectives import SimCSE
+from isospace.objectives import SCD, SimCSE
 from isospace.run import Run
 from isospace.train import Stopped, train
 
@@ -186,3 +186,13 @@ def test_words_are_known_to_the_toy(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
     unknown = encoder.tokenizer.unk_token_id
     assert all(unknown not in ids for ids in encoder.token_ids(WORDS))
+
+
+def test_runs_of_all_objectives_look_at_the_start_alike(config, tmp_path):
+    """Also where views have rates of their own: a comparison puts the looks in one picture."""
+    starts = []
+    for name, objective in {"simcse": SimCSE(head="none"), "scd": SCD(projector=(8,))}.items():
+        short = replace(config, objective=objective, budget=(16, "sentences"), looks=1)
+        found = train(replace(short, output=tmp_path / name), quiet=True)
+        starts.append(found.results["looks"][0])
+    assert starts[0] == starts[1]

@@ -29,8 +29,7 @@ def take_look(
     Returns:
         What `HeldOut.measure` measures, and labels_spearman where there are labels.
     """
-    rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
-    noise = View(dropout=next(rates, None))
+    noise = _noise(config, encoder)
 
     def clean(texts: Sequence[str]) -> np.ndarray:
         return encoder.embed(texts, precision=precision)
@@ -44,3 +43,9 @@ def take_look(
         if exam.labels is not None:
             look["labels_spearman"] = exam.label_score(clean)
     return look
+
+
+def _noise(config: TrainConfig, encoder: Encoder) -> View:
+    """The encoder's own dropout, by which runs of all objectives compare; else the objective's."""
+    rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
+    return View() if any(encoder.noise.rates) else View(dropout=next(rates, None))

@@ -34,7 +34,7 @@ class HeldOut:
 
         Args:
             encode: texts -> (n, dim) clean vectors.
-            encode_noisy: the same under the dropout of the training views.
+            encode_noisy: the same under dropout.
 
         Returns:
             pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and

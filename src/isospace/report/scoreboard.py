@@ -132,7 +132,7 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
         for state in ("start", "result"):
             averages = [row["Avg"] for row in _sts_rows(finished, state) if "Avg" in row]
             if averages:
-                row[f"STS avg {state}"] = mean_sd(averages)
+                row[f"STS {state}"] = mean_sd(averages)
     verdicts = [results["verdict"]["kind"] for results in finished]
     verdicts += ["unfinished"] * (len(runs) - len(finished))
     counts = Counter(verdicts)
@@ -188,19 +188,15 @@ def _our_row(
     name: str, encoder: str, finished: Sequence[Mapping[str, Any]], state: str
 ) -> dict[str, str]:
     labels = finished[0]["result"]["labels"] if state == "result" else None
-    row = {
-        "": name,
-        "source": f"ours, dev-selected on {labels}" if labels else "ours",
-        "start": encoder,
-        "n": str(len(finished)),
-    }
+    row = {"": name, "n": str(len(finished))}
     scores = _sts_rows(finished, state)
     for column in STS_COLUMNS:
         values = [score[column] for score in scores if column in score]
         row[column] = mean_sd(values) if values else ""
     for name in ("alignment", "uniformity"):
         row[name] = mean_sd([_look(results, state)[name] for results in finished], 3)
-    return row
+    source = f"ours, dev-selected on {labels}" if labels else "ours"
+    return {**row, "start": encoder, "source": source}
 
 
 def _look(results: Mapping[str, Any], state: str) -> dict[str, float]:
@@ -219,7 +215,7 @@ def _published(kinds: set[type], models: set[str]) -> list[dict[str, str]]:
     quoted.sort(key=lambda row: row[1].config.model not in models)
     return [
         {
-            "": name,
+            "": f"{name}, {_PUBLISHED}",
             "source": f"{_PUBLISHED if recipe.config.model in models else _OTHER}: {recipe.table}",
             "start": f"{recipe.config.model}, {recipe.config.pooling}",
             **{column: f"{recipe.published[column]:.2f}" for column in STS_COLUMNS},
