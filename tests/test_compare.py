@@ -106,8 +106,6 @@ def test_a_cell_that_fails_stops_the_others(base, tmp_path):
     with pytest.raises(Stopped, match="simcse:learning_rate=1e30, seed 42: training diverged"):
         compare(settings, 1, tmp_path / "c", jobs=2, quiet=True)
     assert not psutil.Process().children()
-    del settings["simcse:learning_rate=1e30"]
-    assert compare(settings, 1, tmp_path / "c", jobs=2, quiet=True) is not None
 
 
 def test_bad_input_is_refused_as_in_train(base, tmp_path):

@@ -140,10 +140,9 @@ def compare(
             "--corpus -: every run reads the text, but standard input ends; give a file"
         )
     cells = [
-        Cell(name, replace(config, seed=seed, output=folder / _slug(name) / f"seed-{seed}"))
+        _cell(folder, name, replace(config, seed=config.seed + number))
         for number in range(seeds)
         for name, config in contestants.items()
-        for seed in [config.seed + number]
     ]
     if not run_cells(cells, jobs, quiet):
         return None
@@ -154,8 +153,9 @@ def compare(
     return comparison
 
 
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in name)
+def _cell(folder: Path, name: str, config: TrainConfig) -> Cell:
+    slug = "".join(c if c.isalnum() or c in "+-._=" else "_" for c in name)
+    return Cell(name, replace(config, output=folder / slug / f"seed-{config.seed}"))
 
 
 def _scores(run: Run, state: str) -> dict[str, float]:
