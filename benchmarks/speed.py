@@ -104,7 +104,7 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables = []
     with tempfile.TemporaryDirectory() as folder:
         base = str(training.random_bert_base(Path(folder)))
-        settings = (("minilm", "minilm", OBJECTIVES, 8, 3), ("BERT-base, random", base, ONE, 3, 2))
+        settings = (("minilm", "minilm", OBJECTIVES, 5, 3), ("BERT-base, random", base, ONE, 2, 2))
         for title, model, objectives, steps, rounds in settings:
             peer = "sentence-transformers"
             results = contest(
