@@ -28,7 +28,8 @@ class Result:
 
     Attributes:
         seconds: of each round.
-        peak_mb: highest resident memory of its process, libraries included.
+        peak_mb: highest resident memory of its process, libraries included; of the GPU where there
+            is one.
         failure: why there are no numbers.
         notes: whatever else the contestant told.
     """
@@ -110,12 +111,19 @@ def _work(pipe: Connection, prepare: Callable[..., Any], arguments: tuple[Any, .
             started = time.perf_counter()
             own = work()
             seconds = time.perf_counter() - started if own is None else own
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            pipe.send({"seconds": seconds, "peak_mb": peak})
+            pipe.send({"seconds": seconds, "peak_mb": _peak_mb()})
     except EOFError:
         return
     except Exception as error:
         pipe.send({"failure": f"{type(error).__name__}: {error}".splitlines()[0]})
+
+
+def _peak_mb() -> float:
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def machine() -> str:

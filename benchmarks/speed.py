@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import dev_scores
 import encoding
 import evaluating
@@ -31,11 +33,13 @@ from isospace.files import write_text
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 PLAIN: dict[str, Any] = {"head": "none"}
 ONE = {"isospace simcse": ("simcse", PLAIN)}
-OBJECTIVES = ONE | {
+PAPERS = ONE | {
     "isospace whitenedcse, 3 views": ("whitenedcse", PLAIN),
-    "the same without whitening": ("whitenedcse", {**PLAIN, "whitening": "none"}),
-    "isospace scd, projector 1024": ("scd", {"projector": (1024, 1024, 1024)}),
     "isospace simcse++": ("simcse++", PLAIN),
+}
+OBJECTIVES = PAPERS | {
+    "whitenedcse without whitening": ("whitenedcse", {**PLAIN, "whitening": "none"}),
+    "isospace scd, projector 1024": ("scd", {"projector": (1024, 1024, 1024)}),
     "isospace iso": ("iso", PLAIN),
 }
 
@@ -104,7 +108,11 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables = []
     with tempfile.TemporaryDirectory() as folder:
         base = str(training.random_bert_base(Path(folder)))
-        settings = (("minilm", "minilm", OBJECTIVES, 5, 3), ("BERT-base, random", base, ONE, 2, 2))
+        on_gpu = torch.cuda.is_available()
+        settings = (
+            ("minilm", "minilm", OBJECTIVES, 100 if on_gpu else 5, 3),
+            ("BERT-base, random", base, PAPERS if on_gpu else ONE, 100 if on_gpu else 2, 2),
+        )
         for title, model, objectives, steps, rounds in settings:
             peer = "sentence-transformers"
             results = contest(
@@ -120,6 +128,9 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
                 "head": partial(_part_of_step, part="head", steps=steps),
                 "objective": partial(_part_of_step, part="objective", steps=steps),
             }
+            if on_gpu:
+                extra["seconds for 10^6 sentences"] = partial(_epoch, sentences=BATCH * steps)
+                extra["kernels, share of a step"] = _busy
             tables.append(
                 _table(
                     f"training {title}: batch {BATCH}, {LENGTH} tokens, bf16",
@@ -145,6 +156,15 @@ def _part_of_step(result: Result, part: str, steps: int) -> str:
     if part not in result.notes:
         return ""
     return f"{100 * result.notes[part] * steps / result.median:.1f} %"
+
+
+def _epoch(result: Result, sentences: int) -> str:
+    """What an epoch of the papers' million sentences would take."""
+    return f"{1e6 / sentences * result.median:,.0f}"
+
+
+def _busy(result: Result) -> str:
+    return f"{100 * result.notes['busy']:.0f} %" if "busy" in result.notes else ""
 
 
 def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -43,6 +43,18 @@ def product_rate() -> float:
     return 2 * size**3 / best
 
 
+def gpu_busy(work: Callable[[], Any]) -> float:
+    """Share of a round in which kernels run; the rest is launches and Python between them."""
+    from torch.profiler import ProfilerActivity, profile
+
+    seconds = _seconds(work)
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        work()
+        torch.cuda.synchronize()
+    kernels = sum(event.self_device_time_total for event in found.key_averages()) / 1e6
+    return float(kernels / seconds)
+
+
 def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
     """Isospace's own loop, as `isospace train` runs it between two looks."""
     from isospace.config import CorpusConfig, TrainConfig
@@ -83,6 +95,7 @@ def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps
     return one_round, {
         "flop": flop,
         "rate": product_rate(),
+        **({"busy": gpu_busy(one_round)} if torch.cuda.is_available() else {}),
         **_parts(config.objective, loop.head, encoder.dim),
     }
 
