@@ -111,6 +111,7 @@ class _SideBySide:
         self._slots: list[tuple[Cell, subprocess.Popen[bytes]] | None] = [None] * jobs
 
     def run(self) -> None:
+        """Start what waits, as places come free, until all are done."""
         done = len(self._cells) - len(self._waiting)
         self._display.line("cells", f"{done} of {len(self._cells)} are there")
         with polite_stop() as stop, self._display.counting("cells", len(self._cells)) as advance:

@@ -98,6 +98,14 @@ class Run:
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
 
+    @property
+    def how_to_resume(self) -> str:
+        """What to tell a person whose run was stopped."""
+        again = f"isospace train --resume {self.folder}"
+        if "-" in self.config.text.corpus:
+            again += ", with the same text on standard input"
+        return f"nothing is lost. Continue with: {again}"
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes off this run; a process that dies lets go of it.

@@ -116,7 +116,7 @@ class _Session:
                 f"a lower --learning-rate than {self.config.learning_rate:g}"
             ) from error
         except KeyboardInterrupt:
-            raise Stopped(self._how_to_resume(run, "interrupted")) from None
+            raise Stopped(f"interrupted; {run.how_to_resume}") from None
         finally:
             self.accelerator.end_training()
 
@@ -140,12 +140,6 @@ class _Session:
         self.display.plan(self.config, self.loop, run)
         self._train(run)
         return self._finish(run, before)
-
-    def _how_to_resume(self, run: Run, what: str) -> str:
-        again = f"isospace train --resume {run.folder}"
-        if "-" in self.config.text.corpus:
-            again += ", with the same text on standard input"
-        return f"{what}; nothing is lost. Continue with: {again}"
 
     def _agreed(self, value: Any) -> Any:
         """The first process's value, in every process."""
@@ -247,8 +241,9 @@ class _Session:
                 if looked or stopping or late:
                     self._save(run)
                 if stopping and loop.step < total:
-                    what = f"interrupted after step {loop.step} of {total}"
-                    raise Stopped(self._how_to_resume(run, what))
+                    raise Stopped(
+                        f"interrupted after step {loop.step} of {total}; {run.how_to_resume}"
+                    )
 
     def _anywhere(self, *flags: bool) -> tuple[bool, ...]:
         """Whether each flag is set in any process, so that all do the same."""
