@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -136,6 +137,15 @@ def test_gains_in_several_scores_have_a_table(comparison):
         {"": score, "simcse:head=none": "+2.00 (+0.50 to +3.50)", "dcl": "-3.00 (-5.00 to -1.00)"}
         for score in ("MRR", "STS12")
     ]
+
+
+def test_comparisons_in_folders_of_one_name_are_told_apart(comparison, tmp_path):
+    other = shutil.copytree(comparison.folder, tmp_path / "elsewhere" / comparison.folder.name)
+    found = collect([comparison.folder, other, other])
+    assert list(found.comparisons) == [str(comparison.folder), str(other)]
+    assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
+    names = [table.name for table in all_tables(found)]
+    assert names[:2] == ["comparison-1", "comparison-2"]
 
 
 def test_an_unfinished_comparison_shows_its_cells(comparison):

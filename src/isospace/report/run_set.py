@@ -34,7 +34,7 @@ class RunSet:
     Attributes:
         title: a few words.
         runs: those of comparisons first, by name and seed; then the others as given.
-        comparisons: folder's name -> content of its results.json, `None` while unfinished.
+        comparisons: name -> content of its results.json, `None` while unfinished.
         home: the folder where the report belongs; `None` for runs that share none.
     """
 
@@ -57,27 +57,31 @@ def collect(folders: Sequence[Path]) -> RunSet:
     Raises:
         UserError: a folder is neither, or a run's settings cannot be read.
     """
-    folders = [folder.resolve() for folder in folders]
+    folders = list(dict.fromkeys(folder.resolve() for folder in folders))
     runs: list[NamedRun] = []
     loose: list[Run] = []
     comparisons: dict[str, dict[str, Any] | None] = {}
-    for folder in folders:
+    for folder, name in zip(folders, _names(folders), strict=True):
         cells = sorted(cell.parent for cell in folder.glob("*/seed-*/config.json"))
         if cells and not (folder / "config.json").is_file():
-            comparisons[folder.name] = _read(folder / "results.json")
-            prefix = f"{folder.name}/" if len(folders) > 1 else ""
+            comparisons[name] = _read(folder / "results.json")
+            prefix = f"{name}/" if len(folders) > 1 else ""
             for cell in cells:
                 group = f"{prefix}{cell.parent.name}"
                 runs.append(NamedRun(Run(cell), f"{group}/{cell.name}", group))
         else:
             loose.append(Run(folder))
-    names = [run.folder.name for run in loose]
-    if len(set(names)) < len(names):
-        names = [str(run.folder) for run in loose]
+    names = _names([run.folder for run in loose])
     runs += map(NamedRun, loose, names, _labels([run.config for run in loose]))
     alone = len(folders) == 1
     title = folders[0].name if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Their last parts, or the whole paths where those do not tell them apart."""
+    names = [folder.name for folder in folders]
+    return names if len(set(names)) == len(names) else list(map(str, folders))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

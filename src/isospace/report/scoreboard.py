@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,16 @@ _OTHER = f"{_PUBLISHED}, other start"
 
 
 def all_tables(found: RunSet) -> list[Table]:
-    """Every table that there are numbers for, the verdicts of comparisons first."""
+    """Every table that there are numbers for, the verdicts of comparisons first.
+
+    No two have the same name: tables of several comparisons are numbered.
+    """
     made = []
-    for name, content in found.comparisons.items():
+    for i, (name, content) in enumerate(found.comparisons.items(), start=1):
+        number = f"-{i}" if len(found.comparisons) > 1 else ""
         if content is not None:
-            made.append(comparison_table(name, content))
-            gains = gains_table(name, content)
-            made += [gains] if gains else []
+            of_it = comparison_table(name, content), gains_table(name, content)
+            made += [replace(table, name=table.name + number) for table in of_it if table]
     made.append(runs_table(found))
     papers = papers_table(found)
     return [*made, papers] if papers else made
