@@ -77,7 +77,7 @@ def test_pairs(tmp_path):
     scores = score(tmp_path, "p.tsv", [("0", "10 a"), ("20", "50 b"), ("90", "81 c")], kind="pairs")
     assert scores.values["R@1"] == pytest.approx(2 / 3)  # 20 is nearer to 10 than to 50
     assert scores.values["MRR"] == pytest.approx((1 + 1 / 2 + 1) / 3)
-    assert "3 queries ranked among 3 targets" in scores.protocol
+    assert "3 queries ranked among 3 distinct targets" in scores.protocol
 
 
 def test_labelled_sentences(tmp_path):

@@ -50,7 +50,7 @@ class HeldOut:
         noisy = [encode_noisy(self.sentences) for _ in range(2)]
         return {
             "pairs_loss": float(loss),
-            "pairs_mrr": retrieval.rank_pairs(first, second).mrr,
+            "pairs_mrr": retrieval.rank_pairs(self.pairs, first, second).mrr,
             "alignment": geometry.alignment(*noisy),
             "uniformity": geometry.uniformity(clean),
             "effective_rank": geometry.effective_rank(clean),

@@ -78,29 +78,11 @@ class RetrievalScores:
         } | {f"recall@{k}": self.recall(k) for k in DEPTHS}
 
 
-def rank_pairs(queries: NDArray[Any], targets: NDArray[Any]) -> RetrievalScores:
-    """Rank `targets[i]` for `queries[i]` among all targets by cosine.
-
-    Args:
-        queries: `(pair, dim)`.
-        targets: `(pair, dim)`.
-
-    >>> rank_pairs(np.eye(3), np.eye(3)[[0, 2, 1]]).ranks
-    array([1. , 2.5, 2.5])
-    """
-    if queries.shape != targets.shape or queries.ndim != 2 or len(queries) == 0:
-        raise ValueError(
-            f"expected two arrays (pair, dim) of one shape with at least one pair, "
-            f"got {queries.shape} and {targets.shape}"
-        )
-    return rank_targets(queries, targets, np.arange(len(targets)))
-
-
 def rank_targets(
     queries: NDArray[Any],
     targets: NDArray[Any],
     own: NDArray[np.int64],
-    itself: NDArray[np.int64] | None = None,
+    left_out: NDArray[np.int64] | None = None,
 ) -> RetrievalScores:
     """Rank `targets[own[i]]` for `queries[i]` among the targets by cosine.
 
@@ -112,35 +94,71 @@ def rank_targets(
         queries: `(query, dim)`.
         targets: `(target, dim)`.
         own: `(query,)` positions of the right targets.
-        itself: `(query,)` positions of the queries among the targets, which are left out.
+        left_out: `(m, 2)` positions of a query and of a target that is not ranked for it.
+
+    >>> rank_targets(np.eye(3), np.eye(3)[[0, 2, 1]], np.arange(3)).ranks
+    array([1. , 2.5, 2.5])
     """
+    if queries.ndim != 2 or targets.ndim != 2 or own.shape != (len(queries),) or not len(queries):
+        raise ValueError(
+            "expected one or more queries (query, dim), targets (target, dim) and a position for "
+            f"each query; got {queries.shape}, {targets.shape} and {own.shape}"
+        )
     queries, targets = unit_rows(queries), unit_rows(targets)
+    out = np.empty((0, 2), np.int64) if left_out is None else left_out
     step = max(1, _CHUNK_ENTRIES // len(targets))
     ranks = np.empty(len(queries))
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         cosines = queries[block] @ targets.T
-        rows = np.arange(len(cosines))
-        if itself is not None:
-            cosines[rows, itself[block]] = -np.inf
-        right = cosines[rows, own[block], None]
+        rows, columns = out[(out[:, 0] >= start) & (out[:, 0] < start + step)].T
+        cosines[rows - start, columns] = -np.inf
+        right = np.take_along_axis(cosines, own[block, None], axis=1)
         better = (cosines > right + TIE).sum(1)
         tied = (np.abs(cosines - right) <= TIE).sum(1) - 1
         ranks[block] = 1 + better + tied / 2
-    candidates = len(targets) - (itself is not None)
     protocol = (
-        f"cosine, {len(queries)} queries ranked among {candidates} targets, ties at their mean rank"
+        f"cosine, {len(queries)} queries ranked among {len(targets)} distinct targets, ties at "
+        "their mean rank"
     )
-    return RetrievalScores(ranks, candidates, protocol)
+    return RetrievalScores(ranks, len(targets), protocol)
+
+
+def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> RetrievalScores:
+    """Rank each pair's second text for its first text among all distinct second texts, by cosine.
+
+    Where one first text has several second texts, each is right: the others are left out while
+    one of them is ranked.
+
+    Args:
+        pairs: the texts.
+        first: `(pair, dim)` vectors of the first texts.
+        second: `(pair, dim)` vectors of the second texts.
+    """
+    places = {text: place for place, text in enumerate(dict.fromkeys(pairs.second))}
+    own = np.array([places[text] for text in pairs.second])
+    answers: dict[str, set[int]] = {}
+    for query, place in zip(pairs.first, own.tolist(), strict=True):
+        answers.setdefault(query, set()).add(place)
+    left_out = [
+        (i, place)
+        for i, (query, mine) in enumerate(zip(pairs.first, own.tolist(), strict=True))
+        for place in answers[query] - {mine}
+    ]
+    _, where = np.unique(own, return_index=True)
+    found = rank_targets(first, second[where], own, np.array(left_out, np.int64).reshape(-1, 2))
+    if not left_out:
+        return found
+    return replace(found, protocol=f"{found.protocol}, a query's other right targets left out")
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     """Rank the second texts for each first text; each distinct text is encoded once."""
     rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
-    return rank_pairs(
-        embeddings[[rows[text] for text in pairs.first]],
-        embeddings[[rows[text] for text in pairs.second]],
+    first, second = (
+        embeddings[[rows[text] for text in side]] for side in (pairs.first, pairs.second)
     )
+    return rank_pairs(pairs, first, second)
 
 
 def same_meaning_retrieval(
@@ -170,13 +188,15 @@ def same_meaning_retrieval(
     rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
     both_ways = np.array([(rows[a], rows[b]) for pair in chosen for a, b in (pair, pair[::-1])])
     queries, own = both_ways.T
-    scores = rank_targets(embeddings[queries], embeddings, own, itself=queries)
+    itself = np.stack([np.arange(len(queries)), queries], axis=1)
+    scores = rank_targets(embeddings[queries], embeddings, own, itself)
+    candidates = len(embeddings) - 1
     protocol = (
         f"{pairs.name}: both sides of the {len(chosen)} pairs with gold >= {gold:g}, each ranked "
-        f"for the other by cosine among the {scores.candidates:,} other distinct sentences, "
-        "ties at their mean rank"
+        f"for the other by cosine among the {candidates:,} other distinct sentences, ties at their "
+        "mean rank"
     )
-    return replace(scores, protocol=protocol)
+    return RetrievalScores(scores.ranks, candidates, protocol)
 
 
 def halves(sentences: Sequence[str]) -> TextPairs:
