@@ -99,10 +99,11 @@ def rank_targets(
     >>> rank_targets(np.eye(3), np.eye(3)[[0, 2, 1]], np.arange(3)).ranks
     array([1. , 2.5, 2.5])
     """
-    if queries.ndim != 2 or targets.ndim != 2 or own.shape != (len(queries),) or not len(queries):
+    shapes_fit = queries.ndim == targets.ndim == 2 and own.shape == (len(queries),) != (0,)
+    if not shapes_fit or own.max() >= len(targets):
         raise ValueError(
-            "expected one or more queries (query, dim), targets (target, dim) and a position for "
-            f"each query; got {queries.shape}, {targets.shape} and {own.shape}"
+            "expected one or more queries (query, dim), targets (target, dim) and the position of "
+            f"a target for each query; got {queries.shape}, {targets.shape} and {own.shape}"
         )
     queries, targets = unit_rows(queries), unit_rows(targets)
     out = np.empty((0, 2), np.int64) if left_out is None else left_out
