@@ -19,7 +19,10 @@ from isospace.compare import compare, contestant
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.objectives import SCD, SimCSE, SimCSEPP
-from isospace.train import Stopped
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
+from isospace.run import Run
+from isospace.train import Stopped, train
 
 
 @pytest.fixture
@@ -41,7 +44,8 @@ def test_contestants_are_read(base):
     assert config == replace(
         base, objective=SimCSEPP(temperature=0.1, head="none"), learning_rate=1e-4
     )
-    assert contestant("simcse", base).objective == SimCSE()
+    assert contestant("simcse", base).objective == base.objective  # as `train simcse` has it
+    assert contestant("scd", base).objective == SCD()
     listed = contestant("scd:projector=[8,16],learning_rate=1e-4", base)
     assert listed == replace(base, objective=SCD(projector=(8, 16)), learning_rate=1e-4)
 
@@ -56,6 +60,8 @@ def test_contestants_are_read(base):
         ("simcse:head=big", "head"),
         ("simcse:budget=3", "'budget=3' is not"),
         ("simcse:learning_rate=0", "learning-rate"),
+        ("simcse:pooling=clss", "--pooling clss: expected one of cls, mean"),
+        ("simcse:batch_size=8.5", "whole number"),
     ],
 )
 def test_bad_contestants_are_refused(base, text, words):
@@ -66,6 +72,11 @@ def test_bad_contestants_are_refused(base, text, words):
 def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
     settings = {name: contestant(name, base) for name in ("simcse:head=none", "whitenedcse")}
     found = compare(settings, 2, tmp_path / "c", quiet=True)
+    assert found.protocol == {
+        "MRR": "MRR, halves of held-out sentences (first to second)",
+        "checkpoints": "last",
+    }
+    assert found.settings["whitenedcse"]["objective"]["name"] == "whitenedcse"
     assert list(found.scores) == ["start", "simcse:head=none", "whitenedcse"]
     assert [len(columns["MRR"]) for columns in found.scores.values()] == [1, 2, 2]
     folders = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("results.json"))
@@ -109,9 +120,29 @@ def test_a_cell_that_fails_stops_the_others(base, tmp_path):
 
 
 def test_bad_input_is_refused_as_in_train(base, tmp_path):
-    settings = {"simcse": contestant("simcse", replace(base, model="no/such/model"))}
-    with pytest.raises(UserError, match=r"seed 42: .*no/such/model"):
-        compare(settings, 1, tmp_path / "c", jobs=2, quiet=True)
+    settings = {text: contestant(text, base) for text in ("dcl", "simcse:model=no/such")}
+    with pytest.raises(UserError, match="no/such"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {text: contestant(text, base) for text in ("dcl", "simcse:batch_size=5000")}
+    with pytest.raises(UserError, match="fewer than a batch of 5000"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {text: contestant(text, base) for text in ("dcl", "simcse:supervision=pairs")}
+    with pytest.raises(UserError, match="--columns ANCHOR POSITIVE"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    assert not (tmp_path / "c").exists()  # before the first run
+
+
+def test_a_run_is_no_comparison(base, tmp_path):
+    train(replace(base, output=tmp_path / "run"), quiet=True)
+    with pytest.raises(UserError, match="is a run; give the comparison a folder of its own"):
+        compare({"dcl": contestant("dcl", base)}, 1, tmp_path / "run", quiet=True)
+
+
+@pytest.mark.parametrize("other", ["dcl:seed", "dcl:"])
+def test_one_contestant_twice_is_refused(base, tmp_path, other):
+    settings = {"dcl": contestant("dcl", base), other: contestant("dcl", base)}
+    with pytest.raises(UserError, match="the same contestant twice"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
 
 
 def test_ctrl_c_stops_every_cell_politely(base, tmp_path):
@@ -160,8 +191,10 @@ def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
     whole = compare(settings, 1, tmp_path / "whole", quiet=True)
     with monkeypatch.context() as patch:
         patch.setattr("isospace.train._Session._finish", lambda *_: (_ for _ in ()).throw(OSError))
-        with pytest.raises(OSError):
+        with pytest.raises(Stopped, match="nothing is lost"):
             compare(settings, 1, tmp_path / "broken", quiet=True)
+    [stopped] = (tmp_path / "broken").glob("*/*")
+    write_report(collect([stopped]))  # a look at it does not make it a finished one
     broken = compare(settings, 1, tmp_path / "broken", quiet=True)
     assert broken.scores == whole.scores
 
@@ -169,8 +202,48 @@ def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
 def test_cells_of_other_settings_are_refused(base, tmp_path):
     compare({"simcse": contestant("simcse", base)}, 1, tmp_path / "c", quiet=True)
     other = {"simcse": contestant("simcse", replace(base, learning_rate=1e-3))}
-    with pytest.raises(UserError, match="holds a run with other settings"):
+    with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
         compare(other, 1, tmp_path / "c", quiet=True)
+    moved = (tmp_path / "c").rename(tmp_path / "moved")
+    same = {"simcse": contestant("simcse", replace(base, checkpoint_minutes=9.0))}
+    compare(same, 1, moved, quiet=True)
+
+
+def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
+    """Gains are taken item by item, so that all runs need the same items."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(toy_corpus.read_text())
+    base = replace(base, text=replace(base.text, corpus=(str(corpus),)))
+    settings = {"simcse": contestant("simcse", base)}
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    with corpus.open("a") as file:
+        file.write("one more sentence that nobody has read before\n")
+    with pytest.raises(UserError, match="the corpus has changed since"):
+        compare(settings, 2, tmp_path / "c", quiet=True)
+    results = Run(tmp_path / "c" / "simcse" / "seed-42").results
+    corpus.write_text(toy_corpus.read_text())
+    compare(settings, 2, tmp_path / "c", quiet=True)
+    Run(tmp_path / "c" / "simcse" / "seed-43").write_results({**results, "exam": "other"})
+    with pytest.raises(UserError, match="not trained and examined on the same text"):
+        compare(settings, 2, tmp_path / "c", quiet=True)
+
+
+def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
+    settings = {"simcse": contestant("simcse", base)}
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    settings["dcl"] = contestant("dcl:learning_rate=1e30", base)
+    with pytest.raises(Stopped):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    assert collect([tmp_path / "c"]).comparisons == {"c": None}
+
+
+def test_where_the_data_are_is_part_of_the_settings(base, tmp_path, monkeypatch):
+    """The command that goes on may find another environment."""
+    settings = {"simcse": contestant("simcse", base)}
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path / "sts"))
+    with pytest.raises(UserError, match="data was None, is "):
+        compare(settings, 1, tmp_path / "c", quiet=True)
 
 
 def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
@@ -182,6 +255,13 @@ def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
         "start of simcse:pooling=cls",
         "simcse:pooling=cls",
     ]
+    assert list(found.gains) == ["simcse", "start of simcse:pooling=cls", "simcse:pooling=cls"]
+    [start], [there] = (
+        found.scores[row]["MRR"] for row in ("start", "start of simcse:pooling=cls")
+    )
+    assert 100 * found.gains["start of simcse:pooling=cls"]["MRR"].mean == pytest.approx(
+        there - start
+    )
 
 
 def test_nothing_to_compare(base, tmp_path):

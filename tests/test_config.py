@@ -33,6 +33,12 @@ def test_json_both_ways(name):
         ("budget", (0.0, "epochs"), "budget"),
         ("dropout", 1.5, "dropout"),
         ("looks", 0, "looks"),
+        ("looks", 2.5, "--looks 2.5: expected a whole number"),
+        ("pooling", "max", "--pooling max: expected one of cls, mean"),
+        ("precision", "fp16", "--precision fp16"),
+        ("select", "best", "--select best: expected one of label-free, labels, last"),
+        ("budget", (1.0, "epoch"), "--budget epoch: expected one of sentences, epochs, minutes"),
+        ("trackers", ("mlflow",), "--trackers mlflow"),
     ],
 )
 def test_impossible_values_are_refused(field, value, words):

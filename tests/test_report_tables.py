@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from isospace.compare import Comparison
 from isospace.evaluation.seeds import Gain, decide
+from isospace.judgement import Comparison
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.run_set import collect
@@ -107,7 +107,8 @@ def comparison(tmp_path) -> Comparison:
         for seed in (1, 2):
             write_run(folder / name / f"seed-{seed}", objective=objective, seed=seed)
             finish(Run(folder / name / f"seed-{seed}"))
-    found = Comparison(folder, "MRR", scores, gains, {"dcl": 0.004}, decision)
+    protocol = {"MRR": "MRR, some pairs", "checkpoints": "last"}
+    found = Comparison(folder, "MRR", protocol, {}, scores, gains, {"dcl": 0.004}, decision)
     (folder / "results.json").write_text(json.dumps(found.to_json()))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from conftest import sentences
 from isospace import checkpoint
@@ -73,7 +74,9 @@ def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
     whole = subprocess.run(command(config), capture_output=True, text=True)
     assert whole.returncode == 0, whole.stderr
     killed = replace(config, output=tmp_path / "killed")
-    source = random.Random(time.time_ns())
+    seed = time.time_ns()
+    print("seed", seed)
+    source = random.Random(seed)
     target = source.randint(1, 55)
     process = subprocess.Popen(
         command(killed, "--checkpoint-minutes", str(source.choice([0, 0.001]))),
@@ -81,7 +84,7 @@ def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
     )  # fmt: skip
     wait_for_steps(tmp_path / "killed", target, process)
     process.kill()
-    process.wait()
+    assert process.wait() == -signal.SIGKILL  # it was still at work
     outcome = train(resume=tmp_path / "killed", quiet=True)
     assert_same_run(Run(tmp_path / "run"), outcome.run)
 
@@ -103,6 +106,20 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["steps"] == 60
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+
+
+def test_another_encoder_of_the_same_name_is_refused_on_resume(
+    config, toy_model, tmp_path, monkeypatch
+):
+    model = shutil.copytree(toy_model, tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.train._Session._finish", lambda *_: None)
+        train(replace(config, model=str(model)), quiet=True)
+    [weights] = model.rglob("model.safetensors")
+    tensors = load_file(weights)
+    save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
+    with pytest.raises(UserError, match="is not the one that this run began with"):
+        train(resume=config.output, quiet=True)
 
 
 def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):

@@ -64,6 +64,45 @@ def test_verdicts_on_constructed_cases():
     assert worse.text.startswith("Keep the start: every encoder is worse; nearest b, -")
 
 
+def test_what_began_elsewhere_must_gain_over_its_own_start():
+    """A better encoder that adaptation made worse is taken as it is."""
+    source = np.random.default_rng(7)
+
+    def gain(effect):
+        return gain_of_means(*_world(source, effect, 5, 3000, 0.002, 0.05, 0.05))
+
+    gains = {"a": gain(0.03), "start of b": gain(0.18), "b": gain(0.11)}
+    criterion = {"a": 0.5, "start of b": 0.6, "b": 0.7}
+    worse = decide(gains, criterion, "MRR", {"b": gain(-0.07)}, ["start", "start of b"])
+    assert (worse.verdict, worse.name) == ("take start of b", "start of b")
+    assert worse.text.startswith("Take start of b as it is: +17.")
+    better = decide(gains, criterion, "MRR", {"b": gain(0.07)}, ["start", "start of b"])
+    assert better.verdict == "adapt with b"
+
+
+def test_where_every_run_kept_the_start_so_do_we():
+    before = np.linspace(0, 1, 50)
+    gain = gain_of_means(before, np.stack([before, before]))
+    found = decide({"a": gain, "b": gain}, {"a": 0.0, "b": 0.0}, "MRR")
+    assert found.verdict == "keep the start"
+    assert found.text == "Keep the start: every run preferred it to its checkpoints; MRR."
+
+
+def test_the_sts_average_keeps_its_error_rate(monkeypatch):
+    """Encoders of one start, correlations on several sets, no true gain in any."""
+    monkeypatch.setattr("isospace.evaluation.seeds.RESAMPLES", 200)
+    source, worlds, wrong = np.random.default_rng(8), 200, 0
+    for _ in range(worlds):
+        sets = []
+        for number in range(3):
+            gold = source.normal(size=120)
+            # Each encoder, the start too, is gold and noise of its own, of one size.
+            before, *after = gold + source.normal(size=(4, 120))
+            sets.append(Gains.of_spearman(before, np.stack(after), gold, number))
+        wrong += Gains.average(sets).test().p < 0.05
+    assert wrong <= worlds * 0.05 + 3 * (worlds * 0.05 * 0.95) ** 0.5
+
+
 def test_one_seed_is_judged_by_its_items_alone():
     source = np.random.default_rng(3)
     before, after = _world(source, 0.02, seeds=1, items=500)

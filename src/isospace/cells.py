@@ -23,6 +23,8 @@ from isospace.run import Run
 from isospace.signals import polite_stop
 from isospace.train import Stopped, train
 
+_FREE = ("output", "checkpoint_minutes", "trackers")
+"""Settings that may change when a cell is gone on with."""
 _LOOK_EVERY = 0.2
 """Seconds between two looks at the processes."""
 
@@ -49,7 +51,8 @@ class Cell:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to run; the report is what a run writes last."""
-        return self.begun and Run(self.folder).report_path.is_file()
+        run = Run(self.folder) if self.begun else None
+        return run is not None and run.results is not None and run.report_path.is_file()
 
     @property
     def begun(self) -> bool:
@@ -78,17 +81,26 @@ def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
         Stopped: a cell was stopped or diverged; called again, this goes on from there.
     """
     for cell in cells:
-        if cell.begun and Run(cell.folder).config != cell.config:
-            raise UserError(
-                f"{cell.folder}: holds a run with other settings; give another --output, or "
-                "remove it"
-            )
+        _require_same_settings(cell)
     if jobs > 1:
         with closing(_SideBySide(cells, jobs, Display(quiet))) as side_by_side:
             side_by_side.run()
     else:
         _one_by_one(cells, quiet)
     return os.environ.get("RANK", "0") == "0"
+
+
+def _require_same_settings(cell: Cell) -> None:
+    if not cell.begun:
+        return
+    there, wanted = Run(cell.folder).config.to_dict(), cell.config.to_dict()
+    other = [name for name in wanted if name not in _FREE and there[name] != wanted[name]]
+    if other:
+        name = other[0]
+        raise UserError(
+            f"{cell.folder}: holds a run with other settings ({', '.join(other)}: {name} was "
+            f"{there[name]}, is {wanted[name]}); give another --output, or remove it"
+        )
 
 
 def _one_by_one(cells: Sequence[Cell], quiet: bool) -> None:
@@ -133,7 +145,7 @@ class _SideBySide:
             Run.create(cell.config)
         command = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(cell.folder)]
         environment = {**os.environ, **share(slot, len(self._slots))}
-        with _log(cell).open("wb") as log:
+        with _log(cell).open("ab") as log:
             # Ctrl-C is for this process to hear; it asks each of them once.
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, start_new_session=True

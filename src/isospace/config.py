@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -21,6 +21,8 @@ from isospace.pooling import PoolingName
 
 Unit = Literal["sentences", "epochs", "minutes"]
 Rule = Literal["label-free", "labels", "last"]
+PrecisionChoice = Literal["auto", "bf16", "float32"]
+Tracker = Literal["tensorboard", "wandb"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class TrainConfig:
     """AdamW's weight decay."""
     clip_norm: float = 1.0
     """Gradients are clipped to this norm."""
-    precision: Literal["auto", "bf16", "float32"] = "auto"
+    precision: PrecisionChoice = "auto"
     """auto takes bf16 where the processor has it; losses and weights stay float32."""
     seed: int = 42
     """Of the data order, the dropout masks and the head."""
@@ -103,18 +105,42 @@ class TrainConfig:
     """The run's folder; by default runs/ and a name made of date, objective and model."""
     checkpoint_minutes: float = 2.0
     """Longest time between two checkpoints."""
-    trackers: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    trackers: tuple[Tracker, ...] = ()
     """Where else to send the metrics (Accelerate's trackers; each needs its own package)."""
 
     def __post_init__(self) -> None:
         """Refuse values that no run can have."""
+        self._require_choices()
+        self._require_numbers()
+        if self.batch_size < 2:
+            raise UserError("--batch-size 1: a contrastive batch needs at least 2 sentences")
+        if self.max_length < 3:
+            raise UserError(f"--max-length {self.max_length}: no word is left; expected 3 or more")
+        if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
+            raise UserError(f"--dropout {self.dropout}: a rate lies in [0, 1)")
+
+    def _require_choices(self) -> None:
+        for name, given, choices in (
+            ("pooling", self.pooling, (None, *get_args(PoolingName))),
+            ("precision", self.precision, get_args(PrecisionChoice)),
+            ("select", self.select, get_args(Rule)),
+            ("budget", self.budget[1], get_args(Unit)),
+            *(("trackers", tracker, get_args(Tracker)) for tracker in self.trackers),
+        ):
+            if given not in choices:
+                known = ", ".join(map(str, filter(None, choices)))
+                raise UserError(f"--{name} {given}: expected one of {known}")
+
+    def _require_numbers(self) -> None:
+        for name in ("max_length", "batch_size", "accumulate", "seed", "looks"):
+            value = getattr(self, name)
+            if type(value) is not int:
+                raise UserError(f"--{name.replace('_', '-')} {value}: expected a whole number")
         positive = ("max_length", "batch_size", "accumulate", "learning_rate", "clip_norm", "looks")
         for name in positive:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise UserError(f"--{name.replace('_', '-')} {value}: expected a number above 0")
-        if self.batch_size < 2:
-            raise UserError("--batch-size 1: a contrastive batch needs at least 2 sentences")
         if not (math.isfinite(self.budget[0]) and self.budget[0] > 0):
             raise UserError(
                 f"--budget {self.budget[0]:g} {self.budget[1]}: expected a number above 0"
@@ -123,10 +149,6 @@ class TrainConfig:
             value = getattr(self, name)
             if not value >= 0:
                 raise UserError(f"--{name.replace('_', '-')} {value}: expected 0 or more")
-        if self.max_length < 3:
-            raise UserError(f"--max-length {self.max_length}: no word is left; expected 3 or more")
-        if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
-            raise UserError(f"--dropout {self.dropout}: a rate lies in [0, 1)")
 
     def to_dict(self) -> dict[str, Any]:
         """The settings in JSON's own types."""

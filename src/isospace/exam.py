@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,13 @@ class Exam:
 
     def _test_tasks(self) -> dict[str, STSTask]:
         return {name: task.test_only() for name, task in (self._tasks or {}).items()}
+
+    def digest(self) -> str:
+        """Identifies the test items: equal for runs whose `items` can be compared one by one."""
+        tests = [test for task in self._test_tasks().values() for test in task.subsets.values()]
+        pairs = (self.pairs.first, self.pairs.second) if self.pairs else ()
+        sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
+        return blake2b(repr((pairs, sts)).encode(), digest_size=16).hexdigest()
 
     def label_score(self, encode: Encode) -> float:
         """Spearman on the labelled pairs by which the checkpoint is chosen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -101,6 +102,26 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
         tokens = _tokenise(config, corpus, encoder, display)
     loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator)
     return Materials(exam, measured, corpus, loop)
+
+
+def require_usable(configs: Sequence[TrainConfig]) -> str:
+    """Refuse now what `prepare` would refuse of later runs on one corpus.
+
+    Returns:
+        The digest of the corpus.
+
+    Raises:
+        UserError: as `prepare`.
+    """
+    for config in configs:
+        _require_texts(config)
+    exam = Exam(configs[0])
+    corpus = load_corpus(configs[0].text, cache_folder(), exclude=exam.texts())
+    for config in configs:
+        _require_a_batch(config, corpus)
+    for model, pooling in {(config.model, config.pooling) for config in configs}:
+        require_classic(load_encoder(model, pooling))
+    return corpus.digest
 
 
 def _require_texts(config: TrainConfig) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import gather_object
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import isospace
@@ -24,14 +25,15 @@ from isospace.display import Display, TrainingBar
 from isospace.encoder import Precision
 from isospace.errors import UserError
 from isospace.evaluation.statistics import Kind
-from isospace.exam import Scores
+from isospace.exam import Scores, sts_data
 from isospace.export.card import model_card
 from isospace.export.folder import save_model
 from isospace.files import atomic_path, cache_folder
-from isospace.loading import load_encoder
+from isospace.loading import load_encoder, weights_hash
 from isospace.looks import take_look
 from isospace.loop import Diverged
 from isospace.prepare import make_accelerator, prepare
+from isospace.processes import agreed, anywhere
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import Outcome, Run, require_free
@@ -67,7 +69,8 @@ def train(
     if config is not None and resume is None:
         if config.output is not None:
             require_free(config.output)
-        return _Session(config, quiet).go(None)
+        # In the settings, because a resumed run may find another environment.
+        return _Session(replace(config, data=sts_data(config.data)), quiet).go(None)
     raise UserError("give either the settings of a new run or the folder of a run to resume")
 
 
@@ -84,25 +87,25 @@ class _Session:
         self.exam, self.held_out = materials.exam, materials.held_out
         self.corpus, self.loop = materials.corpus, materials.loop
         self.encoder = self.loop.encoder
+        self._start_hash = weights_hash(self.encoder)
         self.looks: list[dict[str, float]] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
 
     def _total_steps(self) -> int:
         """The budget in updates."""
         amount, unit = self.config.budget
-        per_step = self.loop.sentences_per_step
         if unit == "minutes":
             steps = amount * 60 / self.loop.seconds_per_step()
         else:
             sentences = amount * len(self.corpus.train_rows) if unit == "epochs" else amount
-            steps = sentences / per_step
+            steps = sentences / self.loop.sentences_per_step
         return max(1, int(steps))
 
     def go(self, run: Run | None) -> Outcome:
         """Start or resume, train, choose, examine, write."""
         if run is None:
             made = Run.create(self.config).folder if self.main else None
-            run = Run(self._agreed(made))
+            run = Run(agreed(self.accelerator, made))
         if self.config.trackers:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
@@ -117,18 +120,21 @@ class _Session:
             ) from error
         except KeyboardInterrupt:
             raise Stopped(f"interrupted; {run.how_to_resume}") from None
+        except (OSError, SafetensorError) as error:  # a full disk
+            raise Stopped(f"{error}; {run.how_to_resume}") from error
         finally:
             self.accelerator.end_training()
 
     def _run(self, run: Run) -> Outcome:
+        resumed = run.last_checkpoint.is_file()
+        state = self._load_checkpoint(run) if resumed else {}
         self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
         before = self._examine_start()
-        resumed = run.last_checkpoint.is_file()
         if not resumed:
-            self.loop.total_steps = self._agreed(self._total_steps())
+            self.loop.total_steps = agreed(self.accelerator, self._total_steps())
         self._look()
         if resumed:
-            self._restore(run)
+            self._restore(run, state)
         else:
             if self.main:
                 run.rewind(-1)
@@ -140,13 +146,6 @@ class _Session:
         self.display.plan(self.config, self.loop, run)
         self._train(run)
         return self._finish(run, before)
-
-    def _agreed(self, value: Any) -> Any:
-        """The first process's value, in every process."""
-        values = [value]
-        if self.accelerator.num_processes > 1:
-            broadcast_object_list(values)
-        return values[0]
 
     def _examine_start(self) -> Scores | None:
         """Scores of the encoder as it is; the first process examines, the others wait."""
@@ -192,6 +191,7 @@ class _Session:
             state = {
                 **self.loop.state(),
                 "corpus": self.corpus.digest,
+                "start": self._start_hash,
                 "random": states,
                 "looks": self.looks,
                 "seconds": self._seconds(),
@@ -199,7 +199,8 @@ class _Session:
             checkpoint.save(run.last_checkpoint, state)
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
-    def _restore(self, run: Run) -> None:
+    def _load_checkpoint(self, run: Run) -> dict[str, Any]:
+        """What a checkpoint of this text, this start and as many processes holds."""
         state = checkpoint.load(run.last_checkpoint)
         if state["corpus"] != self.corpus.digest:
             raise UserError(
@@ -207,15 +208,23 @@ class _Session:
                 f"{state['corpus'][:12]}, now {self.corpus.digest[:12]}); put the old text back, "
                 "or start a new run"
             )
+        if state["start"] != self._start_hash:
+            raise UserError(
+                f"{run.folder}: the encoder {self.config.model} is not the one that this run began "
+                "with; put that one back, or start a new run"
+            )
         if len(state["random"]) != self.accelerator.num_processes:
             raise UserError(
                 f"{run.folder}: was started on {len(state['random'])} processes; resume it on as "
                 "many"
             )
+        return state
+
+    def _restore(self, run: Run, state: dict[str, Any]) -> None:
         self.loop.load_state(state)
         self._earlier_seconds = state["seconds"]
         if self.main:
-            self.looks = [*self.looks[:1], *state["looks"][1:]]
+            self.looks = list(state["looks"])
             run.rewind(self.loop.step)
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
@@ -237,20 +246,13 @@ class _Session:
                     self._record_look(run)
                     self.display.look(self.looks)
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
-                stopping, late = self._anywhere(bool(stop), late)
+                stopping, late = anywhere(self.accelerator, bool(stop), late)
                 if looked or stopping or late:
                     self._save(run)
                 if stopping and loop.step < total:
                     raise Stopped(
                         f"interrupted after step {loop.step} of {total}; {run.how_to_resume}"
                     )
-
-    def _anywhere(self, *flags: bool) -> tuple[bool, ...]:
-        """Whether each flag is set in any process, so that all do the same."""
-        if self.accelerator.num_processes == 1:
-            return flags
-        counts = torch.tensor([float(flag) for flag in flags], device=self.accelerator.device)
-        return tuple(self.accelerator.reduce(counts, "sum").gt(0).tolist())
 
     def _finish(self, run: Run, before: Scores | None) -> Outcome:
         """Load the look to keep, examine it, say whether it helped, write the model."""
@@ -286,6 +288,7 @@ class _Session:
             },
             "pooling": self.encoder.pooling,
             "steps": self.loop.total_steps,
+            "exam": self.exam.digest(),
             "start": {"scores": before.to_json()},
             "result": {"scores": after.to_json(), "selection": choice.rule, "labels": labels},
             "choice": asdict(choice),

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import transformers
 
-import isospace
 from isospace.encoder import Encoder
 from isospace.evaluation.pairs import Encode
+from isospace.files import file_hash
 from isospace.loading import weights_hash
 from isospace.tokens import built_once
+
+_CODE = [Path(__file__).with_name(name) for name in ("encoder.py", "packed.py", "pooling.py")]
+"""What turns texts into vectors; vectors of an earlier version are not mixed with its own."""
 
 
 def cached(encoder: Encoder, cache: Path) -> Encode:
@@ -23,7 +27,8 @@ def cached(encoder: Encoder, cache: Path) -> Encode:
         encoder: with the weights that it keeps while the result is in use.
         cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
     """
-    about = (isospace.__version__, torch.__version__, encoder.device.type, weights_hash(encoder))
+    libraries = (torch.__version__, transformers.__version__, encoder.device.type)
+    about = (*map(file_hash, _CODE), *libraries, weights_hash(encoder))
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         name = blake2b("\0".join(about).encode(), digest_size=16)

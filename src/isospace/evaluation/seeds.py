@@ -14,7 +14,7 @@ Sources: Satterthwaite 1946; Welch 1947; Holm 1979; Efron & Tibshirani 1993, cha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -169,8 +169,9 @@ class Decision:
     """What a comparison of several encoders with their start says.
 
     Attributes:
-        verdict: "adapt with NAME", "no difference worth having" or "keep the start".
-        name: what to adapt with, where that is the verdict.
+        verdict: "adapt with NAME", "take NAME" (another start), "no difference worth having" or
+            "keep the start".
+        name: the one that is advised, if any.
         text: one sentence for people.
         adjusted: Holm's p-value of each gain.
     """
@@ -181,35 +182,54 @@ class Decision:
     adjusted: dict[str, float]
 
 
-def decide(gains: Mapping[str, Gain], criterion: Mapping[str, float], protocol: str) -> Decision:
+def decide(
+    gains: Mapping[str, Gain],
+    criterion: Mapping[str, float],
+    protocol: str,
+    over_own: Mapping[str, Gain] | None = None,
+    unadapted: Collection[str] = (),
+) -> Decision:
     """Choose among encoders that were all compared with the start.
 
-    Adapting is advised where a gain is at least `SMALLEST_GAIN` and, after Holm's correction over
-    all comparisons, significant at 5 %. Among several such the criterion decides, which was
-    measured on other text: the best of several test scores would flatter itself.
+    One is advised where its gain is at least `SMALLEST_GAIN` and, after Holm's correction over all
+    comparisons, significant at 5 %; one that began elsewhere must gain as much over its own start.
+    Among several such the criterion decides, which was measured on other text: the best of several
+    test scores would flatter itself.
 
     Args:
         gains: of every encoder on the test items.
         criterion: of every encoder, higher is better, not from the test items.
         protocol: how the scores were made, for the sentence.
+        over_own: gains of those that began elsewhere over what they began with.
+        unadapted: those of the encoders that are starts themselves.
     """
     adjusted = holm({name: gain.p for name, gain in gains.items()})
-    alpha = 1 - CONFIDENCE
-    good = [n for n, g in gains.items() if adjusted[n] < alpha and g.mean >= SMALLEST_GAIN]
-    if good:
-        name = max(good, key=lambda n: criterion[n])
-        text = f"Adapt with {name}: {_points(gains[name])} in {protocol}; {_correction(gains)}."
-        return Decision(f"adapt with {name}", name, text, adjusted)
-    if all(adjusted[n] < alpha and gain.mean < 0 for n, gain in gains.items()):
-        nearest = max(gains, key=lambda n: gains[n].mean)
+    alpha, own = 1 - CONFIDENCE, over_own or {}
+
+    def good(name: str) -> bool:
+        found = [(gains[name].mean, adjusted[name])]
+        found += [(own[name].mean, own[name].p)] if name in own else []
+        return all(mean >= SMALLEST_GAIN and p < alpha for mean, p in found)
+
+    nearest = max(gains, key=lambda name: gains[name].mean)
+    if chosen := list(filter(good, gains)):
+        name = max(chosen, key=lambda name: criterion[name])
+        adapted = name not in unadapted
+        verdict = f"adapt with {name}" if adapted else f"take {name}"
+        advice = f"Adapt with {name}" if adapted else f"Take {name} as it is"
+        text = f"{advice}: {_points(gains[name])} in {protocol}; {_correction(gains)}."
+        return Decision(verdict, name, text, adjusted)
+    if all(gain.low == gain.high == 0.0 for gain in gains.values()):
+        text = f"Keep the start: every run preferred it to its checkpoints; {protocol}."
+    elif all(adjusted[name] < alpha and gain.mean < 0 for name, gain in gains.items()):
         text = f"Keep the start: every encoder is worse; nearest {nearest}, "
         text += f"{_points(gains[nearest])} in {protocol}; {_correction(gains)}."
-        return Decision("keep the start", None, text, adjusted)
-    nearest = max(gains, key=lambda n: gains[n].mean)
-    text = f"No difference worth having: the largest gain is {nearest}'s, "
-    text += f"{_points(gains[nearest])} in {protocol}; asked for are {100 * SMALLEST_GAIN:.2f} "
-    text += f"points that are significant, {_correction(gains)}."
-    return Decision("no difference worth having", None, text, adjusted)
+    else:
+        text = f"No difference worth having: the largest gain is {nearest}'s, "
+        text += f"{_points(gains[nearest])} in {protocol}; asked for are {100 * SMALLEST_GAIN:.2f} "
+        text += f"points that are significant, {_correction(gains)}."
+        return Decision("no difference worth having", None, text, adjusted)
+    return Decision("keep the start", None, text, adjusted)
 
 
 def _points(gain: Gain) -> str:

@@ -22,8 +22,8 @@ CONFIDENCE = 0.95
 SMALLEST_GAIN = 0.01
 """The smallest gain worth having: one point of 100.
 
-Runs that differ in their seed alone lie one to two points apart on the STS average, so less than a
-point would not survive another seed.
+A judgement, not an estimate: less is seldom worth another model to keep and new vectors for all
+texts, however sure it is.
 """
 
 _CHUNK_ENTRIES = 1 << 20  # resampled items held at once: 8 MB an array

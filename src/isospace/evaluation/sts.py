@@ -57,6 +57,12 @@ PAPER_COLUMNS = {name: name for name in YEARS} | {
     "SICKRelatedness": "SICK-R",
 }
 """Task -> column of the papers' tables, in their order."""
+AVERAGE = "plain mean of the seven columns, each rounded to two decimals"
+PAPER_PROTOCOL = (
+    "Spearman over the concatenated sub-sets ('all') of STS12-16, and on the test splits of STS-B "
+    f"and SICK-R; Avg is the {AVERAGE}"
+)
+"""How the papers' row is made, in words."""
 
 _LAYOUT = (
     "SentEval's layout (downstream/STS/STS12-en-test/STS.input.MSRpar.txt, ..., "
@@ -137,8 +143,7 @@ class STSResult:
         return {
             "scores": [asdict(score) for score in self.scores],
             "paper_row": self.paper_row(),
-            "paper_protocol": protocols
-            | {"Avg": "plain mean of the seven columns, each rounded to two decimals"},
+            "paper_protocol": protocols | {"Avg": AVERAGE},
         }
 
 

@@ -53,7 +53,7 @@ def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
         name: of the comparison.
         content: of its results.json.
     """
-    measure, versus = content["measure"], content["welch_p_against_best"]
+    measure, versus = content["measure"], content["holm_p_against_best"]
     rows = []
     for contestant, columns in content["scores"].items():
         shown = dict.fromkeys([measure, "MRR", "R@1"])
@@ -68,11 +68,17 @@ def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
             row["p against best"] = "" if against is None else f"{against:.3g}"
         rows.append(row)
     note = (
-        "x 100, mean ± standard deviation over the seeds. The interval is over seeds and test "
-        "items; p is of the gain over the start, corrected for all comparisons (Holm), and of "
-        "Welch's test over seeds against the best mean."
+        f"x 100, mean ± standard deviation over the seeds. {_protocol(content)} The interval is "
+        "over seeds and test items. p is of the gain over the start, and of Welch's test over "
+        "seeds against the row with the best mean; both corrected for all comparisons (Holm)."
     )
     return Table("comparison", f"Comparison {name}", rows, note)
+
+
+def _protocol(content: Mapping[str, Any]) -> str:
+    protocol = content["protocol"]
+    sts = f" STS: {protocol['STS']}." if content["measure"] == "Avg" else ""
+    return f"MRR and R@1: {protocol['MRR']}.{sts} Checkpoints chosen by {protocol['checkpoints']}."
 
 
 def gains_table(name: str, content: Mapping[str, Any]) -> Table | None:

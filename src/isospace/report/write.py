@@ -13,6 +13,7 @@ from markupsafe import Markup
 from isospace.display import kept
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
+from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.files import write_text
 from isospace.pages import templates
 from isospace.report import figures, space
@@ -181,10 +182,7 @@ def _facts(run: Run, results: dict[str, Any]) -> dict[str, str]:
         "Verdict by": f"{results['verdict']['protocol']}; {scores['pairs']['protocol']}",
     }
     if scores["sts"]:
-        facts["STS by"] = (
-            "Spearman over the concatenated sub-sets ('all') of STS12-16, and on the test splits "
-            f"of STS-B and SICK-R; Avg is the {scores['sts']['paper_protocol']['Avg']}"
-        )
+        facts["STS by"] = PAPER_PROTOCOL
     facts["Machine"] = f"{machine}; {results['seconds']:.0f} s"
     return facts
 

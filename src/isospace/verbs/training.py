@@ -48,7 +48,9 @@ class Train:
         if config is not None and not config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
         outcome = train(config, self.resume, quiet=self.json)
-        if self.json and outcome.results:  # other processes than the first have none
+        if not outcome.results:  # another process than the first
+            return 0
+        if self.json:
             print_result(json.dumps(outcome.results, indent=2))
         elif self.resume:
             print_result(outcome.verdict)
@@ -91,7 +93,7 @@ class Compare:
             print_result(json.dumps(found.to_json(), indent=2))
         else:
             table = comparison_table(found.folder.name, found.to_json())
-            print_table(table.caption, table.rows, plain=False)
-            print_result(found.decision.text)
+            print_table(table.caption, table.rows)
+            print_result(f"{table.note}\n\n{found.decision.text}")
             Display(self.json).line("report", str(found.folder / "report.html"))
         return 0
