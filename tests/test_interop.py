@@ -132,7 +132,8 @@ def test_the_hash_tells_models_apart(toy_model):
 def test_a_run_is_named_by_its_folder(toy_model, tmp_path):
     run = tmp_path / "run"
     load_encoder(str(toy_model)).model.save_pretrained(str(run / "model"))
-    (run / "config.json").write_text("{}", encoding="utf-8")
+    (run / "config.json").write_text('{"objective": {}, "budget": []}', encoding="utf-8")
+    (run / "results.json").write_text("{}", encoding="utf-8")
     assert weights_hash(load_encoder(str(run))) == weights_hash(load_encoder(str(run / "model")))
 
 
@@ -197,6 +198,39 @@ def test_a_model_without_dropout_is_refused(toy_model):
         ObjectiveLoss(model, SimCSE())
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_a_batch_of_one_sentence_teaches_nothing(toy_model, name):
+    model = load_encoder(str(toy_model)).model
+    objective = SMALL[name]
+    loss = ObjectiveLoss(model, objective)
+    terms = loss([dict(model.preprocess(TEXTS[:1]))])
+    assert {term: value.item() for term, value in terms.items()} == dict.fromkeys(
+        objective.term_names, 0.0
+    )
+    sum(terms.values()).backward()
+    assert all(p.grad is None or not p.grad.any() for p in loss.parameters())
+
+
+@quiet
+def test_gradient_checkpointing_needs_the_models_own_dropout(toy_model):
+    """It runs the layers again in the backward pass, when the rate of a view is gone."""
+    gradients = []
+    for checkpointing in (False, True):
+        model = load_encoder(str(toy_model), device="cpu").model.train()
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+            loss = ObjectiveLoss(model, SMALL["scd"])
+            with pytest.raises(UserError, match=r"gradient checkpointing .* dropout of 0\.05"):
+                loss(features(model))
+            with torch.no_grad():  # nothing is run again
+                loss(features(model))
+        torch.manual_seed(5)
+        # Own dropout and a clean pass.
+        sum(ObjectiveLoss(model, SMALL["simcse++"])(features(model)).values()).backward()
+        gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
 def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
     datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
     from sentence_transformers import (
@@ -230,6 +264,30 @@ def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
     card = loss.get_config_dict()
     assert card["objective"] == "scd"
     assert "@" in loss.citation
+
+
+def test_the_stock_trainer_passes_a_last_batch_of_one_sentence(toy_model, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+
+    model = load_encoder(str(toy_model), device="cpu").model
+    arguments = SentenceTransformerTrainingArguments(
+        str(tmp_path), num_train_epochs=1, per_device_train_batch_size=8, logging_steps=1,
+        report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no",
+    )  # fmt: skip
+    trainer = SentenceTransformerTrainer(
+        model,
+        arguments,
+        train_dataset=datasets.Dataset.from_dict({"text": TEXTS[:9]}),
+        loss=ObjectiveLoss(model, SMALL["whitenedcse"]),
+    )
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses[0] > 0
+    assert losses[1:] == [0.0]
 
 
 WORKER = """

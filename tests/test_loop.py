@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.loading import load_encoder
 from isospace.loop import Diverged, Loop
-from isospace.objectives import OBJECTIVES, SimCSE, WhitenedCSE
+from isospace.objectives import OBJECTIVES, NoiseStudy, RankStudy, SimCSE, WhitenedCSE
 from isospace.tokens import tokenise
 
 
@@ -45,16 +46,19 @@ def weights(loop: Loop) -> torch.Tensor:
 
 CONFIG = TrainConfig(batch_size=8, seed=3)
 SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}}
+VARIANTS = {
+    "triples": SimCSE(supervision="triples"),
+    "more noise": NoiseStudy(noise="more"),
+    "rank rows": RankStudy(rows=13),
+}
 
 
 def small(name: str):
-    """An objective of the table with a projector to a toy's size; SimCSE on triples."""
-    if name == "triples":
-        return SimCSE(supervision="triples")
-    return OBJECTIVES[name](**SMALL.get(name, {}))
+    """An objective of the table with a projector to a toy's size, or a variant of one."""
+    return VARIANTS[name] if name in VARIANTS else OBJECTIVES[name](**SMALL.get(name, {}))
 
 
-@pytest.mark.parametrize("name", [*OBJECTIVES, "triples"])
+@pytest.mark.parametrize("name", [*OBJECTIVES, *VARIANTS])
 def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, name):
     objective = small(name)
     config = replace(CONFIG, objective=objective)
@@ -159,12 +163,14 @@ WORKER = """
 import sys, torch
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from test_loop import clean_terms
-model, cache, name, out = Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], Path(sys.argv[5])
-torch.manual_seed(0)
-terms, grads, rank = clean_terms(model, cache, name)
-torch.save((terms, grads), out / f"{rank}.pt")
+from test_loop import TOGETHER, clean_terms
+model, folder = map(Path, sys.argv[2:])
+found = {name: clean_terms(model, folder, name) for name in TOGETHER}
+rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+torch.save(found, folder / f"{rank}.pt")
 """
+
+TOGETHER = (*OBJECTIVES, *VARIANTS)
 
 
 def clean_terms(model: Path, cache: Path, name: str):
@@ -172,39 +178,44 @@ def clean_terms(model: Path, cache: Path, name: str):
     loop = make_loop(model, cache, replace(CONFIG, objective=small(name)))
     loop.encoder.noise.set(0.0)
     clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
-    type(loop.objective).views = clean
-    terms = loop._backward()
+    with patch.object(type(loop.objective), "views", clean):
+        terms = loop._backward()
     parts = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
-    grads = {n: p.grad for n, p in parts if p.grad is not None}
-    return terms, grads, loop.accelerator.process_index
+    return terms, {n: p.grad for n, p in parts if p.grad is not None}
 
 
-@pytest.mark.parametrize(
-    "name", ["simcse", "triples", "whitenedcse", "scd", "simcse++", "barlow-twins"]
-)
-def test_two_processes_equal_one(toy_model, tmp_path, name):
-    """Loss and gradient of 2 x B/2 sentences are those of 1 x B (design contract 3)."""
-    script = tmp_path / "worker.py"
+@pytest.fixture(scope="module")
+def by_processes(toy_model, tmp_path_factory):
+    """What one process makes of all objectives, and what each of two makes."""
+    script = tmp_path_factory.mktemp("worker") / "worker.py"
     script.write_text(WORKER)
-    arguments = [str(Path(__file__).parent), str(toy_model), str(tmp_path), name]
+    found = {}
     for count in (1, 2):
-        (tmp_path / str(count)).mkdir()
+        folder = tmp_path_factory.mktemp("processes")
         launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
+        arguments = [str(Path(__file__).parent), str(toy_model), str(folder)]
         for _ in range(2):  # on a busy machine the processes may not find each other in time
             done = subprocess.run(
-                [sys.executable, *launch, str(script), *arguments, str(tmp_path / str(count))],
+                [sys.executable, *launch, str(script), *arguments],
                 capture_output=True,
                 text=True,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
-                timeout=120,
+                timeout=180,
             )
             if done.returncode == 0:
                 break
         assert done.returncode == 0, done.stderr
-    terms, grads = torch.load(tmp_path / "1" / "0.pt")
+        found[count] = [torch.load(folder / f"{rank}.pt") for rank in range(count)]
+    return found
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_two_processes_equal_one(by_processes, name):
+    """Loss and gradient of 2 x B/2 sentences are those of 1 x B (design contract 3)."""
+    terms, grads = by_processes[1][0][name]
     total = torch.stack([gradient.norm() for gradient in grads.values()]).norm()
-    for rank in (0, 1):
-        theirs, their_grads = torch.load(tmp_path / "2" / f"{rank}.pt")
+    for found in by_processes[2]:
+        theirs, their_grads = found[name]
         assert theirs == pytest.approx(terms, rel=1e-5)
         assert their_grads.keys() == grads.keys()
         for parameter, gradient in grads.items():

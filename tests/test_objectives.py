@@ -278,6 +278,7 @@ def test_plans_in_words() -> None:
         ("iso", {"head": "mpl"}, r"head must be one of \('mlp', 'none'\); got 'mpl'"),
         ("whitenedcse", {"num_views": 1}, "num_views must be at least 2; got 1"),
         ("whitenedcse", {"positives": "permutation", "whitening": "group"}, "shuffled-group"),
+        ("whitenedcse", {"positives": "permutation", "variant": "released"}, "variant paper"),
         ("off-dropout", {"m": 0.0}, "m must be above 0; got 0"),
         ("scd", {"high_dropout": 1.0}, r"\[0, 1\); got 1"),
         ("noise-study", {"passes": 0}, "passes must be at least 1; got 0"),
@@ -287,6 +288,14 @@ def test_plans_in_words() -> None:
 def test_impossible_values_are_refused(name: str, overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(name, overrides)
+
+
+@pytest.mark.parametrize("groups", [1, DIM])
+def test_permutations_that_change_nothing_are_no_positives(groups: int) -> None:
+    objective = build("whitenedcse", {"positives": "permutation", "groups": groups})
+    with pytest.raises(ValueError, match=rf"between 1 and 8.*got {groups}"):
+        objective.build_head(DIM, 0)
+    build("whitenedcse", {"groups": groups}).build_head(DIM, 0)  # dropout tells them apart
 
 
 @pytest.mark.parametrize("name", ["whitenedcse", "iso"])

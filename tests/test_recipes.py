@@ -178,6 +178,16 @@ def test_what_cannot_be_run_as_published_says_so():
     assert "not built" in RECIPES["simcse++-diffcse-bert-base"].note
 
 
+@pytest.mark.parametrize("backbone", ["bert-base", "bert-large", "roberta-base"])
+def test_what_departs_from_the_paper_is_named(backbone):
+    recipe = RECIPES[f"whitenedcse-{backbone}"]
+    objective = recipe.config.objective
+    assert (objective.positives, objective.stop_gradient, objective.eps) == ("dropout", True, 1e-5)
+    for option in ("--positives permutation", "--no-stop-gradient", "--eps 0"):
+        assert option in recipe.note
+    assert "(--looks)" in " ".join(describe(f"whitenedcse-{backbone}").split())
+
+
 def test_the_default_is_ours():
     recipe = RECIPES["adapt"]
     assert recipe.config.model == "minilm"

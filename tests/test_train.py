@@ -127,9 +127,9 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
 
 
 def test_minutes_are_a_budget(config, monkeypatch):
-    monkeypatch.setattr("isospace.loop.Loop.seconds_per_step", lambda _: 0.1)
-    outcome = train(replace(config, budget=(0.01, "minutes"), looks=1), quiet=True)
-    assert outcome.results["steps"] == 6
+    monkeypatch.setattr("isospace.loop.Loop.seconds_per_step", lambda _: 0.25)
+    outcome = train(replace(config, budget=(0.02, "minutes"), looks=1), quiet=True)
+    assert outcome.results["steps"] == 4
 
 
 def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, str]:

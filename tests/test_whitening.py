@@ -101,6 +101,27 @@ def test_closed_form_equals_eigh(a: float, c: float, correlation: float, bits: i
     torch.testing.assert_close(u * s @ u.T, matrix, rtol=0, atol=16 * eps * float(expected[0]))
 
 
+class OnMPS(Tensor):
+    """A matrix that says it is on MPS, where float64 does not exist."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device("mps")
+
+    def cpu(self) -> Tensor:  # type: ignore[override]
+        return self.as_subclass(Tensor)
+
+    def double(self) -> Tensor:  # type: ignore[override]
+        raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+
+
+def test_eigensystems_of_mps_are_computed_on_the_cpu() -> None:
+    matrix = torch.diag(torch.tensor([1.0, 3.0, 2.0]))
+    eigenvalues, _ = eigensystem(matrix.as_subclass(OnMPS))
+    assert eigenvalues.dtype == torch.float32
+    assert eigenvalues.tolist() == [3.0, 2.0, 1.0]
+
+
 def test_closed_form_keeps_a_small_variance_next_to_a_large_one() -> None:
     s, _ = eigensystem(torch.tensor([[1e4, 1.0], [1.0, 2e-4]]))
     assert s[1].item() == pytest.approx(1e-4, rel=1e-3)

@@ -168,6 +168,12 @@ def test_directions_that_are_float32s_rounding_are_left_out(power: float) -> Non
     assert (out[:, 6:] == 0).all()
 
 
+def test_with_shrinkage_they_are_kept_and_lengthened_most() -> None:
+    x = torch.cat([vectors(), torch.ones(200, 1)], dim=1)
+    lengths = Whitening(kind="zca").fit(Moments.of(x), 1.0).kernel.norm(dim=0)
+    assert lengths.argmax() == 6
+
+
 @pytest.mark.parametrize("kind", ["pca", "zca"])
 def test_fewer_sentences_than_dimensions_need_shrinkage(kind: str) -> None:
     x = vectors(10, 32)

@@ -17,11 +17,16 @@ FORMAT = 2
 
 
 def random_state() -> dict[str, Any]:
-    """The state of every global random generator of this process."""
+    """The state of every global random generator of this process, on its own device alone.
+
+    Of CUDA only the current device: a process uses no other, and what a run resumes on may see
+    fewer of them, or more.
+    """
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     return {
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+        "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
         "python": list(random.getstate()[1]),
         "numpy": [
             str(kind),
@@ -37,16 +42,25 @@ def set_random_state(state: dict[str, Any]) -> None:
     """Put back what `random_state` returned."""
     torch.set_rng_state(state["torch"])
     if torch.cuda.is_available() and state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])
+        torch.cuda.set_rng_state(state["cuda"][0])
+    if torch.backends.mps.is_available() and state.get("mps"):
+        torch.mps.set_rng_state(state["mps"][0])
     random.setstate((3, tuple(state["python"]), None))
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), *rest))
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint of tensors, numbers, strings, lists and dicts."""
+    """Write a checkpoint of tensors, numbers, strings, lists and dicts.
+
+    Raises:
+        OSError: it cannot be written, because the disk is full for instance.
+    """
     with atomic_path(path) as temporary:
-        torch.save({"format": FORMAT, **state}, temporary)
+        try:
+            torch.save({"format": FORMAT, **state}, temporary)
+        except RuntimeError as error:  # what torch's own writer makes of a failed write
+            raise OSError(f"{path}: cannot be written; is the disk full?") from error
 
 
 def load(path: Path) -> dict[str, Any]:

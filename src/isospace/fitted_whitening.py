@@ -184,7 +184,10 @@ class Whitening:
         return slice(self.remove, width if self.dim is None else self.remove + self.dim)
 
     def fit(self, moments: Moments, power: float, *, ddof: int = 1) -> WhiteningMap:
-        """The map, in float64. Directions in which the corpus does not vary are sent to zero.
+        """The map, in float64.
+
+        Without shrinkage, directions in which the corpus does not vary are sent to zero. With it
+        they are kept, as text that is not in the corpus may vary in them, and are lengthened most.
 
         Args:
             moments: of the corpus.

@@ -214,7 +214,9 @@ class ObjectiveLoss(nn.Module):
       resuming starts a new head.
     - The head's parameters are not synchronised across processes. Here every process gathers all
       views and computes the same loss, so that heads which start equal (`seed`) stay equal.
-    - Batches are not made of sentences of like length, and nothing is measured without labels.
+    - Nothing is measured without labels.
+    - A batch of one sentence, the last one of an epoch for instance, has nothing to tell it from:
+      its terms and their gradient are zero. `isospace train` has whole batches only.
 
     Args:
         model: as the trainer gets it.
@@ -253,7 +255,8 @@ class ObjectiveLoss(nn.Module):
             labels: not used.
 
         Raises:
-            UserError: the data set has fewer text columns than the objective sees texts.
+            UserError: the data set has fewer text columns than the objective sees texts, or the
+                model checkpoints gradients and a view has a dropout rate of its own.
         """
         columns = list(sentence_features)
         if len(columns) < self.objective.texts:
@@ -262,6 +265,8 @@ class ObjectiveLoss(nn.Module):
                 f"example; the data set has {len(columns)} text columns"
             )
         encoded = gather(torch.stack(self._encode(columns)))
+        if encoded.shape[1] < 2:
+            return dict.fromkeys(self.objective.term_names, 0 * encoded.sum())
         return self.objective(Views(encoded=encoded, projected=self.head(encoded)))
 
     def _encode(self, columns: Sequence[dict[str, Any]]) -> list[Tensor]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from isospace.checkpoint import random_state, set_random_state
 from isospace.config import TrainConfig
 from isospace.encoder import Encoder, Precision
 from isospace.evaluation.held_out import HeldOut
@@ -37,12 +38,15 @@ def take_look(
     def noisy(texts: Sequence[str]) -> np.ndarray:
         return encoder.embed(texts, noise, config.max_length, precision=precision)
 
-    with torch.random.fork_rng():
+    state = random_state()
+    try:
         torch.manual_seed(config.seed)
         look = held_out.measure(clean, noisy)
         if exam.labels is not None:
             look["labels_spearman"] = exam.label_score(clean)
-    return look
+        return look
+    finally:
+        set_random_state(state)
 
 
 def _noise(config: TrainConfig, encoder: Encoder) -> View:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
+
+from isospace.errors import UserError
 
 # Where transformers keeps a rate as a plain number that is read while `training` is set: attention
 # (sdpa, eager, flash) in most encoders, activations and residuals in some.
@@ -39,6 +42,13 @@ class Noise:
         """The distinct rates in force, ascending."""
         return tuple(sorted({float(getattr(part, name)) for part, name in self._slots}))
 
+    @property
+    def _checkpoints_gradients(self) -> bool:
+        """As transformers marks the layers. A clean view is safe: only layers in training do it."""
+        return any(
+            getattr(part, "gradient_checkpointing", False) for part in self._module.modules()
+        )
+
     def set(self, rate: float) -> None:
         """Make `rate` the encoder's own rate, everywhere and for good.
 
@@ -57,9 +67,17 @@ class Noise:
 
         Raises:
             ValueError: a rate outside [0, 1).
+            UserError: the backward pass would run layers again, after their own rates are back.
         """
         if rate is not None:
             _check(rate)
+        if rate and torch.is_grad_enabled() and self._checkpoints_gradients:
+            raise UserError(
+                f"gradient checkpointing runs the layers again in the backward pass, where this "
+                f"view's dropout of {rate:g} is no longer set, so its gradient would be wrong. "
+                "Train without gradient checkpointing, or with an objective whose views keep the "
+                "model's own dropout"
+            )
         flags = [(part, part.training) for part in self._module.modules()]
         rates = [getattr(part, name) for part, name in self._slots]
         try:

@@ -62,7 +62,9 @@ class WhitenedCSE(Objective):
     stop_gradient: bool = True
     """Treat the whitening matrix as a constant (released code)."""
     momentum: float = 0.99
-    """beta of the running statistics (Eq. 13; no value given), kept for whitening at inference."""
+    """beta of the running statistics (Eq. 13; no value given). The head keeps them in its state
+    for whitening at inference, as the paper has it; nothing that is trained or shipped depends on
+    them."""
     head: HeadChoice = "mlp"
     """Dense + tanh after the whitening, or whitening alone."""
 
@@ -90,6 +92,11 @@ class WhitenedCSE(Objective):
             self.positives == "dropout" or self.whitening == "shuffled-group",
             "positives by permutation need whitening shuffled-group: nothing else tells them apart",
         )
+        require(
+            self.positives == "dropout" or self.variant == "paper",
+            "positives by permutation need variant paper: in the released one all views of a "
+            "sentence share a permutation, and would be identical",
+        )
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -111,14 +118,21 @@ class WhitenedCSE(Objective):
         """Whitening, then dense + tanh.
 
         Raises:
-            ValueError: `groups` does not divide `dim`.
+            ValueError: `groups` does not divide `dim`, or makes all permutations the same where
+                positives are permutations.
         """
+        groups = self.group_count(dim)
+        require(
+            self.positives == "dropout" or groups not in (1, dim),
+            f"positives by permutation need groups between 1 and {dim}, the width of the vectors; "
+            f"got {groups}, where every permutation gives the same",
+        )
         generator = seeded(seed)
         if self.whitening == "none":
             return mlp_or_none(self.head, dim, generator)
         whitening = GroupWhitening(
             dim,
-            self.group_count(dim),
+            groups,
             generator,
             shuffle=self.whitening == "shuffled-group",
             copies=self.num_views // len(self.views),

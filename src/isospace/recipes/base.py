@@ -16,7 +16,8 @@ NLI = "the sentences of SNLI and MultiNLI, one per line, without labels"
 HERE = (
     "Other than in the papers, 2,000 sentences are kept out of training, repeated ones are "
     "dropped, bf16 or float32 takes the place of fp16, and the order of the data is another: equal "
-    "seeds do not mean equal numbers."
+    "seeds do not mean equal numbers. The looks are as many as the paper takes on its corpus, "
+    "spread over the run: on a smaller one they lie closer together, and fewer will do (--looks)."
 )
 """What differs from every paper; said once."""
 
@@ -76,7 +77,8 @@ def setting(
     """SimCSE's protocol, which the other papers keep; the defaults are BERT-base's.
 
     [CLS], sentences of 32 tokens, AdamW with linear decay, the best of a look every `every` updates
-    by Spearman on a labelled dev set.
+    by Spearman on a labelled dev set. A run is given a number of looks and no interval: the number
+    that `every` comes to on the paper's corpus of so many `sentences`.
     """
     return TrainConfig(
         text=CorpusConfig(columns=columns, near_duplicates=False, min_chars=1, max_chars=100_000),
