@@ -69,6 +69,9 @@ def test_every_objective_is_a_sub_command_with_help(capsys, name):
         (["evaluate", "./nowhere", "--own", "none.csv"], "none.csv"),
         (["report"], "runs"),
         (["report", "no-such-run"], "not a run"),
+        (["export", "my-run/", "--to", "st"], "my-run/: neither a folder here nor a model"),
+        (["export", "my model", "--to", "st"], "my model: neither a folder here nor a model"),
+        (["export", "a--b", "--to", "st"], "a--b: neither a folder here nor a model"),
     ],
 )
 def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
@@ -123,6 +126,34 @@ def test_doctor(capsys, monkeypatch, tmp_path):
     assert not findings["ISOSPACE_DATA"]["ok"]
     assert str(tmp_path) in findings["ISOSPACE_DATA"]["text"]
     assert run(capsys, "doctor")[0] == 0
+
+
+def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
+    absent = {"onnxruntime", "uvicorn"}
+    monkeypatch.setattr("isospace.doctor.find_spec", lambda name: None if name in absent else name)
+    found = {finding["name"]: finding for finding in json.loads(run(capsys, "doctor", "--json")[1])}
+    onnx, explore = found["onnx, onnxscript, onnxruntime"], found["starlette, uvicorn"]
+    assert not onnx["ok"]
+    assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
+    assert not explore["ok"]
+    assert "without uvicorn" in explore["text"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_doctor_takes_the_hub_for_data(capsys, monkeypatch, there):
+    monkeypatch.setenv("ISOSPACE_DATA", "hub")
+    monkeypatch.setattr("isospace.doctor.find_spec", lambda _: "module" if there else None)
+    found = {finding["name"]: finding for finding in json.loads(run(capsys, "doctor", "--json")[1])}
+    assert found["ISOSPACE_DATA"]["ok"] is there
+    assert ("isospace[hub]" in found["ISOSPACE_DATA"]["text"]) is not there
+
+
+def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(VERBS["doctor"], "run", interrupt)
+    assert run(capsys, "doctor") == (1, "", "isospace: interrupted\n")
 
 
 def test_transfer_needs_its_folder(capsys, toy_model, tmp_path):

@@ -32,6 +32,13 @@ def test_importing_isospace_is_cheap():
         _ = isospace.nothing
 
 
+def test_a_model_is_loaded_onto_the_device_that_is_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr("isospace.embedder.load_encoder", lambda *words: asked.append(words))
+    isospace.load("a-model", "cls", "cuda:1")
+    assert asked == [("a-model", "cls", "cuda:1")]
+
+
 def test_encode_gives_the_models_own_vectors(model, toy_model):
     ours = load_encoder(str(toy_model), device="cpu").embed(TEXTS)
     assert np.allclose(model.encode(TEXTS), ours, atol=1e-6)
@@ -51,6 +58,7 @@ def test_similarity_is_the_cosine_of_every_pair(model):
     assert np.allclose(model.similarity(TEXTS[4], TEXTS[:4]), expected[0], atol=1e-5)
     single = model.similarity(TEXTS[4], vectors[0])
     assert single.shape == ()
+    assert model.similarity(np.zeros(model.dim), vectors[:2]).tolist() == [0, 0]
     assert float(single) == pytest.approx(expected[0][0], abs=1e-5)
 
 

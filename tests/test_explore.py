@@ -1,16 +1,8 @@
-"""What the pages of `explore` say, against dull loops; what they refuse; the verb."""
+"""What the pages of `explore` say, against dull loops, and what they refuse."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
-import socket
-import threading
-import time
-import urllib.error
-import urllib.request
 from html import unescape
 from itertools import combinations
 
@@ -19,7 +11,6 @@ import pytest
 
 from conftest import sentences
 from explore_session import EVIL, EVIL_NAME, TEXTS, encoder, session_of
-from isospace.cli import main
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.explore.session import LONGEST, MOST_NEIGHBOURS, MOST_SENTENCES, open_session
@@ -29,7 +20,7 @@ pytest.importorskip("starlette", reason="starlette is not installed (the extra e
 
 from starlette.testclient import TestClient
 
-from isospace.explore.app import HOST, listen, make_app
+from isospace.explore.app import HOST, make_app
 from isospace.explore.geometry import measure
 
 QUERY = "the big dog runs in the city"
@@ -271,64 +262,3 @@ def test_names_that_are_alike_are_given_in_full(toy_model, tmp_path):
 def test_none_or_three_models_are_refused(models):
     with pytest.raises(UserError, match="expected one, or two"):
         open_session(models, ["a"], "")
-
-
-def run(capsys, *words):
-    status = main(["explore", *map(str, words)])
-    return status, " ".join(capsys.readouterr().err.split())
-
-
-def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
-    assert run(capsys, toy_model) == (
-        2,
-        "isospace: give a corpus (--corpus FILE, or --corpus docstrings)",
-    )
-    status, err = run(capsys, "no/such/model", "--corpus", toy_corpus, "--port", "0")
-    assert status == 2
-    assert "no/such/model: not a folder" in err
-    status, err = run(capsys, toy_model, "--corpus", "no.txt", "--port", "0")
-    assert status == 2
-    assert "no.txt" in err
-    with socket.create_server((HOST, 0)) as taken:
-        port = taken.getsockname()[1]
-        status, err = run(capsys, toy_model, "--corpus", toy_corpus, "--port", port)
-    assert status == 2
-    assert f"--port {port}: {HOST}:{port} cannot be used" in err
-    assert run(capsys, toy_model, "--corpus", toy_corpus, "--port", "70000")[0] == 2
-    monkeypatch.setattr("isospace.verbs.exploring.find_spec", lambda _: None)
-    status, err = run(capsys, toy_model, "--corpus", toy_corpus)
-    assert status == 2
-    assert "pip install 'isospace[explore]'" in err
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-def test_it_is_served_until_it_is_interrupted(capsys, toy_model, toy_corpus, as_json):
-    with listen(0) as free:
-        port = free.getsockname()[1]
-    pages = []
-
-    def visit():
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not pages:
-            try:
-                with urllib.request.urlopen(f"http://{HOST}:{port}/?q=cat", timeout=60) as answer:
-                    pages.append(answer.read().decode())
-            except urllib.error.URLError:
-                time.sleep(0.05)
-        if pages:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    visitor = threading.Thread(target=visit, daemon=True)
-    visitor.start()
-    words = ["explore", toy_model, "--corpus", toy_corpus, "--port", port]
-    status = main([*map(str, words), *(["--json"] if as_json else [])])
-    visitor.join()
-    out, err = capsys.readouterr()
-    assert status == 0
-    url = f"http://{HOST}:{port}/"
-    if as_json:
-        assert (json.loads(out), err) == ({"url": url}, "")
-    else:
-        assert out == ""
-        assert url in err
-    assert "400 distinct texts of text.txt" in pages[0]

@@ -142,6 +142,11 @@ def test_a_model_without_a_card_has_no_known_licence(name):
     assert known_licence(name) is None
 
 
+def test_a_whole_run_has_the_licence_of_its_model(run):
+    (run.model_folder / "README.md").write_text("---\nlicense: mit\n---\n")
+    assert known_licence(str(run.folder)) == "mit"
+
+
 def test_nothing_is_overwritten(run, tmp_path):
     (tmp_path / "there").mkdir()
     with pytest.raises(UserError, match="exists already"):
@@ -152,6 +157,23 @@ def test_an_unfinished_run_is_refused(run):
     run.results_path.unlink()
     with pytest.raises(UserError, match="--resume"):
         export(str(run.folder), "st")
+
+
+def test_a_run_that_was_stopped_in_its_first_examination_is_not_finished(config, tmp_path):
+    run = Run.create(replace(config, output=tmp_path / "run"))
+    for use in (load_encoder, lambda name: export(name, "st")):
+        with pytest.raises(UserError, match=r"run is not finished.* isospace train --resume"):
+            use(str(run.folder))
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_loaded(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(shipping, "load_encoder", lambda _: pytest.fail("was loaded"))
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        export(str(run.folder), "st", tmp_path / "file" / "deeper" / "out")
+    assert (tmp_path / "file").is_file()
 
 
 @pytest.mark.parametrize("wrong", [{"int8": True}, {"sample": "x.txt"}])
@@ -177,6 +199,22 @@ def test_the_sample_is_the_users_file(run, tmp_path, monkeypatch):
     assert sample.sentences == ["a", "b"] * (shipping.SAMPLE_SIZE // 2)
 
 
+def test_the_sample_is_every_file_of_a_folder(run, tmp_path, monkeypatch):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "1.txt").write_text("first\n\n")
+    (folder / "2.txt").write_bytes("größer\n".encode("latin-1"))
+    sample = sample_seen(monkeypatch, str(run.folder), sample=folder, encoding="latin-1")
+    assert (sample.name, sample.sentences) == ("texts", ["first", "größer"])
+
+
+def test_a_sample_without_a_sentence_is_refused_before_the_export(run, tmp_path, monkeypatch):
+    blank = tmp_path / "blank.txt"
+    blank.write_text("\n  \n\t\n")
+    with pytest.raises(UserError, match=r"blank\.txt: only blank lines"):
+        sample_seen(monkeypatch, str(run.folder), sample=blank)
+
+
 def test_the_sample_is_what_the_run_kept(run, monkeypatch):
     run.write_sample(["kept one", "kept two"], np.ones((2, 4)), np.ones((2, 4)))
     assert sample_seen(monkeypatch, str(run.folder)).sentences == ("kept one", "kept two")
@@ -200,7 +238,9 @@ def test_vectors_of_another_width_are_no_parity():
 
 def test_the_verb_prints_what_was_found(run, capsys, monkeypatch):
     assert Export(str(run.folder), "st").run() == 0
-    assert "largest 1 - cosine" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "largest 1 - cosine" in shown
+    assert "(limit 1e-06)" in shown
     monkeypatch.setattr(
         shipping, "save_onnx", lambda *_: (1e-9, Int8Loss(0.99, 0.9, 5, "mine.txt"))
     )
@@ -209,5 +249,6 @@ def test_the_verb_prints_what_was_found(run, capsys, monkeypatch):
     assert made == {
         "folder": str(run.folder / "onnx"),
         "gap": 1e-9,
+        "limit": 1e-5,
         "loss": {"mean": 0.99, "lowest": 0.9, "sentences": 5, "sample": "mine.txt"},
     }

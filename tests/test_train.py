@@ -182,6 +182,13 @@ def test_an_existing_folder_is_not_overwritten(config, monkeypatch):
     assert (config.output / "thesis.txt").read_text() == "precious"
 
 
+def test_a_folder_that_cannot_be_made_is_refused_early(config, tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.train.prepare", None)  # refused before anything is loaded
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="--output .*: cannot be written"):
+        train(replace(config, output=tmp_path / "file" / "run"), quiet=True)
+
+
 def test_words_are_known_to_the_toy(toy_model):
     """The toy's sentences are not all unknown tokens, or nothing above would mean a thing."""
     encoder = load_encoder(str(toy_model), device="cpu")

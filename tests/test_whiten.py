@@ -26,6 +26,7 @@ from isospace.fitted_whitening import Moments, Whitening
 from isospace.loading import load_encoder
 from isospace.verbs.whitening import Whiten
 from isospace.whiten import POWERS, WhitenConfig, through, try_powers, whiten_model
+from isospace.whiten_outcome import model_card
 
 TEXTS = sentences(60, seed=3)
 WIDTH = 32
@@ -66,7 +67,7 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
     assert through(encode, None)(["a1"])[0] == pytest.approx(table["a1"], rel=1e-6)
 
 
-def test_auto_from_text_to_folder(setting):
+def test_auto_from_text_to_folder(setting, tmp_path):
     outcome = whiten_model(setting, quiet=True)
     assert list(outcome.tried) == [None, *POWERS]
     assert outcome.tried[outcome.power] == max(outcome.tried.values())
@@ -76,7 +77,20 @@ def test_auto_from_text_to_folder(setting):
     card = (setting.output / "README.md").read_text()
     assert outcome.text in card
     assert "su2021whitening" in card
+    assert "# bert, " in card
+    assert setting.model not in card
+    assert "Licence of the start: unknown" in card
     assert not any(sentence in card for sentence in sentences(400))
+
+    of_the_hub = model_card(replace(outcome, model="minilm"))
+    assert "base_model: sentence-transformers/all-MiniLM-L6-v2\n" in of_the_hub
+    licensed = tmp_path / "licensed"
+    licensed.mkdir()
+    (licensed / "README.md").write_text("---\nlicense: mit\n---\n")
+    card = model_card(replace(outcome, model=str(licensed)))
+    assert "license: mit\n" in card
+    assert "Licence of the start: mit" in card
+    assert str(tmp_path) not in card
 
 
 def verdict_of(kind: Kind):
@@ -172,6 +186,15 @@ def test_bad_input_is_refused_and_nothing_is_written(setting, changes, message):
     with pytest.raises(UserError, match=message):
         whiten_model(config, quiet=True)
     assert not setting.output.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_corpus_is_read(
+    setting, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("isospace.whiten.load_corpus", lambda *_, **__: pytest.fail("was read"))
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"--output .*: cannot be written"):
+        whiten_model(replace(setting, output=tmp_path / "file" / "out"), quiet=True)
 
 
 @pytest.mark.parametrize(

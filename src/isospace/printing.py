@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -17,11 +16,8 @@ def print_result(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def print_table(title: str, rows: Sequence[dict[str, str]], plain: bool) -> None:
-    """A title and rows as a table, as Markdown where nobody looks, or as JSON (`plain`)."""
-    if plain:
-        print_result(json.dumps(rows, indent=2))
-        return
+def print_table(title: str, rows: Sequence[dict[str, str]]) -> None:
+    """A title and rows as a table, or as Markdown where nobody looks."""
     console = Console(highlight=False, markup=False)
     console.print(title, style="bold", soft_wrap=True)
     if not console.is_terminal:

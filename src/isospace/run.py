@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
-from isospace.files import atomic_path, write_text
+from isospace.files import atomic_path, is_occupied, require_writable, write_text
 
 
 @dataclass(frozen=True)
@@ -234,16 +234,17 @@ class Outcome:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder that holds something already.
+    """Refuse a folder that holds something already, or that cannot be made.
 
     Raises:
-        UserError: with the two ways out.
+        UserError: with the ways out.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if is_occupied(folder):
         raise UserError(
             f"--output {folder}: exists already. Give another folder, or continue it with "
             f"isospace train --resume {folder}"
         )
+    require_writable(folder)
 
 
 def _new_folder(config: TrainConfig) -> Path:

@@ -36,7 +36,7 @@ from isospace.evaluation.statistics import Kind
 from isospace.exam import Exam
 from isospace.export.folder import drop_normalize, fold, require_classic, save_model
 from isospace.export.parity import PROBES, TOLERANCE, require_parity
-from isospace.files import cache_folder
+from isospace.files import cache_folder, is_occupied, require_writable
 from isospace.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.loading import load_encoder
 from isospace.pooling import PoolingName
@@ -191,7 +191,7 @@ class _Session:
             self.encoder = load_encoder(self.config.model, self.config.pooling)
         else:
             fold(self.encoder, whitening)
-        save_model(self.encoder, self.folder, model_card(outcome))
+        save_model(self.encoder, self.folder, model_card(outcome), replace=False)
         device = str(self.encoder.device)
         reloaded = SentenceTransformer(str(self.folder), device=device, local_files_only=True)
         found = np.asarray(reloaded.encode(texts, show_progress_bar=False))
@@ -271,7 +271,7 @@ def _usable_folder(config: WhitenConfig) -> Path:
     output = config.output
     if output is None:
         raise UserError("--output is missing: the folder of the model that is written")
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+    if is_occupied(output):
         raise UserError(f"--output {output}: exists already; give another folder")
     if not config.text.corpus:
         raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
@@ -279,6 +279,7 @@ def _usable_folder(config: WhitenConfig) -> Path:
         raise UserError(f"--power {config.power:g}: expected auto, or a number from 0 to 1")
     if config.sentences is not None and config.sentences < 2:
         raise UserError(f"--sentences {config.sentences}: expected 2 or more")
+    require_writable(output)
     return output
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from isospace.evaluation.statistics import SMALLEST_GAIN, Interval, Kind, Verdict
 from isospace.exam import Scores
+from isospace.export.card import CLASSIC, UNKNOWN_LICENCE, heading, known_licence, public_name
 from isospace.fitted_whitening import Whitening
 from isospace.tables import markdown_table
 
@@ -157,28 +158,18 @@ def model_card(outcome: Outcome) -> str:
     """Markdown for the README.md of the folder; never a sentence of the corpus."""
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in outcome.tables())
     title = f"whitened ({name_of(outcome.power)})" if outcome.whitened else "unchanged"
-    return f"""---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-tags: [sentence-transformers, feature-extraction, sentence-similarity, isospace]
----
-
-# {outcome.model}, {title}
+    return f"""{heading(outcome.model, title, CLASSIC)}
 
 {outcome.text}
 
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-vectors = model.encode(["one sentence", "another sentence"])
-```
+{CLASSIC.text}
 
 {tables}
 
-- Start: `{outcome.model}`; pooling: {outcome.pooling}
+- Start: `{public_name(outcome.model)}`; pooling: {outcome.pooling}
 - Fitted on {outcome.sentences:,} sentences (none is quoted here), digest `{outcome.corpus}`:
   `{outcome.whitening}`
+- Licence of the start: {known_licence(outcome.model) or UNKNOWN_LICENCE}
 
 ```bibtex
 @article{{su2021whitening,

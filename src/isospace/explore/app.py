@@ -96,10 +96,10 @@ class Pages:
         text = self._templates.get_template(name).render()
         return Response(text, media_type=_FILES[name], headers=_HEADERS)
 
-    async def refusal(self, request: Request, refused: Exception) -> Response:
+    async def refusal(self, request: Request, refused: Any) -> Response:
         """A page that is not there, or cannot be asked for in that way."""
-        status = refused.status_code if isinstance(refused, HTTPException) else 500
-        return self._page("error.html", f"{HTTPStatus(status).phrase}.", status)
+        status = HTTPStatus(refused.status_code)
+        return self._page("error.html", f"{status.phrase}.", status)
 
     def _page(
         self, template: str, error: str = "", status: int = 400, **content: Any

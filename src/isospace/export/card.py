@@ -11,14 +11,15 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 
 from isospace.config import TrainConfig, objective_name
-from isospace.loading import MINILM_HUB_NAME, wheel_minilm
+from isospace.loading import MINILM_HUB_NAME, run_model, wheel_minilm
+from isospace.tables import markdown_table
 
 _STS_PROTOCOL = (
     "Spearman of the cosine; STS12-16 'all', STS-B and SICK-R (4,927 pairs) test; Avg is the plain "
     "mean of the seven"
 )
 
-_UNKNOWN = "unknown: see the base model"
+UNKNOWN_LICENCE = "unknown: see the base model"
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,7 @@ def model_card(config: TrainConfig, results: Mapping[str, Any], usage: Usage = C
     """
     kept_start = results["model_step"] == 0
     title = "the starting encoder, unchanged" if kept_start else "adapted without labels"
-    licence = known_licence(config.model)
-    return f"""{_front_matter(config.model, licence, usage)}
-
-# {_public_name(config.model)}, {title}
+    return f"""{heading(config.model, title, usage)}
 
 {results["verdict"]["text"]}
 
@@ -67,7 +65,7 @@ def model_card(config: TrainConfig, results: Mapping[str, Any], usage: Usage = C
 {_scores(results, kept_start)}
 
 {_origin(config, results)}
-- Licence of the start: {licence or _UNKNOWN}
+- Licence of the start: {known_licence(config.model) or UNKNOWN_LICENCE}
 
 ```bibtex
 {config.objective.paper.bibtex}
@@ -83,17 +81,32 @@ def plain_card(model: str, about: str, usage: Usage) -> str:
         about: e.g. "384 dimensions, pooling mean".
         usage: how the folder that gets the card is loaded.
     """
-    licence = known_licence(model)
-    return f"""{_front_matter(model, licence, usage)}
-
-# {_public_name(model)}
+    return f"""{heading(model, "as it was given", usage)}
 
 {usage.text}
 
-- The model `{_public_name(model)}` as it was given to isospace; {about}
-- Licence of this model: {licence or _UNKNOWN}
+- The model `{public_name(model)}` as it was given to isospace; {about}
+- Licence of this model: {known_licence(model) or UNKNOWN_LICENCE}
 - Method, training text and scores: not known here. This card states none; the model's own card may
 """
+
+
+def heading(model: str, state: str, usage: Usage) -> str:
+    """Front matter and title of a card.
+
+    Args:
+        model: what the card's model was made from: minilm, a folder, or a Hub name.
+        state: what became of it, in a few words.
+        usage: how the folder that gets the card is loaded.
+    """
+    lines = [f"library_name: {usage.library}", "pipeline_tag: sentence-similarity"]
+    licence = known_licence(model)
+    if licence is not None:
+        lines.append(f"license: {licence}")
+    if _is_hub_name(model):
+        lines.append(f"base_model: {_hub_name(model)}")
+    lines.append(f"tags: [{usage.library}, feature-extraction, sentence-similarity, isospace]")
+    return "\n".join(["---", *lines, "---", "", f"# {public_name(model)}, {state}"])
 
 
 def known_licence(model: str) -> str | None:
@@ -115,7 +128,7 @@ def _own_card(model: str) -> Path | None:
     """Where a model's own card would be."""
     folder = wheel_minilm() if model == "minilm" else None
     if folder is None and Path(model).exists():
-        folder = Path(model)
+        folder = run_model(Path(model)) or Path(model)
     if folder is not None:
         return folder / "README.md"
     try:
@@ -133,47 +146,33 @@ def _is_hub_name(model: str) -> bool:
     return not Path(model).exists() and bool(re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", model))
 
 
-def _public_name(model: str) -> str:
+def public_name(model: str) -> str:
     """A model's name without the folders above it, which are nobody's business."""
     return model if _is_hub_name(model) else Path(model).resolve().name
-
-
-def _front_matter(model: str, licence: str | None, usage: Usage) -> str:
-    lines = [f"library_name: {usage.library}", "pipeline_tag: sentence-similarity"]
-    if licence is not None:
-        lines.append(f"license: {licence}")
-    if _is_hub_name(model):
-        lines.append(f"base_model: {_hub_name(model)}")
-    lines.append(f"tags: [{usage.library}, feature-extraction, sentence-similarity, isospace]")
-    return "\n".join(["---", *lines, "---"])
 
 
 def _scores(results: Mapping[str, Any], kept_start: bool) -> str:
     """Scores before and after as tables, with their protocols."""
     before, after = (results[key]["scores"] for key in ("start", "result"))
     columns = {"start": before} if kept_start else {"start": before, "this model": after}
-    rows = {
-        name: [100 * scores["pairs"][key] for scores in columns.values()]
+    rows = [
+        {"x 100": name}
+        | {column: f"{100 * scores['pairs'][key]:.2f}" for column, scores in columns.items()}
         for name, key in (("MRR", "mrr"), ("recall@1", "recall@1"), ("recall@10", "recall@10"))
-    }
-    lines = [_table(columns, rows)]
+    ]
+    lines = [markdown_table(rows)]
     choice, labels = results["choice"], results["result"]["labels"]
     selected = f"dev-selected on {Path(labels).name}" if labels else f"rule {choice['rule']}"
     lines.append(f"\nProtocol: {results['verdict']['protocol']}; {before['pairs']['protocol']}.")
     lines.append(f"Checkpoint ({selected}): {choice['reason']}.")
     if before["sts"] is not None:
         sets = [name for name, value in before["sts"]["paper_row"].items() if value is not None]
-        found = {
-            name: [scores["sts"]["paper_row"][name] for scores in columns.values()] for name in sets
-        }
-        lines.append(f"\n{_table(columns, found)}\n\nProtocol: {_STS_PROTOCOL}.")
-    return "\n".join(lines)
-
-
-def _table(columns: Mapping[str, Any], rows: Mapping[str, list[float]]) -> str:
-    lines = ["| x 100 | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
-    for name, values in rows.items():
-        lines.append(f"| {name} | " + " | ".join(f"{value:.2f}" for value in values) + " |")
+        rows = [
+            {"x 100": name}
+            | {key: f"{scores['sts']['paper_row'][name]:.2f}" for key, scores in columns.items()}
+            for name in sets
+        ]
+        lines.append(f"\n{markdown_table(rows)}\n\nProtocol: {_STS_PROTOCOL}.")
     return "\n".join(lines)
 
 
@@ -181,7 +180,7 @@ def _origin(config: TrainConfig, results: Mapping[str, Any]) -> str:
     """What the model was made from; the corpus by its size and digest only."""
     objective, corpus = config.objective, results["corpus"]
     counts = ", ".join(f"{count:,} {what}" for what, count in corpus["counts"].items() if count)
-    return f"""- Start: `{_public_name(config.model)}`; pooling: {results["pooling"]}
+    return f"""- Start: `{public_name(config.model)}`; pooling: {results["pooling"]}
 - Objective: `{objective_name(objective)}` ({objective.paper.title}, {objective.paper.year})
 - Corpus: {corpus["sentences"]:,} sentences after cleaning (none is quoted here), digest
   `{corpus["digest"]}`; {counts}

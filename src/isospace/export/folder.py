@@ -24,7 +24,7 @@ from torch import nn
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.export.parity import PROBES, require_parity
-from isospace.files import sync_folder, sync_tree
+from isospace.files import is_occupied, sync_folder, sync_tree
 from isospace.fitted_whitening import WhiteningMap
 
 _CLASSIC_TYPES = {
@@ -45,9 +45,8 @@ _CLASSIC_POOLING = {
     "lasttoken": "pooling_mode_lasttoken",
 }
 
-SAMPLE_TOLERANCE = 1e-6
-"""Largest 1 - cosine between the vectors that were scored and those of the reloaded folder."""
-
+CLASSIC_TOLERANCE = 1e-6
+"""Largest 1 - cosine between an encoder's vectors and those of its classic folder, reloaded."""
 
 _DENSE_INPUT = {
     "module_input_name": "sentence_embedding",
@@ -61,19 +60,41 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder` that takes its place, whole, once the block ends well."""
+def new_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder beside `folder` that takes its place, whole, once the block ends well.
+
+    Args:
+        folder: to be made.
+        replace: what is there gives way; else only an empty folder does.
+
+    Raises:
+        UserError: something is there by the end of the block, and is left as it is.
+    """
     building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     try:
         yield building
         sync_tree(building)
-        shutil.rmtree(folder, ignore_errors=True)
-        building.replace(folder)
+        _take_place(building, folder, replace)
         sync_folder(folder.parent)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _take_place(building: Path, folder: Path, replace: bool) -> None:
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    if replace and folder.exists():
+        folder.replace(old)
+    elif is_occupied(folder):
+        raise UserError(
+            f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
+            "written. Give another --output"
+        )
+    elif folder.exists():
+        folder.rmdir()  # not every system renames onto an empty folder
+    building.replace(folder)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def save_transformer(encoder: Encoder, folder: Path) -> None:
@@ -154,23 +175,24 @@ def fold(encoder: Encoder, whitening: WhiteningMap) -> None:
     encoder.model.extend([dense.to(encoder.device), Normalize()])
 
 
-def save_model(encoder: Encoder, folder: Path, card: str = "") -> float:
-    """Write an encoder as a classic sentence-transformers folder, replacing an old one whole.
+def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
+    """Write an encoder as a classic sentence-transformers folder, whole or not at all.
 
     Args:
         encoder: what to write.
         folder: e.g. `runs/x/model`.
         card: the text of README.md.
+        replace: an old folder gives way.
 
     Returns:
         The largest 1 - cosine between the encoder's vectors and those of the reloaded folder.
 
     Raises:
-        UserError: a module that cannot be loaded without further code, or a reloaded folder that
-            does not give the encoder's own vectors.
+        UserError: a module that cannot be loaded without further code, a reloaded folder that does
+            not give the encoder's own vectors, or a folder in the way.
     """
     require_classic(encoder)
-    with new_folder(folder) as building:
+    with new_folder(folder, replace) as building:
         save_transformer(encoder, building)
         transformer: Any = encoder.model[0]
         _write_json(
@@ -206,4 +228,4 @@ def _check(encoder: Encoder, folder: Path) -> float:
     """Reload the folder without isospace's parts and compare vectors."""
     reloaded = SentenceTransformer(str(folder), device=str(encoder.device), local_files_only=True)
     theirs = np.asarray(reloaded.encode(list(PROBES), show_progress_bar=False))
-    return require_parity(encoder.embed(PROBES), theirs, encoder.source, SAMPLE_TOLERANCE)
+    return require_parity(encoder.embed(PROBES), theirs, encoder.source, CLASSIC_TOLERANCE)

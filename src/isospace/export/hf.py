@@ -31,7 +31,7 @@ _WITHOUT_WEIGHTS = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropo
 
 
 def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
-    """Write an encoder as a Hugging Face folder, replacing an old one whole.
+    """Write an encoder as a new Hugging Face folder, whole or not at all.
 
     Args:
         encoder: what to write.
@@ -43,7 +43,8 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
         the card's pooling.
 
     Raises:
-        UserError: a part after the transformer that the folder cannot hold, or other vectors.
+        UserError: a part after the transformer that the folder cannot hold, other vectors, or
+            a folder in the way.
     """
     pooling = _pooling(encoder)
     with new_folder(folder) as building:

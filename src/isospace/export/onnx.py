@@ -74,7 +74,7 @@ class Sample:
 def save_onnx(
     encoder: Encoder, folder: Path, card: Callable[[Usage], str], sample: Sample | None = None
 ) -> tuple[float, Int8Loss | None]:
-    """Write an encoder as a folder with an ONNX graph and its tokenizer, replacing an old one.
+    """Write an encoder as a new folder with an ONNX graph and its tokenizer.
 
     Args:
         encoder: what to write; it is moved to the CPU.
@@ -87,8 +87,8 @@ def save_onnx(
         of the int8 graph where there is one.
 
     Raises:
-        UserError: packages are missing, the encoder cannot be written as one graph, or the graph
-            gives other vectors.
+        UserError: packages are missing, the encoder cannot be written as one graph, the graph
+            gives other vectors, or a folder is in the way.
     """
     _require_packages()
     _require_exportable(encoder)

@@ -6,7 +6,7 @@ import sysconfig
 import tempfile
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -15,10 +15,12 @@ from isospace.corpus.docstrings import extract
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.export.card import CLASSIC, Usage, model_card, plain_card
-from isospace.export.folder import save_model
+from isospace.export.folder import CLASSIC_TOLERANCE, save_model
 from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss, Sample, save_onnx
-from isospace.loading import load_encoder
+from isospace.export.parity import TOLERANCE
+from isospace.files import require_writable
+from isospace.loading import load_encoder, run_model
 from isospace.run import Run
 
 Target = Literal["st", "onnx", "hf"]
@@ -40,11 +42,13 @@ class Shipment:
     Attributes:
         folder: where it is.
         gap: largest 1 - cosine between the vectors of the model and of the folder.
+        limit: what `gap` was allowed to be.
         loss: of the int8 graph, where there is one.
     """
 
     folder: Path
     gap: float
+    limit: float
     loss: Int8Loss | None
 
 
@@ -55,6 +59,7 @@ def export(
     int8: bool = False,
     sample: Path | None = None,
     column: str = "text",
+    encoding: str = "utf-8",
 ) -> Shipment:
     """Write a run's result, or any model, for others to load.
 
@@ -65,9 +70,10 @@ def export(
         output: the folder to make; default: the target's name in a run's folder, or beside us with
             the model's name before it.
         int8: with "onnx": also write a dynamically quantised graph.
-        sample: sentences to measure its loss on; default: those that the run kept, or prose of
-            Python's own documentation.
+        sample: a file or folder of sentences to measure its loss on; default: those that the run
+            kept, or prose of Python's own documentation.
         column: of `sample`, where that has columns.
+        encoding: of the text in `sample`.
 
     Raises:
         UserError: nothing to export, a folder in the way, an impossible request, or a folder that
@@ -79,17 +85,18 @@ def export(
     folder = output or (run.folder / to if run else Path(f"{Path(model).name}-{to}"))
     if folder.exists():
         raise UserError(f"{folder}: exists already. Remove it, or give another --output")
-    measured_on = _sample(run, sample, column) if int8 else None
+    require_writable(folder)
+    measured_on = _sample(run, sample, column, encoding) if int8 else None
     encoder = load_encoder(model)
     card = partial(_card, model, run, encoder)
-    loss = None
+    loss, limit = None, TOLERANCE
     if to == "st":
-        gap = save_model(encoder, folder, card(CLASSIC))
+        gap, limit = save_model(encoder, folder, card(CLASSIC), replace=False), CLASSIC_TOLERANCE
     elif to == "hf":
         gap = save_hf(encoder, folder, card)
     else:
         gap, loss = save_onnx(encoder, folder, card, measured_on)
-    return Shipment(folder, gap, loss)
+    return Shipment(folder, gap, limit, loss)
 
 
 def _run(model: str) -> Run | None:
@@ -98,16 +105,8 @@ def _run(model: str) -> Run | None:
     Raises:
         UserError: the run is not finished.
     """
-    folder = Path(model)
-    if not (folder / "metrics.jsonl").is_file():
-        return None
-    run = Run(folder)
-    if run.results is None:
-        raise UserError(
-            f"{model}: this run is not finished, it has no model yet. Go on with it: "
-            f"isospace train --resume {model}"
-        )
-    return run
+    folder = Path(model).expanduser()
+    return None if run_model(folder) is None else Run(folder)
 
 
 def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:
@@ -116,14 +115,18 @@ def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:
     return model_card(run.config, run.results, usage)
 
 
-def _sample(run: Run | None, file: Path | None, column: str) -> Sample:
-    """Sentences of the user's file, else those that the run kept, else of Python's docstrings."""
+def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> Sample:
+    """Sentences of the user's files, else those that the run kept, else of Python's docstrings."""
     if file is not None:
         with tempfile.TemporaryDirectory() as spool:
-            (source,) = readers.find_sources([str(file)], Path(spool))[:1]
-            readers.check(source, column, "utf-8")
-            lines = (text.strip() for text in readers.read(source, column, "utf-8"))
-            return Sample(list(islice(filter(None, lines), SAMPLE_SIZE)), file.name)
+            sources = readers.find_sources([str(file)], Path(spool))
+            for source in sources:
+                readers.check(source, column, encoding)
+            texts = chain.from_iterable(readers.read(one, column, encoding) for one in sources)
+            sentences = list(islice(filter(None, map(str.strip, texts)), SAMPLE_SIZE))
+        if not sentences:
+            raise UserError(f"--sample {file}: only blank lines. Expected at least one sentence")
+        return Sample(sentences, file.name)
     if run is not None and run.sample is not None:
         return Sample(run.sample.sentences, "held-out text of the run")
     library = Path(sysconfig.get_path("stdlib"))

@@ -68,7 +68,7 @@ class Evaluate:
             print_result(json.dumps(report.to_json(), indent=2))
             return 0
         for title, rows in report.tables(self.subsets):
-            print_table(title, rows, plain=False)
+            print_table(title, rows)
         return 0
 
 
@@ -82,6 +82,8 @@ class Neighbours:
     """Where to look: as --corpus of train."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
     query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """The text whose neighbours are listed; can be given several times."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
@@ -95,7 +97,7 @@ class Neighbours:
         """Read, encode, print."""
         if not self.corpus or not self.query:
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
-        corpus = read_corpus(self.corpus, self.column)
+        corpus = read_corpus(self.corpus, self.column, self.encoding)
         found = find_neighbours(
             self.models, corpus, self.query, self.k, self.precision, Display(self.json)
         )
@@ -103,5 +105,5 @@ class Neighbours:
             print_result(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
             return 0
         for i, query in enumerate(found.queries):
-            print_table(f"{query}  ({found.protocol})", found.rows(i), plain=False)
+            print_table(f"{query}  ({found.protocol})", found.rows(i))
         return 0

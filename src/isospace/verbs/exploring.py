@@ -29,6 +29,8 @@ class Explore:
     """Where neighbours are looked for: as --corpus of train."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it."""
     port: int = 8265
@@ -52,7 +54,7 @@ class Explore:
         display = Display(self.json)
         names = ", ".join(Path(name).name for name in self.corpus)
         with listen(self.port) as listener:
-            texts = read_corpus(self.corpus, self.column)
+            texts = read_corpus(self.corpus, self.column, self.encoding)
             session = open_session(self.models, texts, names, self.precision, display)
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             display.line("explore", f"{url}  (Ctrl-C ends it)")

@@ -24,7 +24,11 @@ class Objectives:
 
     def run(self) -> int:
         """Print the table."""
-        print_table("objectives", [objective_row(name) for name in OBJECTIVES], self.json)
+        rows = [objective_row(name) for name in OBJECTIVES]
+        if self.json:
+            print_result(json.dumps(rows, indent=2))
+        else:
+            print_table("objectives", rows)
         return 0
 
 
@@ -42,7 +46,7 @@ class Recipes:
         if self.json or self.name:
             print_result(as_json(self.name) if self.json else describe(self.name))
         else:
-            print_table("recipes (averages as published)", overview(), plain=False)
+            print_table("recipes (averages as published)", overview())
         return 0
 
 
@@ -60,7 +64,7 @@ class Doctor:
             print_result(json.dumps([asdict(finding) for finding in findings], indent=2))
             return 0
         rows = [{"": "ok" if f.ok else "--", "what": f.name, "found": f.text} for f in findings]
-        print_table("doctor", rows, plain=False)
+        print_table("doctor", rows)
         return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import tyro
 
 from isospace.display import Display
 from isospace.errors import UserError
-from isospace.printing import print_table
+from isospace.printing import print_result, print_table
 from isospace.report.figures import write_picture
 from isospace.report.run_set import collect
 from isospace.report.scoreboard import all_tables, runs_table
@@ -43,6 +44,10 @@ class Report:
         written = [page, *write_tables(all_tables(found), page)]
         if self.picture is not None:
             write_picture(found, self.picture)
-        print_table("runs", runs_table(found).rows, self.json)
+        rows = runs_table(found).rows
+        if self.json:
+            print_result(json.dumps(rows, indent=2))
+        else:
+            print_table("runs", rows)
         Display(self.json).line("report", ", ".join(map(str, written)))
         return 0

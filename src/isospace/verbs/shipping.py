@@ -10,7 +10,6 @@ from typing import Annotated
 import tyro
 
 from isospace.display import Display
-from isospace.export.parity import TOLERANCE
 from isospace.export.ship import Target, export
 from isospace.printing import print_result
 
@@ -29,21 +28,28 @@ class Export:
     int8: bool = False
     """With --to onnx: also write a graph with int8 weights, and measure what it loses."""
     sample: Path | None = None
-    """Sentences to measure that on; default: those that the run kept, or Python's docstrings."""
+    """A file or folder of sentences to measure that on; default: those that the run kept, or
+    Python's docstrings."""
     column: str = "text"
     """Which column of --sample holds the sentences."""
+    encoding: str = "utf-8"
+    """Encoding of the text files of --sample."""
     json: bool = False
     """Print the outcome as JSON."""
 
     def run(self) -> int:
         """Export, and say what the check found."""
-        made = export(self.model, self.to, self.output, self.int8, self.sample, self.column)
+        made = export(
+            self.model, self.to, self.output, self.int8, self.sample, self.column, self.encoding
+        )
         if self.json:
             print_result(json.dumps({**asdict(made), "folder": str(made.folder)}, indent=2))
             return 0
         show = Display()
         show.line("export", f"{self.model} as {self.to}, into {made.folder}")
-        show.line("parity", f"largest 1 - cosine to the model {made.gap:.1e} (limit {TOLERANCE:g})")
+        show.line(
+            "parity", f"largest 1 - cosine to the model {made.gap:.1e} (limit {made.limit:g})"
+        )
         if made.loss is not None:
             show.line("int8", made.loss.text)
         return 0

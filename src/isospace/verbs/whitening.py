@@ -26,7 +26,7 @@ class Whiten:
             print_result(json.dumps(outcome.to_json(), indent=2))
             return 0
         for title, rows in outcome.tables():
-            print_table(title, rows, plain=False)
+            print_table(title, rows)
         print_result(
             f"{outcome.text} Read back by sentence-transformers, its vectors are those that were "
             f"measured (largest 1 - cosine: {outcome.gap:.1e})."
