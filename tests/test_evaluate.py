@@ -131,7 +131,7 @@ def test_geometry_of_own_texts(toy_model, tmp_path, texts):
 
 
 def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
-    rows = [(text, "the same long answer again") for text in texts]
+    rows = [(text, f"one of two long answers again {i % 2}") for i, text in enumerate(texts)]
     path = write_rows(tmp_path / "f.tsv", rows)
     status, _, err = run(capsys, "evaluate", toy_model, "--own", path)
     assert status == 2
@@ -141,14 +141,18 @@ def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
     assert status == 0
     (scores,) = json.loads(out)["own"]
     assert scores["kind"] == "pairs"
-    assert scores["values"]["MRR"] == pytest.approx(1 / 12.5)  # all targets are one text
+    assert "24 queries ranked among 2 distinct targets" in scores["protocol"]
+    write_rows(path, [(text, "the same long answer again") for text in texts])
+    status, _, err = run(capsys, *words)
+    assert status == 2
+    assert "all rows have the same second text, 'the same long answer again'" in err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "--own FILE"),
-        (["--own", "bad.tsv"], "bad.tsv:2: 1 columns; expected 2"),
+        (["--own", "bad.tsv"], "bad.tsv:2: 1 column; expected 2"),
         (["--own", "small.tsv", "--geometry"], "--geometry on small.tsv: expected more than k=10"),
         (["--own", "small.tsv", "--mteb"], "--mteb: give the folder that holds the tasks"),
     ],

@@ -55,7 +55,7 @@ def test_a_users_scored_pairs(tmp_path, name, text):
         (
             "p.jsonl",
             '["a", "b", 1]\n{"sentence1": "a"}\n',
-            r"p\.jsonl:2: 1 columns \(sentence1\); expected 3",
+            r"p\.jsonl:2: 1 column \(sentence1\); expected 3",
         ),
         ("p.jsonl", '["a", "b", 1]\n["a", "b", true]\n', r"p\.jsonl:2: the score True"),
         ("p.jsonl", '["a", "b", 1]\n{"sentence1"\n', r"p\.jsonl:2: not JSON"),
@@ -89,14 +89,14 @@ def test_a_users_pairs_of_texts(tmp_path, name, text):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("p.csv", "a,b\nc\n", r"p\.csv:2: 1 columns; expected 2"),
+        ("p.csv", "a,b\nc\n", r"p\.csv:2: 1 column; expected 2"),
         ("p.csv", 'a,"b\nb"\nc,d,e\n', r"p\.csv:3: 3 columns; expected 2"),
         ("p.tsv", "a\t \nc\td\n", r"p\.tsv:1: expected a text"),
         ("p.tsv", "query\tdocument\na\tb\n", "found 1"),
         ("p.csv", "", "found 0"),
         ("p.jsonl", '{"x": "a", "y": "b"}\n{"x": "a", "z": "b"}\n', r"p\.jsonl:2: no field 'y'"),
-        ("p.jsonl", '{"x": "a"}\n{"x": "b"}\n', r"p\.jsonl:1: 1 columns \(x\); expected 2 \(query"),
-        ("p.txt", "a b\nc d\n", r"p\.txt:1: 1 columns; expected 2"),
+        ("p.jsonl", '{"x": "a"}\n{"x": "b"}\n', r"p\.jsonl:1: 1 column \(x\); expected 2 \(query"),
+        ("p.txt", "a b\nc d\n", r"p\.txt:1: 1 column; expected 2"),
         (
             "p.csv",
             "sentence1,sentence2,score\na,b,1\nc,d,5\n",

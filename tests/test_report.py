@@ -130,6 +130,8 @@ def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
     assert runs_table(collect([run.folder])).rows[0]["verdict"] == "unfinished"
     run.rewind(-1)  # killed before the first look
     assert "<svg" not in page_of(run.folder)
+    with pytest.raises(UserError, match="has not made an update yet"):
+        write_picture(collect([run.folder]), tmp_path / "curves.svg")
 
 
 def test_older_runs_have_no_sample(tmp_path):
@@ -148,8 +150,6 @@ def test_several_runs_need_a_file(run, tmp_path):
     page = page_of(run.folder, other.folder, output=tmp_path / "both.html")
     assert page.count("<h2") == 4
     assert "isospace train --resume" in page  # the other one is not finished
-    with pytest.raises(UserError, match="--query reads the encoders of one run"):
-        page_of(run.folder, other.folder, output=tmp_path / "both.html", queries=["a"])
 
 
 def test_pictures_by_suffix(run, tmp_path):
@@ -171,13 +171,19 @@ def test_the_verb(run, tmp_path, capsys):
     ]  # fmt: skip
 
 
-def test_queries_are_read_one_by_one(run, monkeypatch, capsys):
+def test_queries_are_read_one_by_one_for_every_finished_run(run, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        module.space, "query_neighbours", lambda _run, _sample, queries: asked.extend(queries) or []
+        module.space,
+        "query_neighbours",
+        lambda run, _, queries: asked.append((run.folder.name, *queries)) or [],
     )
-    assert main(["report", str(run.folder), "--query", "one text", "--query", "another"]) == 0
-    assert asked == ["one text", "another"]
+    other = write_sample(finish(write_run(tmp_path / "other")))
+    unfinished = write_run(tmp_path / "unfinished")
+    folders = [str(one.folder) for one in (run, other, unfinished)]
+    words = ["--query", "one text", "--query", "another", "--output", str(tmp_path / "p.html")]
+    assert main(["report", *folders, *words]) == 0
+    assert asked == [(run.folder.name, "one text", "another"), ("other", "one text", "another")]
 
 
 def test_a_torn_last_line_is_left_out_and_rewound(tmp_path):

@@ -13,12 +13,12 @@ from isospace.evaluation.seeds import Gain, decide
 from isospace.judgement import Comparison
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.recipes import RECIPES
+from isospace.report.papers import is_published, papers_table, transfer_table
 from isospace.report.run_set import collect
 from isospace.report.scoreboard import (
     all_tables,
     comparison_table,
     gains_table,
-    papers_table,
     runs_table,
 )
 from isospace.run import Run
@@ -77,6 +77,40 @@ def test_rows_chosen_by_labels_say_so(tmp_path):
     assert table is not None
     assert [row["source"] for row in table.rows[:2]] == ["ours", "ours, dev-selected on stsb-dev"]
     assert "dev-selected on stsb-dev" in runs_table(collect([run.folder])).rows[0]["kept"]
+
+
+def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
+    """`evaluate RUN --transfer` has left its scores in the run's folder."""
+    runs = [finish(write_run(tmp_path / str(seed), seed=seed)) for seed in (1, 2)]
+    found = collect([run.folder for run in runs])
+    assert transfer_table(found) is None
+    row = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"), 80.0)
+    runs[0].write_transfer({"row": {**row, "Avg": 80.0}, "row_protocol": "accuracy, sklearn"})
+    runs[1].write_transfer({"row": {**row, "Avg": None}, "row_protocol": "accuracy, sklearn"})
+    table = transfer_table(found)
+    ours, *published = table.rows
+    assert (ours["n"], ours["MR"], ours["Avg"], ours["source"]) == (
+        "2", "80.00 ± 0.00", "80.00", "ours",
+    )  # fmt: skip
+    assert "Ours by: accuracy, sklearn." in table.note
+    wanted = {
+        name: recipe.published_transfer
+        for name, recipe in RECIPES.items()
+        if type(recipe.config.objective) is SimCSE and len(recipe.published_transfer) == 8
+    }
+    assert {row[""].removesuffix(", published"): row["SST2"] for row in published} == {
+        name: f"{scores['SST2']:.2f}" for name, scores in wanted.items()
+    }
+    assert all(is_published(row) for row in published)
+    assert not is_published(ours)
+
+
+def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
+    bert = {"model": RECIPES["simcse-bert-base"].config.model}
+    for pooling, source in (("cls", "published: "), ("mean", "published, other start: ")):
+        run = finish(write_run(tmp_path / pooling, **bert), sts=True, pooling=pooling)
+        rows = {row[""]: row for row in papers_table(collect([run.folder])).rows}
+        assert rows["simcse-bert-base, published"]["source"].startswith(source)
 
 
 def test_runs_without_sts_have_no_papers_table(tmp_path):

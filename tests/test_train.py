@@ -185,7 +185,7 @@ def test_an_existing_folder_is_not_overwritten(config, monkeypatch):
 def test_a_folder_that_cannot_be_made_is_refused_early(config, tmp_path, monkeypatch):
     monkeypatch.setattr("isospace.train.prepare", None)  # refused before anything is loaded
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="--output .*: cannot be written"):
+    with pytest.raises(UserError, match=r"--output .*: cannot be written"):
         train(replace(config, output=tmp_path / "file" / "run"), quiet=True)
 
 

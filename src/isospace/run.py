@@ -5,6 +5,7 @@ metrics.jsonl   a line per logged update ("step") and per evaluation ("look")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
 items.npz       what each test item came to, before and after
 sample.npz      held-out sentences and their vectors, before and after
+transfer.json   scores of the transfer tasks, where `evaluate --transfer` was asked for them
 results.json    scores with their protocols, the choice, the verdict, the environment
 model/          the encoder, loadable by sentence-transformers
 report.html     the same for people
@@ -26,6 +27,8 @@ from filelock import FileLock, Timeout
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.files import atomic_path, is_occupied, require_writable, write_text
+
+_TRANSFER = "transfer.json"
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,19 @@ class Run:
         with np.load(self.sample_path) as arrays:
             before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
             return Sample(tuple(map(str, arrays["sentences"])), before, after)
+
+    @property
+    def transfer(self) -> dict[str, Any] | None:
+        """What transfer.json holds, `None` where nobody asked for the transfer tasks."""
+        path = self.folder / _TRANSFER
+        if not path.is_file():
+            return None
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return content
+
+    def write_transfer(self, scores: Mapping[str, Any]) -> None:
+        """Write transfer.json."""
+        write_text(self.folder / _TRANSFER, json.dumps(scores, indent=2) + "\n")
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Write results.json."""

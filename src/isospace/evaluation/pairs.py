@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.errors import UserError
 from isospace.evaluation.correlation import FloatArray
 from isospace.evaluation.user_files import UserFile, parse_score, read_user_file, text_cell
 
@@ -69,9 +70,18 @@ def load_scored_pairs(path: Path) -> ScoredPairs:
 
 
 def as_pairs(file: UserFile) -> TextPairs:
-    """The pairs of a file of kind "pairs"."""
+    """The pairs of a file of kind "pairs".
+
+    Raises:
+        UserError: an empty text, or one second text in all rows.
+    """
     rows = [tuple(text_cell(file.path, line, cell) for cell in cells) for line, cells in file.rows]
     first, second = zip(*rows, strict=True)
+    if len(set(second)) < 2:
+        raise UserError(
+            f"{file.path}: all rows have the same second text, {second[0][:60]!r}; expected two or "
+            "more to choose from"
+        )
     return TextPairs(file.path.name, first, second)
 
 

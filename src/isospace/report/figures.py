@@ -263,13 +263,15 @@ def write_picture(found: RunSet, path: Path) -> None:
     """Write the curves of one run as a picture; the suffix decides the format (svg, png, pdf).
 
     Raises:
-        UserError: another suffix, or several runs.
+        UserError: another suffix, several runs, or one without an update.
     """
     if len(found.runs) != 1:
         raise UserError("--picture shows the curves of one run; give one folder")
     suffix = path.suffix.removeprefix(".")
     if suffix not in ("svg", "png", "pdf"):
         raise UserError(f"--picture {path}: expected a name that ends in .svg, .png or .pdf")
+    if not found.runs[0].run.steps():
+        raise UserError(f"--picture: {found.runs[0].run.folder} has not made an update yet")
     titled = {"Training loss": losses(found.runs[0].run)}
     titled |= {title: curve(found, measure) for measure, title in curves(found)}
     titled["Alignment and uniformity, by score"] = plane(found)

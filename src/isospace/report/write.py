@@ -17,8 +17,9 @@ from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.files import write_text
 from isospace.pages import templates
 from isospace.report import figures, space
+from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
-from isospace.report.scoreboard import all_tables, is_published
+from isospace.report.scoreboard import all_tables
 from isospace.run import Run, Sample
 from isospace.tables import Table, is_number
 
@@ -79,13 +80,13 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
         found: what to show.
         output: the page; default: report.html in the folder of the run or of the comparison.
         queries: texts whose nearest neighbours are listed; by default the page takes sentences
-            whose neighbours changed most. They need the encoder, and a single run.
+            whose neighbours changed most. They need the encoders of every run.
 
     Returns:
         The page.
 
     Raises:
-        UserError: no place to write to, or queries to several runs.
+        UserError: no place to write to, or queries where no run is finished.
     """
     if output is None:
         if found.home is None:
@@ -93,8 +94,11 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
                 "a report on several runs needs a file to write to: --output report.html"
             )
         output = found.home / "report.html"
-    if queries and len(found.runs) != 1:
-        raise UserError("--query reads the encoders of one run; give one folder")
+    if queries and not any(_has_map(named.run.sample) for named in found.runs):
+        raise UserError(
+            f"--query: {found.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "
+            "look for neighbours in; nothing is finished here, or it was made by an older version"
+        )
     environment = templates("isospace.report")
     environment.tests.update(number=is_number, published=is_published)
     page = environment.get_template("report.html").render(
@@ -187,15 +191,14 @@ def _facts(run: Run, results: dict[str, Any]) -> dict[str, str]:
     return facts
 
 
+def _has_map(sample: Sample | None) -> bool:
+    return sample is not None and len(sample.sentences) >= space.SMALLEST_SAMPLE
+
+
 def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
     """What the run's sample shows, `None` without one."""
     sample = run.sample
-    if sample is None or len(sample.sentences) < space.SMALLEST_SAMPLE:
-        if queries:
-            raise UserError(
-                f"--query: {run.folder} has no sample of {space.SMALLEST_SAMPLE} sentences or more "
-                "to look for neighbours in; it is not finished, or was made by an older version"
-            )
+    if sample is None or not _has_map(sample):
         return None
     kept_share = space.kept_neighbours(sample)
     if queries:

@@ -15,9 +15,11 @@ from isospace.errors import UserError
 from isospace.evaluate import evaluate
 from isospace.evaluation.classifiers import ProtocolName
 from isospace.evaluation.user_files import Kind
+from isospace.loading import run_model
 from isospace.neighbours import find_neighbours, read_corpus
 from isospace.pooling import PoolingName
 from isospace.printing import print_result, print_table
+from isospace.run import Run
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Evaluate:
     """Tokens to sentence; by default the model's own pooling."""
     transfer: ProtocolName | None = None
     """Also score MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC (in --data): senteval is the papers'
-    classifier, sklearn a faster one on the same folds."""
+    classifier, sklearn a faster one on the same folds. A run's folder keeps the scores for
+    `isospace report`."""
     geometry: bool = False
     """Alignment and uniformity by every definition in use, and isotropy (of STS-B dev, or of your
     own texts); takes about a quarter longer."""
@@ -64,6 +67,8 @@ class Evaluate:
             self.precision,
             Display(self.json),
         )
+        if report.transfer is not None and run_model(Path(self.model)) is not None:
+            Run(Path(self.model)).write_transfer(report.transfer.to_json())
         if self.json:
             print_result(json.dumps(report.to_json(), indent=2))
             return 0

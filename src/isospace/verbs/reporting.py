@@ -40,10 +40,10 @@ class Report:
         if not self.runs:
             raise UserError("give the folders of one or more runs")
         found = collect(self.runs)
-        page = write_report(found, self.output, self.query)
-        written = [page, *write_tables(all_tables(found), page)]
         if self.picture is not None:
             write_picture(found, self.picture)
+        page = write_report(found, self.output, self.query)
+        written = [page, *write_tables(all_tables(found), page)]
         rows = runs_table(found).rows
         if self.json:
             print_result(json.dumps(rows, indent=2))

@@ -1,0 +1,163 @@
+"""The papers' tables: STS and transfer tasks, our rows and the published ones, marked as such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
+from isospace.report.run_set import RunSet
+from isospace.run import Run
+from isospace.tables import Table
+
+_PUBLISHED = "published"
+_OTHER = f"{_PUBLISHED}, other start"
+
+Encoder = tuple[str, str]
+"""Model and pooling."""
+
+
+def mean_sd(values: Sequence[float], digits: int = 2) -> str:
+    """Mean and, for several values, their standard deviation (divisor n - 1).
+
+    >>> mean_sd([1.0, 2.0]), mean_sd([1.0])
+    ('1.50 ± 0.71', '1.00')
+    """
+    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
+
+
+def finished(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The results of those runs that have any."""
+    return [results for run in runs if (results := run.results) is not None]
+
+
+def sts_rows(done: Sequence[Mapping[str, Any]], state: str) -> list[dict[str, float]]:
+    """The papers' row of each run that has STS scores; columns without a score are left out."""
+    scored = [results[state]["scores"]["sts"] for results in done]
+    return [_known(sts["paper_row"]) for sts in scored if sts]
+
+
+def _known(row: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def papers_table(found: RunSet) -> Table | None:
+    """The papers' table of STS scores; `None` without any."""
+    groups = {
+        group: runs for group, runs in found.groups().items() if sts_rows(finished(runs), "start")
+    }
+    if not groups:
+        return None
+    starts: dict[Encoder, dict[str, str]] = {}
+    ours = []
+    for group, runs in groups.items():
+        done, encoder = finished(runs), _encoder(runs)
+        starts.setdefault(encoder, _our_row("start", encoder, done[:1], "start"))
+        ours.append(_our_row(group, encoder, done, "result"))
+    note = (
+        "Spearman x 100: 'all' for STS12-16, test for STS-B and SICK-R. Rows marked published are "
+        "quoted from the papers, never ours; other starts are another comparison. Alignment and "
+        "uniformity are ours alone, on held-out sentences of the corpus (two dropout views)."
+    )
+    published = _published(groups.values(), STS_COLUMNS, lambda recipe: recipe.published)
+    return Table("sts", "STS, in the papers' columns", [*starts.values(), *ours, *published], note)
+
+
+def transfer_table(found: RunSet) -> Table | None:
+    """The papers' table of transfer tasks, of runs that `evaluate --transfer` has scored.
+
+    `None` without any such run. Its scores are those of the model that the run shipped.
+    """
+    scored = {
+        group: [run for run in runs if run.transfer and run.results]
+        for group, runs in found.groups().items()
+    }
+    groups = {group: runs for group, runs in scored.items() if runs}
+    if not groups:
+        return None
+    ours, protocols = [], []
+    for group, runs in groups.items():
+        scores = [run.transfer or {} for run in runs]
+        protocols += [score["row_protocol"] for score in scores]
+        row = _means(group, TRANSFER_COLUMNS, [_known(score["row"]) for score in scores])
+        labels = finished(runs)[0]["result"]["labels"]
+        ours.append(row | {"start": ", ".join(_encoder(runs)), "source": _ours(labels)})
+    note = (
+        f"Ours by: {'; '.join(dict.fromkeys(protocols))}. Rows marked published are quoted from "
+        "the papers, never ours; other starts are another comparison."
+    )
+    published = _published(
+        groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer
+    )
+    return Table("transfer", "Transfer tasks, in the papers' columns", [*ours, *published], note)
+
+
+def is_published(row: Mapping[str, str]) -> bool:
+    """Whether a row of the papers' tables is quoted."""
+    return row.get("source", "").startswith(_PUBLISHED)
+
+
+def _encoder(runs: Sequence[Run]) -> Encoder:
+    return runs[0].config.model, str(finished(runs)[0]["pooling"])
+
+
+def _ours(labels: str | None) -> str:
+    return f"ours, dev-selected on {labels}" if labels else "ours"
+
+
+def _means(
+    name: str, columns: Sequence[str], scores: Sequence[Mapping[str, float]]
+) -> dict[str, str]:
+    row = {"": name, "n": str(len(scores))}
+    for column in columns:
+        values = [score[column] for score in scores if column in score]
+        row[column] = mean_sd(values) if values else ""
+    return row
+
+
+def _our_row(
+    name: str, encoder: Encoder, done: Sequence[Mapping[str, Any]], state: str
+) -> dict[str, str]:
+    labels = done[0]["result"]["labels"] if state == "result" else None
+    row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
+    for measure in ("alignment", "uniformity"):
+        row[measure] = mean_sd([_look(results, state)[measure] for results in done], 3)
+    return {**row, "start": ", ".join(encoder), "source": _ours(labels)}
+
+
+def _look(results: Mapping[str, Any], state: str) -> dict[str, float]:
+    step = results["choice"]["step"] if state == "result" else 0
+    look: dict[str, float] = next(look for look in results["looks"] if look["step"] == step)
+    return look
+
+
+def _published(
+    groups: Collection[Sequence[Run]],
+    columns: Sequence[str],
+    scores: Callable[[Recipe], Mapping[str, float]],
+) -> list[dict[str, str]]:
+    """Full published rows of the runs' objectives, those of the runs' own starts first."""
+    kinds = {type(runs[0].config.objective) for runs in groups}
+    starts = {_encoder(runs) for runs in groups}
+
+    def same_start(recipe: Recipe) -> bool:
+        return (recipe.config.model, recipe.config.pooling) in starts
+
+    quoted = [
+        (name, recipe)
+        for name, recipe in RECIPES.items()
+        if type(recipe.config.objective) in kinds and set(columns) <= scores(recipe).keys()
+    ]
+    quoted.sort(key=lambda row: not same_start(row[1]))
+    return [
+        {
+            "": f"{name}, {_PUBLISHED}",
+            "source": f"{_PUBLISHED if same_start(recipe) else _OTHER}: {recipe.table}",
+            "start": f"{recipe.config.model}, {recipe.config.pooling}",
+            **{column: f"{scores(recipe)[column]:.2f}" for column in columns},
+        }
+        for name, recipe in quoted
+    ]
