@@ -11,11 +11,13 @@ import pytest
 
 from conftest import sentences
 from isospace.cli import main
-from isospace.evaluate import evaluate
+from isospace.evaluate import Evaluation, evaluate
 from isospace.evaluation.geometry import PROTOCOLS
 from isospace.evaluation.isotropy import describe
 from isospace.evaluation.sts import YEARS
+from isospace.evaluation.transfer import TransferResult, TransferScore
 from isospace.loading import load_encoder
+from report_runs import finish, write_run
 
 
 def write_senteval(folder):
@@ -146,6 +148,18 @@ def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
     status, _, err = run(capsys, *words)
     assert status == 2
     assert "all rows have the same second text, 'the same long answer again'" in err
+
+
+def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, capsys):
+    finished = finish(write_run(tmp_path / "run"))
+    scores = TransferResult(
+        (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),), {}
+    )
+    found = Evaluation("m", "cls", "float32", None, (), None, None, scores, None, ())
+    monkeypatch.setattr("isospace.verbs.evaluating.evaluate", lambda *_: found)
+    assert run(capsys, "evaluate", finished.folder, "--json")[0] == 0
+    assert finished.transfer == json.loads(json.dumps(scores.to_json()))
+    assert run(capsys, "evaluate", "minilm", "--json")[0] == 0  # no folder to keep anything in
 
 
 @pytest.mark.parametrize(
