@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import numpy as np
 
 from conftest import sentences
 from isospace.config import TrainConfig
-from isospace.objectives import SimCSE
+from isospace.evaluation.seeds import Gain, decide
+from isospace.judgement import Comparison
+from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import Run
@@ -82,6 +86,33 @@ def write_sample(run: Run, count: int = 60) -> Run:
     after = before + 0.3 * source.normal(size=(count, 8))
     run.write_sample([EVIL, *sentences(count - 1)], before, after)
     return run
+
+
+def write_comparison(folder: Path, sts: bool = False) -> Comparison:
+    """A comparison of two objectives by two seeds, as `isospace compare` leaves it."""
+    gain = Gain(mean=0.02, sd=0.01, seeds=2, items=20, low=0.005, high=0.035, p=0.01)
+    worse = replace(gain, mean=-0.03, low=-0.05, high=-0.01, p=0.02)
+    columns = ["MRR", *STS] if sts else ["MRR"]
+    gains = {"simcse:head=none": dict.fromkeys(columns, gain), "dcl": dict.fromkeys(columns, worse)}
+    scores = {
+        "start": {"MRR": [50.0], "R@1": [40.0]},
+        "simcse:head=none": {"MRR": [51.0, 53.0], "R@1": [41.0, 43.0]},
+        "dcl": {"MRR": [46.5, 47.5], "R@1": [36.5, 37.5]},
+    }
+    decision = decide(
+        {k: v["MRR"] for k, v in gains.items()}, {"simcse:head=none": 1, "dcl": 0}, "MRR"
+    )
+    for name, objective in (
+        ("simcse_head=none", SimCSE(head="none")),
+        ("dcl", OBJECTIVES["dcl"]()),
+    ):
+        for seed in (1, 2):
+            write_run(folder / name / f"seed-{seed}", objective=objective, seed=seed)
+            finish(Run(folder / name / f"seed-{seed}"), sts=sts)
+    protocol = {"MRR": "MRR, some pairs", "checkpoints": "last"}
+    found = Comparison(folder, "MRR", protocol, {}, scores, gains, {"dcl": 0.004}, decision)
+    (folder / "results.json").write_text(json.dumps(found.to_json()))
+    return found
 
 
 def page_of(*folders: Path, output: Path | None = None, queries: Sequence[str] = ()) -> str:

@@ -11,7 +11,7 @@ from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
 from isospace.objectives import OBJECTIVES
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
-from report_runs import EVIL, finish, write_run, write_sample
+from report_runs import EVIL, finish, write_comparison, write_run, write_sample
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
 
@@ -37,6 +37,19 @@ def page(tmp_path_factory) -> Path:
     scd = OBJECTIVES["scd"]()
     second = finish(write_run(folder / "second", objective=scd, model="m" * 300), sts=True)
     return write_report(collect([first.folder, second.folder]), folder / "page.html")
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory) -> Path:
+    """The page of a comparison with STS scores."""
+    folder = write_comparison(tmp_path_factory.mktemp("comparison") / "which", sts=True).folder
+    return write_report(collect([folder]))
+
+
+@pytest.fixture(params=["page", "comparison"])
+def any_page(request, chromium) -> Chrome:
+    open_page(chromium, request.getfixturevalue(request.param).as_uri())
+    return chromium
 
 
 @pytest.fixture
@@ -112,27 +125,27 @@ def test_structure_for_screen_readers(browser):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", SCREENS.values(), ids=SCREENS)
-def test_readable_on_every_screen(browser, width, scheme):
-    show(browser, width, scheme)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+def test_readable_on_every_screen(any_page, width, scheme):
+    show(any_page, width, scheme)
+    assert any_page.execute_script("return document.documentElement.scrollWidth") <= width
+    paper = any_page.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
-    texts = browser.execute_script(TEXTS)
+    texts = any_page.execute_script(TEXTS)
     assert len(texts) > 200
     for text in texts:
         assert text["size"] >= 12, text
         assert contrast(text["colour"], text["ground"]) >= 4.5, text
-    for colour in {mark for marks in browser.execute_script(MARKS) for mark in marks}:
+    for colour in {mark for marks in any_page.execute_script(MARKS) for mark in marks}:
         assert contrast(colour, paper) >= 3, colour
 
 
-def test_print_is_light_and_clips_nothing(browser):
-    show(browser, PAPER, "dark", "print")
-    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+def test_print_is_light_and_clips_nothing(any_page):
+    show(any_page, PAPER, "dark", "print")
+    paper = any_page.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert paper == "rgb(255, 255, 255)"
-    wide = browser.execute_script(
+    wide = any_page.execute_script(
         "return [...document.querySelectorAll('table, svg, p')].filter("
         "(one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML)"
     )
     assert wide == []
-    assert min(text["size"] for text in browser.execute_script(TEXTS)) >= 12
+    assert min(text["size"] for text in any_page.execute_script(TEXTS)) >= 12

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from dataclasses import replace
 
 import pytest
 
-from isospace.evaluation.seeds import Gain, decide
 from isospace.judgement import Comparison
-from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.objectives import SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.papers import is_published, papers_table, transfer_table
 from isospace.report.run_set import collect
@@ -21,9 +19,8 @@ from isospace.report.scoreboard import (
     gains_table,
     runs_table,
 )
-from isospace.run import Run
 from isospace.tables import Table, write_tables
-from report_runs import STS, finish, page_of, write_run
+from report_runs import STS, finish, page_of, write_comparison, write_run
 
 
 def test_seeds_are_one_row_and_other_settings_another(tmp_path):
@@ -121,30 +118,7 @@ def test_runs_without_sts_have_no_papers_table(tmp_path):
 
 @pytest.fixture
 def comparison(tmp_path) -> Comparison:
-    """A comparison of two objectives by two seeds, as `isospace compare` leaves it."""
-    gain = Gain(mean=0.02, sd=0.01, seeds=2, items=20, low=0.005, high=0.035, p=0.01)
-    worse = replace(gain, mean=-0.03, low=-0.05, high=-0.01, p=0.02)
-    gains = {"simcse:head=none": {"MRR": gain}, "dcl": {"MRR": worse}}
-    scores = {
-        "start": {"MRR": [50.0], "R@1": [40.0]},
-        "simcse:head=none": {"MRR": [51.0, 53.0], "R@1": [41.0, 43.0]},
-        "dcl": {"MRR": [46.5, 47.5], "R@1": [36.5, 37.5]},
-    }
-    decision = decide(
-        {k: v["MRR"] for k, v in gains.items()}, {"simcse:head=none": 1, "dcl": 0}, "MRR"
-    )
-    folder = tmp_path / "which"
-    for name, objective in (
-        ("simcse_head=none", SimCSE(head="none")),
-        ("dcl", OBJECTIVES["dcl"]()),
-    ):
-        for seed in (1, 2):
-            write_run(folder / name / f"seed-{seed}", objective=objective, seed=seed)
-            finish(Run(folder / name / f"seed-{seed}"))
-    protocol = {"MRR": "MRR, some pairs", "checkpoints": "last"}
-    found = Comparison(folder, "MRR", protocol, {}, scores, gains, {"dcl": 0.004}, decision)
-    (folder / "results.json").write_text(json.dumps(found.to_json()))
-    return found
+    return write_comparison(tmp_path / "which")
 
 
 def test_a_comparison_comes_with_its_verdict(comparison):
