@@ -3,9 +3,11 @@ from __future__ import annotations
 import gzip
 import io
 import logging
+import os
 import random
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -232,6 +234,20 @@ def test_standard_input_is_found_again_too(tmp_path, monkeypatch):
         digests.add(load(tmp_path, "-").digest)
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
     assert digests == {load(tmp_path, put(tmp_path, sentences(30))).digest}
+
+
+def test_standard_input_that_a_kill_left_behind_goes_in_a_week(tmp_path):
+    file = put(tmp_path, sentences(30))
+    load(tmp_path, file)
+    left = tmp_path / "cache" / "corpus" / ".input-killed"
+    left.mkdir()
+    put(left, sentences(30), "stdin.txt")
+    load(tmp_path, file)
+    assert left.exists()  # another process may read it
+    week_old = time.time() - 8 * 24 * 3600
+    os.utime(left, (week_old, week_old))
+    load(tmp_path, file)
+    assert not left.exists()
 
 
 def test_counts_are_logged(tmp_path, caplog):

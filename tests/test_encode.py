@@ -5,28 +5,25 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from sentence_transformers.util import quantize_embeddings
-from transformers import BertModel
 
-from conftest import sentences
+from encode_files import ROWS, TEXTS, files, run
 from isospace.encoding import encode as module
-from isospace.encoding.encode import EncodeConfig, encode
-from isospace.encoding.vector_files import Layout
-from isospace.encoding.workers import Task, write_shards
 from isospace.errors import UserError
 from isospace.loading import load_encoder
 from isospace.verbs.encoding import Encode
 
-ROWS = 600
-TEXTS = [*sentences(ROWS - 4, seed=1), "", "   ", "😀 大きさ", "the cat " * 90]
+
+@pytest.fixture
+def config(encode_config):
+    return encode_config
+
 
 KILLED = """
 import os, signal, sys
@@ -52,42 +49,9 @@ encode.encode(
 """
 
 
-@pytest.fixture(autouse=True)
-def small_windows(monkeypatch):
-    """Windows of 64 rows, and one thread, as the tests' subprocesses have."""
-    monkeypatch.setattr(module, "WINDOW", 64)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def text_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def config(toy_model, text_file, tmp_path):
-    return EncodeConfig(str(toy_model), (str(text_file),), tmp_path / "out", shard_size=128)
-
-
-def run(config):
-    seen = []
-    last = encode(config, seen.append)
-    assert last == seen[-1]
-    return seen
-
-
 def vectors_of(folder):
     parts = [pq.read_table(path, partitioning=None) for path in sorted(folder.glob("part-*"))]
     return np.concatenate([np.stack(part["vector"].to_numpy()) for part in parts])
-
-
-def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_every_row_gets_its_vector(config, toy_model):
@@ -138,6 +102,30 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path, workers):
         assert seen[-1].done == ROWS - 256
     run(config)
     assert files(killed.output) == files(config.output)
+
+
+def test_a_kill_while_the_shards_of_one_file_are_removed(config, tmp_path, monkeypatch):
+    one = replace(config, output=tmp_path / "v.npy")
+
+    def remove_a_part(folder, **options):
+        if folder.exists():
+            (folder / "manifest.json").unlink()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "shutil", SimpleNamespace(rmtree=remove_a_part))
+        with pytest.raises(KeyboardInterrupt):
+            run(one)
+    with pytest.raises(UserError, match=r"v\.npy: exists already\. Remove it"):
+        run(one)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npy", "v.npy.json"]
+
+
+def test_a_kill_before_the_first_manifest_leaves_a_folder_to_use(config):
+    config.output.mkdir()
+    for name in (".lock", ".manifest.json.123.tmp"):
+        (config.output / name).touch()
+    assert run(config)[-1].done == ROWS
 
 
 def test_a_finished_output_is_left_alone(config):
@@ -218,125 +206,12 @@ def test_standard_input(config, monkeypatch):
     assert table["text"].to_pylist() == ["one line", "", "and another"]
 
 
-def damage_manifest(config, tmp_path):
-    (config.output / "manifest.json").write_text('{"settings"')
-    return config
-
-
-def damage_shard(config, tmp_path):
-    path = config.output / "part-00001.parquet"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    return config
-
-
-def change_text(config, tmp_path):
-    (tmp_path / "other.txt").write_text("the cat\n" * ROWS)
-    return replace(config, inputs=(str(tmp_path / "other.txt"),))
-
-
-def change_model(config, tmp_path):
-    encoder = load_encoder(config.model, device="cpu")
-    torch.manual_seed(3)
-    BertModel(encoder.model[0].model.config).save_pretrained(tmp_path / "bert")
-    encoder.tokenizer.save_pretrained(tmp_path / "bert")
-    return replace(config, model=str(tmp_path / "bert"))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (damage_manifest, "manifest.json is damaged"),
-        (damage_shard, "part-00001.parquet is damaged"),
-        (change_text, "begun with another the text to encode"),
-        (change_model, "begun with another the model"),
-        (lambda config, _: replace(config, dtype="int8"), "begun with another --dtype"),
-        (lambda config, _: replace(config, max_length=9), "begun with another --max-length"),
-        (lambda config, _: replace(config, shard_size=64), "begun with another --shard-size"),
-        (lambda config, _: replace(config, format="npy"), "begun with another --format"),
-    ],
-)
-def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
-    run(config)
-    changed = change(config, tmp_path)
-    before = files(config.output)
-    with pytest.raises(UserError, match=message) as caught:
-        run(changed)
-    assert "\n" not in str(caught.value)
-    assert files(config.output) == before
-
-
 def test_a_shard_that_was_deleted_is_made_again(config):
     run(config)
     before = files(config.output)
     (config.output / "part-00001.parquet").unlink()
     assert run(config)[-1].done == 128
     assert files(config.output) == before
-
-
-def bad_inputs(folder: Path):
-    (folder / "empty.txt").write_text("")
-    (folder / "header.csv").write_text("text\n")
-    (folder / "rows.csv").write_text("words\nthe cat\n")
-    (folder / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"inputs": ("none.txt",)}, "no such file"),
-        ({"inputs": ("empty.txt",)}, "is empty"),
-        ({"inputs": ("header.csv",)}, "no text to encode"),
-        ({"inputs": ("rows.csv",)}, 'no column "text"'),
-        ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
-        ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
-        ({"id_column": "id"}, "has no columns"),
-        ({"model": "none"}, "none"),
-        ({"model": "./none"}, "not a folder"),
-        ({"inputs": (".",), "output": Path("out")}, "lies in the folder to encode"),
-        ({"output": Path("rows.csv")}, "holds no manifest.json"),
-        ({"output": Path("folder")}, "holds no manifest.json"),
-        ({"output": Path("there.npy")}, "exists already"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.chdir(tmp_path)
-    bad_inputs(tmp_path)
-    Path("folder").mkdir()
-    Path("folder", "mine.txt").touch()
-    Path("there.npy").touch()
-    with pytest.raises(UserError, match=message):
-        run(replace(config, **change))
-    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"inputs": ()}, "give one or more files"),
-        ({"shard_size": 100}, "multiple of 64"),
-        ({"shard_size": 0}, "multiple of 64"),
-        ({"workers": 0}, "--workers 0"),
-        ({"max_length": 2}, "--max-length 2"),
-        ({"output": Path("a.npy"), "id_column": "id"}, "npy holds vectors only"),
-        ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
-    ],
-)
-def test_settings_that_cannot_be_meant(config, change, message):
-    with pytest.raises(UserError, match=message):
-        replace(config, **change)
-
-
-@pytest.mark.slow
-def test_a_worker_that_cannot_start_is_an_error_not_a_hang(config, toy_model, tmp_path):
-    layout = Layout("npy", "float32", 32, "text", {})
-    task = Task(str(tmp_path / "none"), layout, 64, None, "float32")
-    encoder = load_encoder(str(toy_model), device="cpu")
-    job = module.Job(0, tmp_path / "x.npy", ["a"], ["a"])
-    with pytest.raises(UserError, match="--workers 2"):
-        list(write_shards(task, encoder, iter([job]), 2, lambda rows: None))
 
 
 def test_the_verb_tells_the_story(config, capsys):
@@ -355,4 +230,9 @@ def test_an_interruption_says_how_to_go_on(config, capsys, monkeypatch):
 
     monkeypatch.setattr("isospace.verbs.encoding.encode", interrupt)
     assert Encode(config).run() == 1
-    assert "the same command goes on" in capsys.readouterr().err
+    story = capsys.readouterr().err
+    assert "the same command goes on" in story
+    assert "is kept" not in story
+    config.output.mkdir()
+    assert Encode(config).run() == 1
+    assert f"{config.output} is kept; the same command goes on" in capsys.readouterr().err

@@ -140,7 +140,7 @@ def test_examples_are_cached_by_content_and_columns(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "sent0,sent1\na,b\n", r'a\.csv:1: no column "hard_neg"\. Columns: sent0, sent1'),
+        ("a.csv", "sent0,sent1\na,b\n", r'a\.csv:1: no column "hard_neg"\. Columns: sent0, sent1\. Name one with --columns\.$'),
         ("a.csv", "sent0,sent1,hard_neg\na,b,c\na,b\n", r"a\.csv:3: 2 fields, the header has 3"),
         ("a.jsonl", '{"sent0": "a", "sent1": "b"}\n', r'a\.jsonl:1: no column "hard_neg"'),
         ("a.jsonl", '{"sent0": "a", "sent1": 1, "hard_neg": ""}', r'a\.jsonl:1: "sent1" is 1'),
@@ -151,6 +151,12 @@ def test_bad_files_are_named(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         load(str(tmp_path / name), tmp_path)
+
+
+def test_one_column_is_no_example(tmp_path):
+    file = put(tmp_path / "a.csv", rows(30))
+    with pytest.raises(UserError, match=r"--columns sent0: one column.* --column sent0$"):
+        load(file, tmp_path, ("sent0",))
 
 
 def test_docstrings_have_no_columns(tmp_path):

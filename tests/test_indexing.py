@@ -111,6 +111,30 @@ def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, m
     }
 
 
+def test_a_row_that_gets_an_id_replaces_its_number(toy_model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = ["index", "t.csv", "--model", toy_model, "--json"]
+
+    def changes(rows, *words):
+        Path("t.csv").write_text(f"key,text\n{rows}")
+        status, out, err = run(capsys, *base, *words)
+        assert status == 0, err
+        found = json.loads(out)["changes"]
+        return found["added"], found["replaced"], found["unchanged"], found["deleted"]
+
+    def ids():
+        return sorted(hit.id for hit in SearchIndex.open("index").search("cat").hits[0])
+
+    assert changes(",the cat\n,a dog\n,a tree\n") == (3, 0, 0, 0)
+    assert changes("a,the cat\n,a dog\n,a tree\n", "--id-column", "key") == (1, 0, 2, 1)
+    assert ids() == ["a", "t.csv:2", "t.csv:3"]
+    # Ids that look like numbers of the file are what the file says, in whatever row they stand.
+    shifted = "t.csv:0,the cat\nt.csv:1,a dog\n,a tree\n"
+    assert changes(shifted, "--id-column", "key") == (2, 0, 1, 1)
+    assert changes(shifted, "--id-column", "key") == (0, 0, 3, 0)
+    assert ids() == ["a", "t.csv:0", "t.csv:1", "t.csv:3"]
+
+
 class Killed(BaseException):
     pass
 

@@ -126,6 +126,10 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
             '--keep yeer: no row has a value in "yeer"',
         ),
         (
+            ["index", "t.csv", "--to", "new", "--keep", "yeer"],
+            't.csv:1: no column "yeer". Columns: text, year, kind, age. Name one with --keep.',
+        ),
+        (
             ["index", "t.csv", "--to", "new", "--keep", "text"],
             'column "text": expected another name than id, text, vector, rank, cosine, without a '
             "dot or a leading underscore. Rename it in the file",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isospace.tokens import Tokens, built_once, tokenise
+from isospace.tokens import Tokens, built_once, remove_stale, tokenise
 
 
 def encode(texts: list[str]) -> list[list[int]]:
@@ -83,6 +83,16 @@ def test_a_killed_build_is_not_used(tmp_path):
     os.utime(left, (week_old, week_old))
     built_once(tmp_path / "other", lambda folder: write(folder, "whole"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "result"]
+
+
+def test_what_is_stale_is_named_by_a_pattern_and_a_week_old(tmp_path):
+    week_old = time.time() - 8 * 24 * 3600
+    for name in (".input-old", ".input-new", "result"):
+        (tmp_path / name).mkdir()
+        if name != ".input-new":
+            os.utime(tmp_path / name, (week_old, week_old))
+    remove_stale(tmp_path, ".input-*")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".input-new", "result"]
 
 
 def write(folder: Path, text: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -105,6 +107,63 @@ def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
         assert read_user_file(path, kind).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("header", "kind", "columns"),
+    [
+        ("id,source,text,label", "labelled", ("text", "label")),
+        ("title,text,label", "labelled", ("text", "label")),
+        ("title,body,label", "labelled", ("body", "label")),
+        ("title,description,topic,label", "labelled", ("description", "label")),
+        ("summary,title,query,document", "pairs", ("query", "document")),
+        ("source,answer,question", "pairs", ("question", "answer")),
+        ("source,gold,sentence2,sentence1,score", "scored", ("sentence1", "sentence2", "score")),
+    ],
+)
+def test_of_several_names_the_plainest_is_read(tmp_path, header, kind, columns):
+    names = header.split(",")
+    rows = [[f"{name} {i}" for name in names[:-1]] + ["xyx"[i]] for i in range(3)]
+    if kind == "scored":
+        rows = [[*row[:-1], i] for i, row in enumerate(rows)]
+    lines = [header, *(",".join(map(str, row)) for row in rows)]
+    file = read_user_file(write(tmp_path / "f.csv", "\n".join(lines)))
+    assert (file.kind, file.columns) == (kind, columns)
+    places = [names.index(name) for name in columns]
+    assert cells(file) == [[str(row[place]) for place in places] for row in rows]
+
+
+def test_words_for_scores_of_pairs_stay_an_error(tmp_path):
+    lines = ["premise,hypothesis,label", "a cat,an animal,entailment", "a cat,a dog,contradiction"]
+    path = write(tmp_path / "f.csv", "\n".join(lines))
+    with pytest.raises(UserError, match=r"f\.csv:2: the score 'entailment' is no number"):
+        load_own(path)
+    path = write(tmp_path / "g.csv", "title,body,label\nt 1,b 1,1\nt 2,b 2,3\n")
+    assert read_user_file(path).kind == "scored"
+
+
+@pytest.mark.parametrize("kind", [None, "pairs"])
+@pytest.mark.parametrize("header", ["question,reply", "id,Title,text", "text,answer"])
+def test_a_header_that_is_half_known_is_no_row(tmp_path, header, kind):
+    rows = "".join(f"{','.join(f'{name} no {i}' for name in header.split(','))}\n" for i in "12")
+    path = write(tmp_path / "f.csv", f"{header}\n{rows}")
+    with pytest.raises(UserError, match=r"f\.csv:1: .* look like names of columns, of which "):
+        read_user_file(path, kind)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how do I pay,question\nhere is how,answer\nwho are you,question\nit is I,answer\n",
+        "what is the longest title of a book,title\nx,y\nz,w\n",
+        "a,ein\nthe,der\n",
+        "left,right\nq,d\n",
+        "query,1\ndocument,2\n",
+    ],
+)
+def test_a_row_with_a_known_word_is_a_row(tmp_path, text):
+    file = read_user_file(write(tmp_path / "f.csv", text))
+    assert [line for line, _ in file.rows] == list(range(1, text.count("\n") + 1))
+
+
 def test_the_users_word_beats_names_and_values(tmp_path):
     path = write(tmp_path / "f.csv", "question,answer\nq 1,yes\nq 2,no\nq 3,yes\n")
     assert read_user_file(path).kind == "pairs"
@@ -124,7 +183,7 @@ def test_the_users_word_beats_names_and_values(tmp_path):
         ("f.csv", "r,s,t\nx,y,y\n", r"f\.csv:2: positive and negative are the same text, 'y'"),
         ("f.tsv", "a\tb\t1\na\tb\t2\na\tb\tgood\n", r"f\.tsv:3: the score 'good' is no number"),
         ("f.tsv", "r\ts\tt\tu\nr\ts\tt\tu\n", r"f\.tsv: 4 columns; expected triples \(anchor"),
-        ("f.txt", "one\ntwo\n", r"f\.txt: 1 columns; expected triples"),
+        ("f.txt", "one\ntwo\n", r"f\.txt: 1 column; expected triples"),
         ("f.jsonl", '{"id": 1, "x": "a", "y": "b", "z": "c"}\n' * 2, r"4 columns \(id, x, y, z\)"),
         ("f.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', r"f\.jsonl:2: no field 'label'"),
         ("f.jsonl", '{"text": "a", "label": 1}\n{"text": 7, "label": 1}', r"f\.jsonl:2: .*found 7"),
@@ -135,9 +194,29 @@ def test_the_users_word_beats_names_and_values(tmp_path):
         ),
         ("f.csv", "text,label\na,x\nb,x\n", r"f\.csv: 1 distinct labels in 2 rows; expected two"),
         ("f.csv", "text,label\na,x\nb,y\n", r"f\.csv: 2 distinct labels in 2 rows"),
+        ("f.jsonl", "[" * 100_000 + "\n[1, 2]\n", r"f\.jsonl:1: not JSON"),
+        ("f.jsonl", f'["a", {"9" * 5000}]\n[1, 2]\n', r"f\.jsonl:1: not JSON \(Exceeds the limit"),
+        ("f.jsonl", f'["a", "b", {"9" * 400}]\n["a", "b", 1]\n["a", "b", 2]\n', "999 is no number"),
         ("f.csv.gz", "not compressed", r"cannot read .*f\.csv\.gz .*expected rows in csv"),
     ],
 )
 def test_bad_rows_are_named_with_their_line(tmp_path, name, text, message):
     with pytest.raises(UserError, match=message):
         load_own(write(tmp_path / name, text))
+
+
+def test_parquet_that_is_no_utf8_is_named(tmp_path):
+    offsets, data = np.array([0, 2, 4], np.int32), b"\xff\xfeok"
+    texts = pa.StringArray.from_buffers(2, pa.py_buffer(offsets), pa.py_buffer(data))
+    pq.write_table(pa.table({"query": texts, "document": ["a", "b"]}), tmp_path / "f.parquet")
+    with pytest.raises(UserError, match=r"cannot read .*f\.parquet \('utf-8' codec"):
+        read_user_file(tmp_path / "f.parquet")
+
+
+def test_a_cell_may_be_longer_than_the_csv_module_likes(tmp_path):
+    before = csv.field_size_limit(131_072)  # its default, which other readers lift
+    try:
+        path = write(tmp_path / "f.csv", f"query,document\n{'x' * 200_000},d 1\nq 2,d 2\n")
+        assert len(cells(read_user_file(path))[0][0]) == 200_000
+    finally:
+        csv.field_size_limit(before)

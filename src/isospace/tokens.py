@@ -96,10 +96,7 @@ def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for stale in folder.parent.glob(".building-*"):
-        with suppress(FileNotFoundError):
-            if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(stale, ignore_errors=True)
+    remove_stale(folder.parent, ".building-*")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
         new = Path(scratch, "new")
         new.mkdir()
@@ -113,3 +110,11 @@ def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
             if not folder.exists():
                 raise
     return folder
+
+
+def remove_stale(folder: Path, pattern: str) -> None:
+    """Remove what killed processes left in a folder: folders of these names that are a week old."""
+    for stale in folder.glob(pattern):
+        with suppress(FileNotFoundError):
+            if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(stale, ignore_errors=True)

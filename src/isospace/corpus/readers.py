@@ -62,7 +62,7 @@ def find_sources(files: Iterable[str], spool: Path) -> list[Source]:
         elif not os.path.isfile(file):
             raise UserError(
                 f"{file}: no such file or folder. "
-                "Expected a path, - for standard input, or docstrings."
+                "Expected a path, - for standard input or, where a command reads them, docstrings."
             )
         elif source := _source(Path(file)):
             sources.append(source)
@@ -71,8 +71,8 @@ def find_sources(files: Iterable[str], spool: Path) -> list[Source]:
     return sources
 
 
-def check(source: Source, column: str, encoding: str) -> None:
-    """Refuses what can be refused after a look at the beginning of the file.
+def check(source: Source, column: str, encoding: str, option: str = "--column") -> None:
+    """Refuses what can be refused after a look at the beginning of a file; arguments as for `read`.
 
     Raises:
         UserError: it cannot be opened or decompressed, is empty, lacks the column, ...
@@ -91,28 +91,29 @@ def check(source: Source, column: str, encoding: str) -> None:
         raise _unreadable(source, error) from error
     if empty:
         raise UserError(f"{source.name} is empty. Expected at least one sentence.")
-    next(read(source, column, encoding), None)
+    next(read(source, column, encoding, option), None)
 
 
-def read(source: Source, column: str, encoding: str) -> Iterator[str]:
+def read(source: Source, column: str, encoding: str, option: str = "--column") -> Iterator[str]:
     """The texts of a file in order, as they stand (a missing value is an empty text).
 
     Args:
         source: the file.
         column: which column of jsonl, csv, tsv and parquet.
         encoding: of all formats but parquet.
+        option: which option of the command names the column, for messages.
 
     Raises:
         UserError: naming the file, the line and what was expected.
     """
-    return READERS[source.format](source, column, encoding)
+    return READERS[source.format](source, column, encoding, option)
 
 
-def _read_txt(source: Source, column: str, encoding: str) -> Iterator[str]:
+def _read_txt(source: Source, column: str, encoding: str, option: str) -> Iterator[str]:
     return (line for _, line in _lines(source, encoding))
 
 
-def _read_jsonl(source: Source, column: str, encoding: str) -> Iterator[str]:
+def _read_jsonl(source: Source, column: str, encoding: str, option: str) -> Iterator[str]:
     for number, line in _lines(source, encoding):
         if not line.strip() or len(line) == LINE_LIMIT:
             yield line
@@ -128,18 +129,18 @@ def _read_jsonl(source: Source, column: str, encoding: str) -> Iterator[str]:
         if not isinstance(record, dict):
             raise UserError(f'{where}: expected a JSON object with "{column}" in it.')
         if column not in record:
-            raise _no_column(where, column, record)
+            raise no_column(where, column, record, option)
         value = "" if record[column] is None else record[column]
         if not isinstance(value, str):
             raise UserError(
                 f'{where}: "{column}" is {json.dumps(value)[:80]}, expected a string. '
-                "Name another with --column or --columns."
+                f"Name another with {option}."
             )
         yield value
 
 
 def _read_rows(
-    source: Source, column: str, encoding: str, delimiter: str, quoting: Literal[0, 3]
+    source: Source, column: str, encoding: str, option: str, delimiter: str, quoting: Literal[0, 3]
 ) -> Iterator[str]:
     csv.field_size_limit(LINE_LIMIT)  # for the whole process; the default is 128 KiB
     lines = _row_lines(source, encoding)
@@ -147,7 +148,7 @@ def _read_rows(
     try:
         header = next(rows, [])
         if column not in header:
-            raise _no_column(f"{source.name}:1", column, header)
+            raise no_column(f"{source.name}:1", column, header, option)
         index = header.index(column)
         for row in rows:
             if row and len(row) <= index:
@@ -166,19 +167,19 @@ def _row_lines(source: Source, encoding: str) -> Iterator[str]:
         yield line.replace("\0", "")  # the csv module of Python 3.10 refuses NULs
 
 
-def _read_parquet(source: Source, column: str, encoding: str) -> Iterator[str]:
+def _read_parquet(source: Source, column: str, encoding: str, option: str) -> Iterator[str]:
     try:
         with pq.ParquetFile(source.path) as file:
             schema = file.schema_arrow
             if column not in schema.names:
-                raise _no_column(source.name, column, schema.names)
+                raise no_column(source.name, column, schema.names, option)
             kind = schema.field(column).type
             if pa.types.is_dictionary(kind):
                 kind = kind.value_type
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise UserError(
                     f'{source.name}: column "{column}" is of type {kind}, expected string. '
-                    "Name another with --column or --columns."
+                    f"Name another with {option}."
                 )
             for batch in file.iter_batches(batch_size=4096, columns=[column]):
                 yield from (value or "" for value in batch.column(0).to_pylist())
@@ -186,7 +187,7 @@ def _read_parquet(source: Source, column: str, encoding: str) -> Iterator[str]:
         raise _unreadable(source, error) from error
 
 
-READERS: dict[str, Callable[[Source, str, str], Iterator[str]]] = {
+READERS: dict[str, Callable[[Source, str, str, str], Iterator[str]]] = {
     "txt": _read_txt,
     "jsonl": _read_jsonl,
     "csv": partial(_read_rows, delimiter=",", quoting=csv.QUOTE_MINIMAL),
@@ -252,11 +253,10 @@ def _unreadable(source: Source, error: Exception) -> UserError:
     return UserError(f"{source.name} cannot be read as {kind}: {reason}.")
 
 
-def _no_column(where: str, column: str, columns: Iterable[str]) -> UserError:
+def no_column(where: str, column: str, columns: Iterable[str], option: str) -> UserError:
+    """The error for a column that is not there, with those that are and the option to name one."""
     names = ", ".join(str(name) for name in columns)[:300]
-    return UserError(
-        f'{where}: no column "{column}". Columns: {names}. Name one with --column or --columns.'
-    )
+    return UserError(f'{where}: no column "{column}". Columns: {names}. Name one with {option}.')
 
 
 def _supported() -> str:

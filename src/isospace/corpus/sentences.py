@@ -33,7 +33,7 @@ from isospace.corpus.prose import split_sentences
 from isospace.corpus.readers import Source
 from isospace.errors import UserError
 from isospace.files import file_hash
-from isospace.tokens import built_once
+from isospace.tokens import built_once, remove_stale
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +125,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     """
     folder = cache / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder, ".input-*")
     packages = installed_packages() if "docstrings" in config.corpus else {}
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
@@ -159,22 +160,28 @@ def clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _columns(config: CorpusConfig) -> tuple[str, ...]:
-    """The columns to read."""
-    return config.columns or (config.column,)
+def _columns(config: CorpusConfig) -> tuple[tuple[str, ...], str]:
+    """The columns to read, and the option that names them."""
+    return (config.columns, "--columns") if config.columns else ((config.column,), "--column")
 
 
 def _check(config: CorpusConfig, sources: list[Source]) -> None:
     """Refuses bad files before any is read whole."""
+    if len(config.columns) == 1:
+        raise UserError(
+            f"--columns {config.columns[0]}: one column of texts. Expected those of anchor and "
+            f"positive, and perhaps of hard negatives; or name it with --column {config.columns[0]}"
+        )
     lines = [s.name for s in sources if s.format == "txt"]
     if config.columns and (lines or "docstrings" in config.corpus):
         raise UserError(
             f"--columns {' '.join(config.columns)}: {[*lines, 'docstrings'][0]} has no columns. "
             "Expected csv, tsv, jsonl or parquet files."
         )
+    columns, option = _columns(config)
     for source in sources:
-        for column in _columns(config):
-            readers.check(source, column, config.encoding)
+        for column in columns:
+            readers.check(source, column, config.encoding, option)
 
 
 def _build(
@@ -185,9 +192,10 @@ def _build(
     excluded: list[str],
 ) -> None:
     """Fills the folder that `Corpus` reads."""
-    columns, texts = _columns(config), len(_columns(config))
+    columns, option = _columns(config)
+    texts, encoding = len(columns), config.encoding
     rows = chain.from_iterable(
-        zip(*(readers.read(s, column, config.encoding) for column in columns), strict=True)
+        zip(*(readers.read(s, column, encoding, option) for column in columns), strict=True)
         for s in sources
     )
     pairs = Pairs([], [])

@@ -15,7 +15,7 @@ import tyro
 
 from isospace.encoder import Encoder, Precision
 from isospace.encoding.records import Records, open_records
-from isospace.encoding.shards import Shards, require_shards
+from isospace.encoding.shards import Shards, held, require_shards
 from isospace.encoding.vector_files import Dtype, Format, Key, Layout
 from isospace.encoding.workers import Job, Task, write_shards
 from isospace.errors import UserError
@@ -141,10 +141,13 @@ def encode(config: EncodeConfig, report: Callable[[Progress], None]) -> Progress
             raise UserError(f"{', '.join(config.inputs)}: no text to encode")
         layout = _layout(config, encoder)
         settings = {**layout.to_json(), **layout.about, "text": text}
-        shards = Shards(config.shard_folder, settings, rows, config.shard_size, f".{config.kind}")
-        progress = _encode_missing(config, encoder, layout, records, shards, report)
-    if config.single:
-        _join(config, layout, shards)
+        with held(config.shard_folder):
+            shards = Shards(
+                config.shard_folder, settings, rows, config.shard_size, f".{config.kind}"
+            )
+            progress = _encode_missing(config, encoder, layout, records, shards, report)
+            if config.single:
+                _join(config, layout, shards)
     return progress
 
 
@@ -159,8 +162,10 @@ def _layout(config: EncodeConfig, encoder: Encoder) -> Layout:
 
 
 def _require_room(config: EncodeConfig) -> None:
-    if config.single and config.output.exists() and not config.shard_folder.exists():
-        raise UserError(f"{config.output}: exists already. Remove it, or give another --output")
+    if config.single:
+        shutil.rmtree(_removed(config), ignore_errors=True)  # a kill in `_join` leaves it
+        if config.output.exists() and not config.shard_folder.exists():
+            raise UserError(f"{config.output}: exists already. Remove it, or give another --output")
     require_shards(config.shard_folder)
     for name in config.inputs:  # an output among them would be read as text the next time
         if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
@@ -218,4 +223,10 @@ def _join(config: EncodeConfig, layout: Layout, shards: Shards) -> None:
     if config.kind == "npy":  # Parquet has it inside
         about = json.dumps(shards.to_json(), indent=2) + "\n"
         write_text(config.output.with_name(f"{config.output.name}.json"), about)
-    shutil.rmtree(config.shard_folder)
+    config.shard_folder.rename(_removed(config))  # first, so that a kill leaves no half of them
+    shutil.rmtree(_removed(config), ignore_errors=True)
+
+
+def _removed(config: EncodeConfig) -> Path:
+    """What the shards are called when the one file is there."""
+    return config.shard_folder.with_name(f".{config.shard_folder.name}.removed")

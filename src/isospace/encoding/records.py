@@ -2,7 +2,7 @@
 
 A row of the input is a row of the output: an empty line is the empty text and gets its vector.
 Nothing is cleaned or dropped; the line's end and halves of surrogate pairs, which are no text, are
-all that is changed.
+all that is changed. Only docstrings are no file: they are a corpus, cleaned and de-duplicated.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Records:
             return [_parquet_values(source, *column) for column in columns]
         if source.format == "jsonl":
             return [_jsonl_values(source, *column, self.encoding) for column in columns]
-        return [readers.read(source, name, self.encoding) for name, _ in columns]
+        return [readers.read(source, name, self.encoding, option) for name, option in columns]
 
     def scan(self) -> tuple[int, str]:
         """Number of rows, and a hash of them; reads everything once, so that errors come first."""
@@ -172,7 +172,7 @@ def _text(raw: str) -> str:
 def _parquet_values(source: Source, column: str, option: str) -> Iterator[Any]:
     with pq.ParquetFile(source.path) as file:
         if column not in file.schema_arrow.names:
-            raise _no_column(source.name, column, file.schema_arrow.names, option)
+            raise readers.no_column(source.name, column, file.schema_arrow.names, option)
         for batch in file.iter_batches(batch_size=4096, columns=[column]):
             yield from batch.column(0).to_pylist()
 
@@ -184,14 +184,9 @@ def _jsonl_values(source: Source, column: str, option: str, encoding: str) -> It
             content = line.lstrip("\ufeff").strip()
             record: dict[str, Any] = json.loads(content) if content else {column: None}
             if column not in record and option == "--id-column":
-                raise _no_column(f"{source.name}:{number}", column, list(record), option)
+                raise readers.no_column(f"{source.name}:{number}", column, record, option)
             yield record.get(column)
 
 
 def _id(value: Any) -> str:
     return "" if value is None else _text(str(value))
-
-
-def _no_column(where: str, column: str, columns: Sequence[str], option: str) -> UserError:
-    names = ", ".join(columns)[:300]
-    return UserError(f'{where}: no column "{column}". Columns: {names}. Name one with {option}')

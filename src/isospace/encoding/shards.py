@@ -7,16 +7,20 @@ a kill left without an entry is made again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from isospace.errors import UserError
 from isospace.files import file_hash, write_text
 
 MANIFEST = "manifest.json"
+_LOCK = ".lock"
 
 _WORDS = {
     "model": "the model",
@@ -42,10 +46,10 @@ class Shard:
 
 
 class Shards:
-    """The shards of one output, some of which may be finished.
+    """The shards of one output, some of which may be finished; used while the folder is `held`.
 
     Args:
-        folder: theirs; made if it does not exist.
+        folder: theirs.
         settings: what decides on the content of the shards; a folder goes on with the same only.
         rows: of the whole output.
         shard_size: rows of each shard but the last.
@@ -64,7 +68,6 @@ class Shards:
         if (folder / MANIFEST).is_file():
             self._read()
         else:
-            folder.mkdir(parents=True, exist_ok=True)
             self._write()
         for torn in folder.glob(".*.tmp"):  # of a killed process
             torn.unlink(missing_ok=True)
@@ -135,6 +138,23 @@ class Shards:
                 )
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Make a folder for shards and keep other processes off it; a process that dies lets go.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / _LOCK, blocking=False):
+            yield
+    except Timeout:
+        raise UserError(
+            f"{folder}: another process is writing it; wait for it, or give another --output"
+        ) from None
+
+
 def require_shards(folder: Path) -> None:
     """Refuse a path that holds something else than shards.
 
@@ -143,5 +163,6 @@ def require_shards(folder: Path) -> None:
     """
     if (folder / MANIFEST).is_file() or not folder.exists():
         return
-    if not folder.is_dir() or any(folder.iterdir()):
+    ours = (_LOCK, f".{MANIFEST}.")  # what a kill before the first manifest leaves
+    if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
         raise UserError(f"{folder}: exists already and holds no {MANIFEST}. Give another --output")

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from isospace.corpus.readers import LINE_LIMIT
 from isospace.errors import UserError
 
 Row: TypeAlias = "list[Any] | dict[str, Any]"
@@ -73,9 +74,19 @@ def read_lines(path: Path, expected: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
+def columns_in_words(number: int) -> str:
+    """How many columns there are.
+
+    >>> columns_in_words(1), columns_in_words(3)
+    ('1 column', '3 columns')
+    """
+    return f"{number} column{'' if number == 1 else 's'}"
+
+
 def _table_rows(
     path: Path, lines: list[str], is_header: Callable[[Sequence[str]], bool], *, quoted: bool
 ) -> Iterator[tuple[int, Row]]:
+    csv.field_size_limit(LINE_LIMIT)  # for the whole process; the default is 128 KiB
     if quoted:
         reader = csv.reader(io.StringIO("\n".join(lines), newline=""), strict=True)
     else:
@@ -89,8 +100,8 @@ def _table_rows(
             elif any(cell.strip() for cell in cells):
                 if header and len(cells) != len(header):
                     raise UserError(
-                        f"{path}:{start}: {len(cells)} columns; expected {len(header)} as in the "
-                        f"header ({', '.join(header)})"
+                        f"{path}:{start}: {columns_in_words(len(cells))}; expected {len(header)} "
+                        f"as in the header ({', '.join(header)})"
                     )
                 yield start, dict(zip(header, cells, strict=True)) if header else cells
             start = reader.line_num + 1
@@ -104,8 +115,9 @@ def _json_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Row]]:
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}:{number}: not JSON ({error.msg})") from error
+        except (ValueError, RecursionError) as error:  # a number can have too many digits, too
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise UserError(f"{path}:{number}: not JSON ({reason})") from error
         if not isinstance(row, dict | list):
             raise UserError(f"{path}:{number}: expected a JSON object or array, not {line[:40]!r}")
         yield number, row
@@ -115,7 +127,7 @@ def _parquet_rows(path: Path) -> list[dict[str, Any]]:
     try:
         with path.open("rb") as file, pq.ParquetFile(file) as parquet:
             rows: list[dict[str, Any]] = parquet.read().to_pylist()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise UserError(f"cannot read {path} ({reason}); expected a parquet file") from error
     return rows

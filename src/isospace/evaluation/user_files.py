@@ -13,38 +13,39 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isospace.errors import UserError
-from isospace.evaluation.rows import Row, read_rows
+from isospace.evaluation.rows import Row, columns_in_words, read_rows
 
 Kind = Literal["pairs", "triples", "scored", "labelled"]
 
-_FIRST = {
-    "a", "anchor", "first", "premise", "query", "question", "sentence1", "source", "summary",
-    "text1", "title",
-}  # fmt: skip
-_SECOND = {
-    "answer", "b", "body", "description", "document", "hypothesis", "positive", "second",
-    "sentence2", "text2",
-}  # fmt: skip
+_FIRST = (
+    "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
+    "title", "source",
+)  # fmt: skip
+_SECOND = (
+    "positive", "document", "answer", "hypothesis", "sentence2", "text2", "second", "b", "body",
+    "description",
+)  # fmt: skip
+_TEXT = ("text", "sentence", "content", "review", "body", "description")
 
-COLUMNS: dict[Kind, dict[str, set[str]]] = {
+COLUMNS: dict[Kind, dict[str, tuple[str, ...]]] = {
     "triples": {
         "anchor": _FIRST,
         "positive": _SECOND,
-        "negative": {"hard_negative", "neg", "negative"},
+        "negative": ("negative", "hard_negative", "neg"),
     },
     "scored": {
-        "sentence1": _FIRST,
-        "sentence2": _SECOND,
-        "score": {"gold", "label", "rating", "relatedness_score", "score", "similarity"},
+        "sentence1": ("sentence1", *_FIRST),
+        "sentence2": ("sentence2", *_SECOND),
+        "score": ("score", "gold", "label", "rating", "relatedness_score", "similarity"),
     },
     "labelled": {
-        "text": _FIRST | {"text", "sentence", "content", "review"},
-        "label": {"category", "class", "intent", "label", "topic"},
+        "text": (*_TEXT, *_FIRST),
+        "label": ("label", "category", "class", "intent", "topic"),
     },
-    "pairs": {"query": _FIRST, "document": _SECOND},
+    "pairs": {"query": ("query", *_FIRST), "document": ("document", *_SECOND)},
 }
-"""Kind -> its columns -> the names that such a column goes by. Of several kinds that fit the names
-of a file the first here is meant."""
+"""Kind -> its columns -> the names that such a column goes by; of several in a file the first here
+is read. Of several kinds that fit the names of a file the first here is meant."""
 
 _LABEL_WORDS = 3  # what has more is not taken for a label unless the user says so
 
@@ -76,14 +77,16 @@ def read_user_file(path: Path, kind: Kind | None = None) -> UserFile:
 
     Raises:
         UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
-            fewer than two rows, or columns that could be of two kinds.
+            fewer than two rows, columns that could be of two kinds, or a header of other names.
     """
     rows = read_rows(path, _is_header)
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))
     if len(rows) < 2:
         raise UserError(f"{path}: expected at least two rows, found {len(rows)}")
-    kind = kind or _recognise(path, names, [_values(row) for _, row in rows])
+    if not names and ".jsonl" not in path.name.lower():
+        _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
+    kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _choose(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
     return UserFile(path, kind, columns, cells)
@@ -118,20 +121,44 @@ def _is_header(cells: Sequence[str]) -> bool:
     )
 
 
-def _recognise(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Kind:
+def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
+    """Refuse a first row that looks like names of columns, where only some are known.
+
+    Such names are short, and no other row has one of them in its place. Names of which none is
+    known look like any row.
+    """
+    first, *others = rows
+    names = {name for columns in COLUMNS.values() for known in columns.values() for name in known}
+    found = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
+    if (
+        found
+        and len(first) > 1
+        and all(0 < len(cell.split()) <= _LABEL_WORDS and _number(cell) is None for cell in first)
+        and all(len(row) == len(first) for row in others)
+        and not any(cell == name for row in others for cell, name in zip(row, first, strict=True))
+    ):
+        raise UserError(
+            f"{where}: {', '.join(first)} look like names of columns, of which "
+            f"{', '.join(found)} alone say nothing; expected {_kinds_in_words()}. Rename them; if "
+            "they are a row, put a line of such names above it"
+        )
+
+
+def _recognise(path: Path, names: Sequence[str], rows: Sequence[Row]) -> Kind:
     """The kind that the columns' names say, else their number and the last one's values."""
     for kind in COLUMNS:
-        if _match(kind, names):
+        if (columns := _match(kind, names)) and not (kind == "scored" and _labels(columns, rows)):
             return kind
-    width, last = len(rows[0]), [row[-1] if row else None for row in rows]
-    numeric = 2 * sum(_number(value) is not None for value in last) > len(last)
+    values = [_values(row) for row in rows]
+    width, last = len(values[0]), [row[-1] if row else None for row in values]
+    numeric = _mostly_numbers(last)
     if width == 3:
         return "scored" if numeric else "triples"
     if width != 2:
         found = f" ({', '.join(names)})" if names else ""
         raise UserError(
-            f"{path}: {width} columns{found}; expected {_kinds_in_words()}, in this order or under "
-            "these names"
+            f"{path}: {columns_in_words(width)}{found}; expected {_kinds_in_words()}, "
+            "in this order or under these names"
         )
     distinct = len({str(value) for value in last})
     if 2 * distinct > len(last) and not numeric:
@@ -144,6 +171,22 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]]) 
     )
 
 
+def _labels(scored: Sequence[str], rows: Sequence[Row]) -> bool:
+    """Whether columns named as scored pairs are a text, perhaps with a title, and its label.
+
+    Names of pairs of sentences with words for a score, as in NLI, stay scored pairs: their error is
+    better than a score of something else.
+    """
+    named = [row for row in rows if isinstance(row, dict)]
+    labelled = _match("labelled", list(named[0]))
+    is_text = labelled is not None and labelled[0].strip().lower() in _TEXT
+    return is_text and not _mostly_numbers([row.get(scored[2]) for row in named])
+
+
+def _mostly_numbers(values: Sequence[Any]) -> bool:
+    return 2 * sum(_number(value) is not None for value in values) > len(values)
+
+
 def _kinds_in_words() -> str:
     return ", or ".join(f"{kind} ({', '.join(columns)})" for kind, columns in COLUMNS.items())
 
@@ -152,8 +195,8 @@ def _match(kind: Kind, names: Sequence[str]) -> tuple[str, ...] | None:
     """The names of the kind's columns, in its order, or None where one is missing."""
     found: list[str] = []
     for known in COLUMNS[kind].values():
-        free = (name for name in names if name not in found and name.strip().lower() in known)
-        name = next(free, None)
+        free = {name.strip().lower(): name for name in reversed(names) if name not in found}
+        name = next((free[name] for name in known if name in free), None)
         if name is None:
             return None
         found.append(name)
@@ -177,7 +220,7 @@ def _choose(where: str, kind: Kind, names: tuple[str, ...]) -> tuple[str, ...]:
         columns = names
     if columns is None:
         raise UserError(
-            f"{where}: {len(names)} columns ({', '.join(names)}); expected "
+            f"{where}: {columns_in_words(len(names))} ({', '.join(names)}); expected "
             f"{len(COLUMNS[kind])} ({', '.join(COLUMNS[kind])})"
         )
     return columns
@@ -192,7 +235,7 @@ def _cells(path: Path, line: int, row: Row, kind: Kind, columns: Sequence[str]) 
         return [row[name] for name in columns]
     if len(row) != len(COLUMNS[kind]):
         raise UserError(
-            f"{path}:{line}: {len(row)} columns; expected {len(COLUMNS[kind])} "
+            f"{path}:{line}: {columns_in_words(len(row))}; expected {len(COLUMNS[kind])} "
             f"({', '.join(COLUMNS[kind])})"
         )
     return row
@@ -206,6 +249,6 @@ def _number(cell: Any) -> float | None:
     """A cell as a finite number, or None where it is none."""
     try:
         number = float(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return None if isinstance(cell, bool) or not math.isfinite(number) else number

@@ -120,16 +120,24 @@ def _add(
     index: SearchIndex, records: Records, part: Part, advance: Callable[[int], None]
 ) -> Changes:
     """Add the rows of a source, and delete what it had before and has no more."""
-    changes, done, numbered = Changes(), 0, enumerate(part.rows, 1)
+    changes, begin, numbered = Changes(), f"{part.name}:", enumerate(part.rows, 1)
+    without = bytearray()  # of each row, whether it has no id: a byte, for files of any size
+    alike: set[str] = set()  # ids that the file gives and that look like those of such rows
+
+    def has(key: str) -> bool:
+        number = int(key.removeprefix(begin))
+        return key in alike or any(without[number - 1 : number])
+
     while rows := list(islice(numbered, SLICE)):
         changes += index.add(
             [row.text for _, row in rows],
-            [row.key or f"{part.name}:{number}" for number, row in rows],
+            [row.key or f"{begin}{number}" for number, row in rows],
             [fit(index.columns, *_given(records, part, number, row)) for number, row in rows],
             advance,
         )
-        done += len(rows)
-    return changes + Changes(deleted=index.delete_after(part.name, done))
+        without += bytes(not row.key for _, row in rows)
+        alike.update(row.key for _, row in rows if row.key.startswith(begin))
+    return changes + Changes(deleted=index.delete_numbered(part.name, has))
 
 
 def _given(records: Records, part: Part, number: int, row: Row) -> tuple[dict[str, Any], str, bool]:

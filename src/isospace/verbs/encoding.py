@@ -28,7 +28,8 @@ class Encode:
             with _Bar(display) as bar:
                 done = encode(config, bar.update)
         except KeyboardInterrupt:
-            display.line("stopped", f"{config.shard_folder} is kept; the same command goes on")
+            kept = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
+            display.line("stopped", f"{kept}the same command goes on")
             return 1
         if self.json:
             print_result(json.dumps({**asdict(done), "output": str(config.output)}, indent=2))

@@ -99,7 +99,7 @@ class Search:
         for query, hits in pairs:
             title = f"{_line(query)}  ({found.protocol})"
             if hits:
-                print_table(title, _rows(hits), plain=False)
+                print_table(title, _rows(hits))
             else:
                 print_result(f"{title}: nothing found")
         return 0
