@@ -69,6 +69,7 @@ def _run_missing(
 ) -> None:
     """Run what the results lack, and write each record as soon as it is there."""
     done = {tuple(record["cell"]) for record in read(results)}
+    failed = []
     todo = [c for c in cells if c not in done and (not options.only or c[0] in options.only)]
     running: dict[Cell, tuple[subprocess.Popen[str], Path]] = {}
     while todo or running:
@@ -84,12 +85,15 @@ def _run_missing(
             last = log.read_text().splitlines()[-1:]
             if process.returncode or not last or not last[0].startswith("CELL "):
                 _say("FAILED", cell, f"see {log}")
+                failed.append(cell)
                 continue
             record = json.loads(last[0].removeprefix("CELL "))
             _write(results, [*read(results), record], sorted(cells, key=lambda c: c[2]))
             _say("done", cell)
             draw()
         time.sleep(2)
+    if failed:
+        sys.exit(f"{len(failed)} of the cells failed; the page is drawn without them")
 
 
 def read(results: Path) -> list[dict[str, Any]]:
