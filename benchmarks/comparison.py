@@ -25,7 +25,8 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.files import write_text
 from isospace.recipes import STS_COLUMNS
-from isospace.report.scoreboard import comparison_table, gains_table, mean_sd
+from isospace.report.papers import mean_sd
+from isospace.report.scoreboard import comparison_table, gains_table
 from isospace.tables import markdown_table
 from isospace.train import Stopped
 
