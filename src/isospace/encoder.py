@@ -1,7 +1,7 @@
 """The encoder: text -> vector. The one module that knows sentence-transformers' parts.
 
 `load_encoder` (in `loading.py`) finds one; `Encoder.forward` makes the views that objectives see;
-`Encoder.encode` makes the vectors that users see.
+`Encoder.embed` makes the vectors that users see.
 """
 
 from __future__ import annotations

@@ -181,8 +181,9 @@ class STSBGeometry:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All fields and the protocol in words."""
-        return asdict(self) | {"protocol": self.protocol}
+        """All fields, the protocol in words, and whose numbers it is for."""
+        named = {"protocol": self.protocol, "used_by": PROTOCOLS[self.name].used_by}
+        return asdict(self) | named
 
 
 def possible_protocols(tasks: Mapping[str, STSTask], rates: Sequence[float]) -> list[str]:
