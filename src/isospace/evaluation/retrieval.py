@@ -169,7 +169,7 @@ def same_meaning_retrieval(
 
     The experiment of DiffCSE (Chuang et al. 2022, on STS-B test), over distinct sentences and
     without the query itself. The paper's 2,758 sentences count repetitions: a repeated query is
-    found before its partner, which costs all-MiniLM-L6-v2 20 points of R@1.
+    found before its partner.
 
     Args:
         encode: sentences -> `(sentence, dim)`.
