@@ -18,6 +18,7 @@ from isospace.cli import main
 from isospace.compare import compare, contestant
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
+from isospace.judgement import judge_runs
 from isospace.objectives import SCD, SimCSE, SimCSEPP
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -231,6 +232,8 @@ def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
 def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
     settings = {"simcse": contestant("simcse", base)}
     compare(settings, 1, tmp_path / "c", quiet=True)
+    with pytest.raises(UserError, match="not all seven STS sets"):
+        judge_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, tmp_path, "Avg")
     settings["dcl"] = contestant("dcl:learning_rate=1e30", base)
     with pytest.raises(Stopped):
         compare(settings, 1, tmp_path / "c", quiet=True)
@@ -273,6 +276,8 @@ def test_nothing_to_compare(base, tmp_path):
     piped = {"simcse": replace(base, text=CorpusConfig(corpus=("-",)))}
     with pytest.raises(UserError, match="standard input ends"):
         compare(piped, 1, tmp_path / "c", quiet=True)
+    with pytest.raises(UserError, match="start: the name of the row"):
+        compare({"start": settings["simcse"]}, 1, tmp_path / "c", quiet=True)
     assert not (tmp_path / "c").exists()  # refused before a cell is run
 
 

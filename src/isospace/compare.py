@@ -130,6 +130,8 @@ def _require_comparable(
         )
     if (folder / "config.json").is_file():
         raise UserError(f"--output {folder}: is a run; give the comparison a folder of its own")
+    if "start" in contestants:
+        raise UserError("start: the name of the row that all are compared with; give another")
     names = list(contestants)
     for place, name in enumerate(names):
         for earlier in names[:place]:

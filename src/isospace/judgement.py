@@ -13,7 +13,7 @@ from isospace.errors import UserError
 from isospace.evaluation.seeds import Decision, Gain, Gains, decide, holm, welch
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.run import Run
-from isospace.selection import CRITERIA
+from isospace.selection import LAST, PAIRS
 
 Items = Mapping[str, np.ndarray]
 """Column -> what each test item came to, as `Run.items` has them."""
@@ -73,13 +73,16 @@ def judge_runs(runs: Mapping[str, Sequence[Run]], folder: Path, measure: str) ->
         measure: "MRR" or "Avg".
 
     Raises:
-        UserError: the runs were not trained on one text and examined on the same items.
+        UserError: the runs were not trained on one text and examined on the same items, or the
+            measure needs sets that were not scored.
     """
     _require_one_exam([run for mine in runs.values() for run in mine])
     first = next(iter(runs.values()))[0]
     before, gold = first.items("before"), first.items("gold")
     scores = {"start": _columns([_scores(first, "start")])}
     columns = [column for column in [*before, "Avg"] if column in scores["start"]]
+    if measure not in columns:
+        raise UserError(f"{first.folder}: no {measure}: not all seven STS sets were scored")
     starts = {_start(first): "start"}
     items: dict[str, list[Items]] = {}
     criterion: dict[str, float] = {}
@@ -176,7 +179,7 @@ def _criterion(run: Run, step: int | None = None) -> float:
     """What chose the checkpoint, of the one that was kept or of `step`; never a test score."""
     results = run.results or {}
     choice = results["choice"]
-    key = CRITERIA["label-free"] if choice["rule"] == "last" else choice["criterion"]
+    key = PAIRS if choice["criterion"] == LAST else choice["criterion"]
     wanted = choice["step"] if step is None else step
     return float(next(look for look in results["looks"] if look["step"] == wanted)[key])
 
