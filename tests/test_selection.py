@@ -33,7 +33,21 @@ START = look(0, 2.0, overlap=1.0)
     ],
 )
 def test_label_free(looks, step):
-    assert choose(looks, "label-free").step == step
+    assert choose(looks, "label-free", True).step == step
+
+
+@pytest.mark.parametrize(
+    ("looks", "step"),
+    [
+        ([START, look(1, 1.5), look(2, 9.0)], 2),
+        ([START, look(1, 1.5), look(2, 1.0, rank=49.0)], 1),  # collapsed rank
+        ([START, look(1, 1.0, overlap=0.05)], 0),
+    ],
+)
+def test_without_natural_pairs_it_is_the_last_that_has_not_collapsed(looks, step):
+    choice = choose(looks, "label-free", False)
+    assert (choice.step, choice.criterion) == (step, "step")
+    assert "the corpus has no natural pairs" in choice.reason
 
 
 def test_labels_and_last():
@@ -43,21 +57,23 @@ def test_labels_and_last():
         look(2, 3.0, labels_spearman=0.9),
         look(3, 3.0, labels_spearman=0.85),
     ]
-    assert choose(looks, "labels").step == 2
-    assert choose(looks, "last").step == 3
-    assert choose(looks[:2], "labels").step == 0
+    assert choose(looks, "labels", False).step == 2
+    assert choose(looks, "last", True).step == 3
+    assert choose(looks[:2], "labels", True).step == 0
 
 
 def test_reason_says_what_happened():
-    choice = choose([START, look(5, 1.5, rank=10.0), look(9, 1.9)], "label-free")
+    choice = choose([START, look(5, 1.5, rank=10.0), look(9, 1.9)], "label-free", True)
     assert choice.collapsed == (5,)
     assert "step 9" in choice.reason
     assert "collapsed at steps 5" in choice.reason
-    assert "no checkpoint beats the start" in choose([START, look(1, 9.0)], "label-free").reason
+    kept = choose([START, look(1, 9.0)], "label-free", True)
+    assert "no checkpoint beats the start" in kept.reason
+    assert "as asked" in choose([START, look(1, 9.0)], "last", False).reason
 
 
 def test_a_missing_measurement_is_an_error():
     with pytest.raises(ValueError, match="labels_spearman"):
-        choose([START], "labels")
+        choose([START], "labels", False)
     with pytest.raises(ValueError, match="start"):
-        choose([], "last")
+        choose([], "last", False)

@@ -93,7 +93,8 @@ class TrainConfig:
     looks: int = 5
     """Evaluations, evenly spaced; the last one at the end."""
     select: Rule = "label-free"
-    """How the checkpoint to keep is chosen."""
+    """How the checkpoint to keep is chosen: label-free is by natural pairs of the corpus, or the
+    last where it has none."""
     labels: str = "stsb-dev"
     """What --select labels reads: stsb-dev or sickr-dev (of --data), or a file of sentence1,
     sentence2, score."""

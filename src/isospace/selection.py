@@ -1,18 +1,21 @@
 """Which checkpoint to keep: by labels, without labels, or the last. Pure decisions over numbers.
 
-**label-free** (the default). Every look measures text that is not trained on. The criterion is
-held-out retrieval of pairs that nobody labelled: natural pairs where the corpus has them (a
-docstring's summary and its next paragraph), else the two halves of one sentence. All are encoded
-clean, each first text ranks all second texts by cosine, and
+**label-free** (the default). Every look measures text that is not trained on. Where the corpus has
+natural pairs (a docstring's summary and its next paragraph, anchor and positive), the criterion is
+their retrieval: all are encoded clean, each first text ranks all second texts by cosine, and
 
     MRR = mean_i 1 / (rank of its own second text).
 
 Like a contrastive loss it asks that what belongs together lies close and all else lies far; unlike
 the training loss its two sides are different texts, so that it cannot be raised by growing
-insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone. A
-look is set aside as collapsed where the effective rank has fallen below half of the start's, or
-where a sentence's ten nearest neighbours keep less than a tenth of the start's. The start is one of
-the looks: it is kept where nothing beats it.
+insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone. The
+start is one of the looks: it is kept where nothing beats it.
+
+Where the corpus has none, the last look is kept: neither the halves of sentences nor any other
+measurement without labels was found to choose better (docs/results/selection.md).
+
+In both cases a look is set aside as collapsed where the effective rank has fallen below half of the
+start's, or where a sentence's ten nearest neighbours keep less than a tenth of the start's.
 """
 
 from __future__ import annotations
@@ -23,12 +26,8 @@ from dataclasses import dataclass
 
 from isospace.config import Rule
 
-CRITERIA: dict[Rule, str] = {
-    "label-free": "pairs_mrr",
-    "labels": "labels_spearman",
-    "last": "step",
-}
-"""Rule -> the measurement of which it keeps the highest."""
+PAIRS, LABELS, LAST = "pairs_mrr", "labels_spearman", "step"
+"""Measurements of which a rule keeps the highest."""
 
 SMALLEST_RANK_SHARE = 0.5
 SMALLEST_NEIGHBOUR_OVERLAP = 0.1
@@ -65,24 +64,25 @@ def is_collapsed(look: Mapping[str, float], start: Mapping[str, float]) -> bool:
     )
 
 
-def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
+def choose(looks: Sequence[Mapping[str, float]], rule: Rule, natural_pairs: bool) -> Choice:
     """Pick a look.
 
     Args:
         looks: measurements in order of step; the first is the start (step 0).
         rule: "label-free", "labels" or "last".
+        natural_pairs: pairs_mrr is of pairs that the corpus brought along.
 
     Raises:
         ValueError: no looks, or the criterion was not measured.
 
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
-    >>> later = {"step": 9, "pairs_mrr": 0.5, "effective_rank": 95.0, "neighbour_overlap": 0.7}
-    >>> choose([start, later], "label-free").step
-    9
+    >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
+    >>> [choose([start, later], "label-free", natural).step for natural in (True, False)]
+    [0, 9]
     """
     if not looks:
         raise ValueError("choose() needs at least the start's look")
-    criterion = CRITERIA[rule]
+    criterion = {"labels": LABELS, "last": LAST}.get(rule, PAIRS if natural_pairs else LAST)
     missing = [look.get("step") for look in looks if criterion not in look]
     if missing:
         raise ValueError(f"rule {rule!r} needs {criterion!r}, not measured at steps {missing}")
@@ -94,18 +94,29 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule) -> Choice:
         return look[criterion] if usable and math.isfinite(look[criterion]) else -math.inf
 
     kept = max(looks, key=key)
-    step = int(kept["step"])
-    if rule == "last":
-        reason = f"the last checkpoint (step {step}), as asked"
-    elif step == 0:
-        reason = f"no checkpoint beats the start by {criterion} ({start[criterion]:.4f})"
-    else:
-        reason = (
-            f"step {step} has the best {criterion}: {kept[criterion]:.4f}, "
-            f"start {start[criterion]:.4f}"
-        )
+    reason = _reason(kept, start, rule, criterion)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
     return Choice(
-        step, rule, criterion, float(kept[criterion]), float(start[criterion]), collapsed, reason
+        int(kept["step"]),
+        rule,
+        criterion,
+        float(kept[criterion]),
+        float(start[criterion]),
+        collapsed,
+        reason,
+    )
+
+
+def _reason(
+    kept: Mapping[str, float], start: Mapping[str, float], rule: Rule, criterion: str
+) -> str:
+    step = int(kept["step"])
+    if criterion == LAST:
+        why = "as asked" if rule == "last" else "the corpus has no natural pairs to choose by"
+        return f"the last checkpoint (step {step}), {why}"
+    if step == 0:
+        return f"no checkpoint beats the start by {criterion} ({start[criterion]:.4f})"
+    return (
+        f"step {step} has the best {criterion}: {kept[criterion]:.4f}, start {start[criterion]:.4f}"
     )

@@ -118,10 +118,8 @@ class _Session:
                 f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
                 f"a lower --learning-rate than {self.config.learning_rate:g}"
             ) from error
-        except KeyboardInterrupt:
-            raise Stopped(f"interrupted; {run.how_to_resume}") from None
-        except (OSError, SafetensorError) as error:  # a full disk
-            raise Stopped(f"{error}; {run.how_to_resume}") from error
+        except (KeyboardInterrupt, OSError, SafetensorError) as error:  # Ctrl-C, a full disk
+            raise Stopped(f"{str(error) or 'interrupted'}; {run.how_to_resume}") from error
         finally:
             self.accelerator.end_training()
 
@@ -162,9 +160,12 @@ class _Session:
             self.looks.append({"step": float(self.loop.step), **found})
         self.accelerator.wait_for_everyone()
 
+    def _choice(self) -> Choice:
+        return choose(self.looks, self.config.select, self.held_out.natural)
+
     def _keep_if_best(self, run: Run) -> None:
         """Write the weights if the newest look is the one to keep so far."""
-        if self.main and choose(self.looks, self.config.select).step == self.loop.step:
+        if self.main and self._choice().step == self.loop.step:
             # Copies, because tied weights share memory and the format knows no sharing.
             weights = {
                 name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -258,7 +259,7 @@ class _Session:
         """Load the look to keep, examine it, say whether it helped, write the model."""
         results: dict[str, Any] = {}
         if before is not None:
-            choice = choose(self.looks, self.config.select)
+            choice = self._choice()
             self.encoder.model.load_state_dict(load_file(run.kept_weights))
             after = self.exam.sit(self.encoder.embed) if choice.step else before
             results = self._results(choice, before, after)

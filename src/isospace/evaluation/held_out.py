@@ -22,10 +22,14 @@ class HeldOut:
         sentences: n sentences that are not trained on.
         pairs: natural pairs of the corpus, not trained on and not those of the verdict; where there
             are none, the two halves of each sentence.
+
+    Attributes:
+        natural: whether the pairs are the corpus's.
     """
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs | None = None) -> None:
         self.sentences = tuple(sentences)
+        self.natural = pairs is not None
         self.pairs = pairs or retrieval.halves(self.sentences)
         self._start: np.ndarray | None = None
 

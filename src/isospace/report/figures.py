@@ -22,7 +22,7 @@ from isospace.files import atomic_path
 from isospace.report.run_set import RunSet
 from isospace.report.space import Vectors, spectrum
 from isospace.run import Run
-from isospace.selection import CRITERIA
+from isospace.selection import LABELS, PAIRS
 
 Picture = alt.LayerChart | alt.FacetChart
 Values = list[dict[str, Any]]
@@ -39,8 +39,8 @@ _LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
 _POINTS = 300  # of a line; more cannot be told apart
 
 SCORES = {
-    CRITERIA["label-free"]: "MRR of held-out pairs",
-    CRITERIA["labels"]: "Spearman on the labelled dev pairs",
+    PAIRS: "MRR of held-out pairs",
+    LABELS: "Spearman on the labelled dev pairs",
 }
 """What a look calls its score -> its name for people."""
 
@@ -101,9 +101,8 @@ def _short(number: float) -> str:
 
 def score_name(runs: Sequence[Run]) -> str:
     """The score that every look of every run has: on labels where all read labels."""
-    labels = CRITERIA["labels"]
     looks = [look for run in runs for look in run.looks()]
-    return labels if looks and all(labels in look for look in looks) else CRITERIA["label-free"]
+    return LABELS if looks and all(LABELS in look for look in looks) else PAIRS
 
 
 def losses(run: Run) -> Picture:
