@@ -67,13 +67,13 @@ class Evaluate:
             self.precision,
             Display(self.json),
         )
-        if report.transfer is not None and run_model(Path(self.model)) is not None:
-            Run(Path(self.model)).write_transfer(report.transfer.to_json())
         if self.json:
             print_result(json.dumps(report.to_json(), indent=2))
-            return 0
-        for title, rows in report.tables(self.subsets):
-            print_table(title, rows)
+        else:
+            for title, rows in report.tables(self.subsets):
+                print_table(title, rows)
+        if report.transfer is not None and run_model(Path(self.model)) is not None:
+            Run(Path(self.model)).write_transfer(report.transfer.to_json())
         return 0
 
 
