@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from dataclasses import replace
 
@@ -155,6 +156,12 @@ def test_comparisons_in_folders_of_one_name_are_told_apart(comparison, tmp_path)
     assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
     names = [table.name for table in all_tables(found)]
     assert names[:2] == ["comparison-1", "comparison-2"]
+
+
+def test_an_older_versions_verdict_is_left_out(comparison):
+    older = {key: value for key, value in comparison.to_json().items() if key != "protocol"}
+    (comparison.folder / "results.json").write_text(json.dumps(older))
+    assert collect([comparison.folder]).comparisons == {"which": None}
 
 
 def test_an_unfinished_comparison_shows_its_cells(comparison):

@@ -12,7 +12,7 @@ import torch
 from isospace.errors import UserError
 from isospace.files import atomic_path
 
-FORMAT = 2
+FORMAT = 3
 """Version of the checkpoint's layout; raised when a reader must know."""
 
 

@@ -126,7 +126,7 @@ def _require_one_exam(runs: Collection[Run]) -> None:
     by_exam: dict[tuple[str, str], Run] = {}
     for run in runs:
         results = run.results or {}
-        by_exam.setdefault((results["corpus"]["digest"], results["exam"]), run)
+        by_exam.setdefault((results["corpus"]["digest"], results.get("exam", "")), run)
     if len(by_exam) > 1:
         one, other = list(by_exam.values())[:2]
         raise UserError(

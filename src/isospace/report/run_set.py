@@ -88,7 +88,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
+    return content if "protocol" in content else None  # an older version's; compare makes it anew
 
 
 def _labels(configs: Sequence[TrainConfig]) -> list[str]:
