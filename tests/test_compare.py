@@ -61,7 +61,7 @@ def test_contestants_are_read(base):
         ("simcse:head=big", "head"),
         ("simcse:budget=3", "'budget=3' is not"),
         ("simcse:learning_rate=0", "learning-rate"),
-        ("simcse:pooling=clss", "--pooling clss: expected one of cls, mean"),
+        ("simcse:pooling=clss", "simcse:pooling=clss: --pooling clss: expected one of cls, mean"),
         ("simcse:batch_size=8.5", "whole number"),
     ],
 )

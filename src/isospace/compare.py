@@ -61,7 +61,7 @@ def contestant(text: str, base: TrainConfig) -> TrainConfig:
         defaults = base.objective if type(base.objective) is kind else kind()
         objective = kind.from_json({**defaults.to_json(), **settings})
         return replace(base, objective=objective, **changes)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UserError) as error:
         raise UserError(f"{text}: {error}") from error
 
 
