@@ -18,7 +18,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
 
-pytest_plugins = ["encode_files", "search_index"]
+pytest_plugins = ["comparisons", "encode_files", "search_index"]
 
 WORDS = [
     "the", "cat", "dog", "sat", "on", "mat", "big", "red", "house", "runs", "fast", "tensor", "returns",

@@ -1,0 +1,125 @@
+"""What cannot be compared is refused, before the first run where that can be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from isospace.compare import compare, contestant
+from isospace.config import CorpusConfig
+from isospace.errors import UserError
+from isospace.run import Run
+from isospace.train import train
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("simsce", "no objective 'simsce'"),
+        ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE with one of the fields"),
+        ("simcse:temperature", "'temperature' is not FIELD=VALUE"),
+        ("simcse:temperature=-1", "temperature must be above 0"),
+        ("simcse:head=big", "head"),
+        ("simcse:budget=3", "'budget=3' is not"),
+        ("simcse:learning_rate=0", "learning-rate"),
+        ("simcse:pooling=clss", "simcse:pooling=clss: --pooling clss: expected one of cls, mean"),
+        ("simcse:batch_size=8.5", "whole number"),
+    ],
+)
+def test_bad_contestants_are_refused(base, text, words):
+    with pytest.raises(UserError, match=words):
+        contestant(text, base)
+
+
+def test_bad_input_is_refused_as_in_train(base, tmp_path):
+    settings = {text: contestant(text, base) for text in ("dcl", "simcse:model=no/such")}
+    with pytest.raises(UserError, match="no/such"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {text: contestant(text, base) for text in ("dcl", "simcse:batch_size=5000")}
+    with pytest.raises(UserError, match="fewer than a batch of 5000"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {text: contestant(text, base) for text in ("dcl", "simcse:supervision=pairs")}
+    with pytest.raises(UserError, match="--columns ANCHOR POSITIVE"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    assert not (tmp_path / "c").exists()  # before the first run
+
+
+def test_a_run_is_no_comparison(base, tmp_path):
+    train(replace(base, output=tmp_path / "run"), quiet=True)
+    with pytest.raises(UserError, match="is a run; give the comparison a folder of its own"):
+        compare({"dcl": contestant("dcl", base)}, 1, tmp_path / "run", quiet=True)
+
+
+@pytest.mark.parametrize("other", ["dcl:seed", "dcl:"])
+def test_one_contestant_twice_is_refused(base, tmp_path, other):
+    settings = {"dcl": contestant("dcl", base), other: contestant("dcl", base)}
+    with pytest.raises(UserError, match="the same contestant twice"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"WORLD_SIZE": "2"}, "several processes share each run already"),
+        ({}, "0 at a time"),
+    ],
+)
+def test_jobs_that_cannot_be(base, tmp_path, monkeypatch, change, words):
+    for name, value in change.items():
+        monkeypatch.setenv(name, value)
+    settings = {"simcse": contestant("simcse", base)}
+    with pytest.raises(UserError, match=words):
+        compare(settings, 1, tmp_path / "c", jobs=2 if change else 0, quiet=True)
+
+
+def test_cells_of_other_settings_are_refused(base, tmp_path):
+    compare({"simcse": contestant("simcse", base)}, 1, tmp_path / "c", quiet=True)
+    other = {"simcse": contestant("simcse", replace(base, learning_rate=1e-3))}
+    with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
+        compare(other, 1, tmp_path / "c", quiet=True)
+    moved = (tmp_path / "c").rename(tmp_path / "moved")
+    same = {"simcse": contestant("simcse", replace(base, checkpoint_minutes=9.0))}
+    compare(same, 1, moved, quiet=True)
+
+
+def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
+    """Gains are taken item by item, so that all runs need the same items."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(toy_corpus.read_text())
+    base = replace(base, text=replace(base.text, corpus=(str(corpus),)))
+    settings = {"simcse": contestant("simcse", base)}
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    with corpus.open("a") as file:
+        file.write("one more sentence that nobody has read before\n")
+    with pytest.raises(UserError, match="the corpus has changed since"):
+        compare(settings, 2, tmp_path / "c", quiet=True)
+    results = Run(tmp_path / "c" / "simcse" / "seed-42").results
+    corpus.write_text(toy_corpus.read_text())
+    compare(settings, 2, tmp_path / "c", quiet=True)
+    Run(tmp_path / "c" / "simcse" / "seed-43").write_results({**results, "exam": "other"})
+    with pytest.raises(UserError, match="not trained and examined on the same text"):
+        compare(settings, 2, tmp_path / "c", quiet=True)
+
+
+def test_where_the_data_are_is_part_of_the_settings(base, tmp_path, monkeypatch):
+    """The command that goes on may find another environment."""
+    settings = {"simcse": contestant("simcse", base)}
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path / "sts"))
+    with pytest.raises(UserError, match="data was None, is "):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+
+
+def test_nothing_to_compare(base, tmp_path):
+    with pytest.raises(UserError, match="nothing to compare"):
+        compare({}, 1, tmp_path)
+    settings = {"simcse": contestant("simcse", base)}
+    with pytest.raises(UserError, match="--verdict-on sts: give the STS sets"):
+        compare(settings, 1, tmp_path / "c", "sts", quiet=True)
+    piped = {"simcse": replace(base, text=CorpusConfig(corpus=("-",)))}
+    with pytest.raises(UserError, match="standard input ends"):
+        compare(piped, 1, tmp_path / "c", quiet=True)
+    with pytest.raises(UserError, match="start: the name of the row"):
+        compare({"start": settings["simcse"]}, 1, tmp_path / "c", quiet=True)
+    assert not (tmp_path / "c").exists()  # refused before a cell is run
