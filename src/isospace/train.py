@@ -124,14 +124,13 @@ class _Session:
             self.accelerator.end_training()
 
     def _run(self, run: Run) -> Outcome:
-        resumed = run.last_checkpoint.is_file()
-        state = self._load_checkpoint(run) if resumed else {}
+        state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
         self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
         before = self._examine_start()
-        if not resumed:
+        if state is None:
             self.loop.total_steps = agreed(self.accelerator, self._total_steps())
         self._look()
-        if resumed:
+        if state is not None:
             self._restore(run, state)
         else:
             if self.main:
