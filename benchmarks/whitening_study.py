@@ -178,7 +178,7 @@ def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> Row:
         for p in (None, power)
     )
     interval = paired_bootstrap(before, after)
-    kind = judge(interval, "", start_kept=power is None).kind
+    kind = judge(interval, "", "no power was chosen" if power is None else None).kind
     low, high = 100 * interval.low, 100 * interval.high
     return [f"{100 * interval.gain:+.2f} ({low:+.2f} to {high:+.2f})", HEADS[kind]]
 

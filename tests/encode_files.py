@@ -26,10 +26,10 @@ def files(folder):
 
 @pytest.fixture
 def small_windows(monkeypatch):
-    """Windows of 64 rows, and one thread, as the tests' subprocesses have."""
+    """Windows of 64 rows, and two threads, where the tests' subprocesses have one."""
     monkeypatch.setattr(module, "WINDOW", 64)
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(2)
     yield
     torch.set_num_threads(threads)
 

@@ -42,6 +42,12 @@ def test_bad_input_is_refused_as_in_train(base, tmp_path):
     settings = {text: contestant(text, base) for text in ("dcl", "simcse:supervision=pairs")}
     with pytest.raises(UserError, match="--columns ANCHOR POSITIVE"):
         compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {text: contestant(text, base) for text in ("dcl", "whitenedcse:groups=5")}
+    with pytest.raises(UserError, match="32 dimensions cannot be cut into 5 groups"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {text: contestant(text, base) for text in ("dcl", "simcse:dropout=0.0")}
+    with pytest.raises(UserError, match="views 1 and 2 are identical"):
+        compare(settings, 1, tmp_path / "c", quiet=True)
     assert not (tmp_path / "c").exists()  # before the first run
 
 

@@ -259,6 +259,7 @@ def test_a_package_is_read_without_import_and_without_tests(tmp_path, monkeypatc
     (package / "__init__.py").write_text("raise RuntimeError")
     (package / "b.py").write_text(GOOGLE_STYLE)
     (package / "a.py").write_text(NUMPY_STYLE)
+    (package / ".#a.py").symlink_to("somebody@somewhere.123")  # an editor's lock
     (package / "tests" / "c.py").write_text('"""The tests are not read by anybody."""')
     monkeypatch.syspath_prepend(tmp_path)
     found = read_docstrings(["some_package"])

@@ -60,6 +60,8 @@ def test_similarity_is_the_cosine_of_every_pair(model):
     assert single.shape == ()
     assert model.similarity(np.zeros(model.dim), vectors[:2]).tolist() == [0, 0]
     assert float(single) == pytest.approx(expected[0][0], abs=1e-5)
+    large = (1000 * vectors[:4]).astype(np.float16)  # the square of 1000 is none of its numbers
+    assert np.allclose(model.similarity(vectors[4:7], large), expected, atol=1e-2)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000])

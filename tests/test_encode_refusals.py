@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,29 @@ def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
         run(changed)
     assert "\n" not in str(caught.value)
     assert files(config.output) == before
+
+
+@pytest.mark.parametrize("texts", [["the cat"] * ROWS, ["the cat"] * 130, ["the cat"] * 128])
+@pytest.mark.parametrize("single", [False, True])
+def test_a_text_that_changes_meanwhile_is_refused(config, tmp_path, texts, single):
+    path = tmp_path / "text.txt"
+    path.write_text("a dog\n" * ROWS)
+    output = tmp_path / "v.npy" if single else config.output
+    config = replace(config, inputs=(str(path),), output=output)
+    with pytest.raises(UserError, match=r"text\.txt: the text changed while it was encoded"):
+        module.encode(config, lambda progress: path.write_text("\n".join(texts) + "\n"))
+    assert not (tmp_path / "v.npy").exists()
+    assert json.loads((config.shard_folder / "manifest.json").read_text())["shards"] == []
+    path.write_text("a dog\n" * ROWS)
+    assert run(config)[-1].done == ROWS
+
+
+def test_a_text_that_only_grows_is_encoded_as_it_was(config, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a dog\n" * ROWS)
+    config = replace(config, inputs=(str(path),))
+    module.encode(config, lambda progress: path.write_text("a dog\n" * 2 * ROWS))
+    assert json.loads((config.output / "manifest.json").read_text())["complete"]
 
 
 def test_a_folder_that_another_process_writes_is_left_alone(config):

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 from transformers import AutoTokenizer, BertModel
 
@@ -176,6 +180,28 @@ def test_an_embedding_depends_on_its_sentence_only(encoder):
         assert np.allclose(together, alone[order], atol=1e-6)
 
 
+def test_halves_of_surrogate_pairs_are_question_marks(encoder):
+    assert encoder.token_ids(["caf\udce9 \ud83d"]) == encoder.token_ids(["caf? ?"])
+
+
+def test_a_tokenizer_without_a_limit_cuts_nothing(encoder):
+    encoder.model[0].tokenizer.model_max_length = int(1e30)
+    encoder.model[0].model.config.max_position_embeddings = -1  # as XLNet's
+    assert encoder.max_length is None
+    assert len(encoder.token_ids(["the cat " * 100])[0]) == 202
+
+
+def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):
+    folder = shutil.copytree(toy_model, tmp_path / "bert")
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        if (folder / name).is_file():
+            content = json.loads((folder / name).read_text())
+            content.pop("pad_token", None)
+            (folder / name).write_text(json.dumps(content))
+    with pytest.raises(UserError, match="no padding token"):
+        load_encoder(str(folder), device="cpu")
+
+
 def test_embed_of_nothing(encoder):
     assert encoder.embed([]).shape == (0, 32)
 
@@ -198,6 +224,24 @@ def test_default_prompt_is_part_of_every_text(toy_model, tmp_path):
     assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
     encoder.set_pooling("cls")
     assert encoder.prompt == "the cat "
+    assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_pooling_leaves_the_prompt_out_where_the_model_says_so(toy_model, pooling):
+    plain = SentenceTransformer(str(toy_model), device="cpu")
+    model = SentenceTransformer(
+        modules=[plain[0], Pooling(32, pooling, include_prompt=False)],
+        device="cpu",
+        prompts={"query": "the cat "},
+        default_prompt_name="query",
+    )
+    encoder = Encoder(model, "prompted")
+    assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
+    with_prompt = SentenceTransformer(modules=[plain[0], Pooling(32, "mean")], device="cpu")
+    assert not np.allclose(encoder.embed(TEXTS), with_prompt.encode(TEXTS), atol=1e-3)
+    encoder.set_pooling("mean")
+    assert encoder.model[1].include_prompt is False
     assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
 
 

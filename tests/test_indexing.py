@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
 from isospace.search.about import About
+from isospace.search.columns import Guess, convert
 from isospace.search.database import Database
 from search_index import TEXTS, run
 
@@ -68,6 +70,7 @@ def test_values_of_other_types(toy_model, tmp_path):
         "price": [Decimal("1.50"), Decimal(2)],
         "good": [True, False],
         "huge": [2**63, 2**64 - 1],
+        "missing": [float("nan"), 2.0],
     }
     schema = {"huge": pa.uint64()}
     columns = {name: pa.array(values, schema.get(name)) for name, values in rows.items()}
@@ -76,18 +79,41 @@ def test_values_of_other_types(toy_model, tmp_path):
         (str(tmp_path / "t.parquet"),),
         tmp_path / "index",
         str(toy_model),
-        keep=("day", "price", "good", "huge"),
+        keep=("day", "price", "good", "huge", "missing"),
     )
     files.index_files(config, files.Display(quiet=True))
+    again = files.index_files(replace(config, model=None), files.Display(quiet=True))
+    assert again.changes == Changes(unchanged=2)
     index = SearchIndex.open(tmp_path / "index")
-    assert index.columns == {"day": "str", "price": "float", "good": "bool", "huge": "str"}
+    kinds = {"day": "str", "price": "float", "good": "bool", "huge": "str", "missing": "float"}
+    assert index.columns == kinds
     (hit,) = index.search("a", where="good AND day > '2001-01-31'").hits[0]
     assert hit.metadata == {
         "day": "2001-02-03",
         "price": 1.5,
         "good": True,
         "huge": str(2**63),
+        "missing": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "values"),
+    [
+        (["1460323737035677698", "3"], "int", [1460323737035677698, 3]),
+        (["9460323737035677698", "3"], "str", ["9460323737035677698", "3"]),
+        (["12345678901234567890123", "1.5"], "str", ["12345678901234567890123", "1.5"]),
+        (["4e999", "1.5"], "str", ["4e999", "1.5"]),
+        (["1e3", "-1.5"], "float", [1000.0, -1.5]),
+        (["caf\udce9", ""], "str", ["caf?", None]),
+    ],
+)
+def test_no_digit_of_a_cell_is_lost(cells, kind, values):
+    guess = Guess(["c"])
+    for cell in cells:
+        guess.see({"c": cell}, "row", cell=True)
+    assert guess.columns == {"c": kind}
+    assert [convert(cell, kind, cell=True) for cell in cells] == values
 
 
 def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, monkeypatch):

@@ -104,6 +104,12 @@ def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
     assert found == sorted(found, key=lambda hit: -hit["cosine"])
 
 
+def test_a_bad_second_model_is_refused_before_the_first_encodes(toy_model, monkeypatch):
+    monkeypatch.setattr(neighbours, "nearest", None)
+    with pytest.raises(UserError, match=r"\./typo: not a folder"):
+        find_neighbours([str(toy_model), "./typo"], sentences(40), sentences(1))
+
+
 def test_python_users_get_the_same_from_a_list(toy_model):
     found = find_neighbours([str(toy_model)], sentences(40), sentences(1), k=2)
     hits = found.hits[str(toy_model)][0]

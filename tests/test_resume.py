@@ -51,6 +51,23 @@ def test_two_processes_do_not_work_on_one_run(config):
     assert run.results is not None
 
 
+def test_what_a_killed_process_left_half_written_goes_away(config):
+    run = Run.create(config)
+    (run.folder / "checkpoints").mkdir()
+    (run.folder / "checkpoints" / ".last.pt.1.tmp").write_bytes(b"torn")
+    (run.folder / ".model.1.tmp").mkdir()
+    with run.held():
+        left = [path.name for path in run.folder.rglob(".*")]
+    assert left == [".lock"]
+
+
+def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
+    run = Run.create(config)
+    monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
+    results = train(resume=run.folder, quiet=True).results
+    assert results["start"]["scores"]["sts"] is None
+
+
 def command(config: TrainConfig, *more: str) -> list[str]:
     assert config.output is not None
     return [

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import lancedb
 import numpy as np
 import pytest
 import torch
@@ -17,7 +18,7 @@ from isospace.errors import UserError
 from isospace.loading import load_encoder
 from isospace.search import SearchIndex
 from isospace.search.about import About
-from search_index import run
+from search_index import TEXTS, run
 
 
 def other_model(toy_model: Path, folder: Path, dim: int) -> Path:
@@ -210,6 +211,24 @@ def test_a_damaged_index_is_named(folder, capsys, damage, message):
     status, out, err = run(capsys, "search", "cat", "--index", folder)
     assert (status, out) == (2, "")
     assert re.fullmatch(rf"isospace: {folder}.*{message}.*ndex the texts anew.*\n", err)
+
+
+def test_an_index_without_its_json_is_not_overwritten(folder, toy_model, tmp_path, capsys):
+    (folder / "isospace.json").unlink()
+    (tmp_path / "more.txt").write_text("a new text\n")
+    words = ["index", tmp_path / "more.txt", "--to", folder, "--model", toy_model]
+    status, _, err = run(capsys, *words)
+    assert status == 2
+    assert "holds a table of texts but no isospace.json. Put that file back" in err
+    assert lancedb.connect(folder).open_table("texts").count_rows() == len(TEXTS)
+
+
+def test_a_folder_called_minilm_is_not_minilm(toy_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "minilm").mkdir()
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.source = "minilm"
+    assert About.of(encoder, {}).model == "minilm"
 
 
 def test_without_lancedb_its_extra_is_named(folder, capsys, monkeypatch):

@@ -14,7 +14,7 @@ from conftest import sentences
 from isospace.errors import UserError
 from isospace.export import hf as hf_export
 from isospace.export import ship as shipping
-from isospace.export.card import CLASSIC, known_licence, model_card, plain_card
+from isospace.export.card import CLASSIC, Origin, model_card, plain_card
 from isospace.export.folder import save_model
 from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss
@@ -22,7 +22,7 @@ from isospace.export.parity import require_parity
 from isospace.export.ship import export
 from isospace.loading import load_encoder
 from isospace.pooling import POOLINGS
-from isospace.run import Run
+from isospace.run import Run, run_of
 from isospace.verbs.shipping import Export
 
 PAIRS = {"protocol": "cosine, 9 queries", "mrr": 0.5, "recall@1": 0.25, "recall@10": 0.75}
@@ -30,6 +30,7 @@ STS = {"paper_row": {"STS12": 70.123, "Avg": None}}
 RESULTS = {
     "isospace": "0.1.0",
     "corpus": {"sentences": 1234, "digest": "d1gest", "counts": {"read": 2000, "too short": 0}},
+    "origin": {"name": "bert", "hub_name": None, "licence": None},
     "pooling": "mean",
     "steps": 20,
     "model_step": 20,
@@ -132,19 +133,44 @@ def test_a_plain_model_gets_no_invented_history(toy_model, tmp_path, monkeypatch
 )
 def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):
     (tmp_path / "README.md").write_text(text)
-    assert known_licence(str(tmp_path)) == licence
+    assert Origin.of(str(tmp_path)) == Origin(tmp_path.name, None, licence)
     card = plain_card(str(tmp_path), "", CLASSIC)
     assert (f"license: {licence}\n" in card) == (licence is not None)
 
 
 @pytest.mark.parametrize("name", ["nobody/has-this", "/no/such/folder", "a b", "a/b/c"])
 def test_a_model_without_a_card_has_no_known_licence(name):
-    assert known_licence(name) is None
+    assert Origin.of(name).licence is None
 
 
 def test_a_whole_run_has_the_licence_of_its_model(run):
     (run.model_folder / "README.md").write_text("---\nlicense: mit\n---\n")
-    assert known_licence(str(run.folder)) == "mit"
+    assert Origin.of(str(run.folder)).licence == "mit"
+
+
+def test_a_start_that_is_gone_is_no_model_of_the_hub(run, tmp_path, monkeypatch):
+    """`projects/start` was a folder when the run began; here it looks like a name of the Hub."""
+    elsewhere = replace(run.config, model="projects/start")
+    (run.folder / "config.json").write_text(elsewhere.to_json())
+    monkeypatch.chdir(tmp_path)
+    card = (export(str(run.folder), "st").folder / "README.md").read_text()
+    assert "base_model" not in card
+    assert "projects" not in card
+    assert "# bert, adapted without labels" in card
+
+
+def test_a_run_in_a_folder_called_minilm_is_not_minilm(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run.folder.rename(tmp_path / "minilm")
+    assert run_of("./minilm") is not None
+    assert run_of("minilm") is None
+
+
+def test_the_similarity_of_a_model_goes_with_it(toy_model, tmp_path):
+    model = SentenceTransformer(str(toy_model), device="cpu", similarity_fn_name="dot")
+    model.save(str(tmp_path / "dot"))
+    made = export(str(tmp_path / "dot"), "st", tmp_path / "st")
+    assert SentenceTransformer(str(made.folder), device="cpu").similarity_fn_name == "dot"
 
 
 def test_nothing_is_overwritten(run, tmp_path):

@@ -59,6 +59,7 @@ def test_the_start_is_kept_when_nothing_beats_it(config):
     outcome = train(replace(config, learning_rate=0.5, select="label-free"), quiet=True)
     assert outcome.results["choice"]["step"] == 0
     assert outcome.verdict.startswith("Keep the start")
+    assert "; every checkpoint has collapsed; collapsed at steps 10, 20." in outcome.verdict
     texts = sentences(10, seed=5)
     start = load_encoder(config.model, device="cpu").embed(texts)
     saved = load_encoder(str(outcome.model_folder), device="cpu").embed(texts)

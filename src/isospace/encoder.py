@@ -30,8 +30,12 @@ from isospace.errors import UserError
 from isospace.noise import Noise
 from isospace.objectives.base import View
 from isospace.pooling import POOLINGS, PoolingName
+from isospace.unicode import without_surrogates
 
 Precision = Literal["float32", "bf16"]
+
+_NO_LIMIT = 10**20
+"""What tokenizers without a limit say lies above it."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,14 @@ class Encoder(nn.Module):
         self.source = source
         self.noise = Noise(model)
         self.prompt = model.prompts.get(model.default_prompt_name or "") or ""
+        if model.tokenizer.pad_token_id is None:
+            raise UserError(
+                f"{source}: its tokenizer has no padding token, so sentences cannot be batched; "
+                "isospace adapts text encoders, such as BERT's relatives"
+            )
+        prompt = model.tokenizer(self.prompt)["input_ids"]
+        closing = prompt[-1:] and prompt[-1] in model.tokenizer.all_special_ids
+        self._prompt_length = len(prompt) - bool(closing)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -102,7 +114,8 @@ class Encoder(nn.Module):
     @property
     def max_length(self) -> int | None:
         """Longest input in tokens, special ones included (`None`: no limit known)."""
-        return self.model.max_seq_length
+        limit = self.model.max_seq_length
+        return None if limit is None or limit > _NO_LIMIT else int(limit)
 
     @property
     def pooling(self) -> str:
@@ -125,7 +138,8 @@ class Encoder(nn.Module):
         rule = POOLINGS[name]
         transformer: Any = self.model[0]
         dim = transformer.get_embedding_dimension()
-        parts: list[nn.Module] = [PoolingModule(dim, rule.tokens)]
+        whole = all(m.include_prompt for m in self.model if isinstance(m, PoolingModule))
+        parts: list[nn.Module] = [PoolingModule(dim, rule.tokens, include_prompt=whole)]
         blend = len(rule.layers) > 1
         transformer.model.config.output_hidden_states = blend
         if blend:
@@ -171,7 +185,7 @@ class Encoder(nn.Module):
         """Token ids with special tokens, truncated to `max_length` (default: the encoder's own)."""
         limit = self._limit(max_length)
         encoded = self.tokenizer(
-            [self.prompt + text for text in texts],
+            [without_surrogates(self.prompt + text) for text in texts],
             truncation=limit is not None,
             max_length=limit,
             return_attention_mask=False,
@@ -200,10 +214,12 @@ class Encoder(nn.Module):
         )
 
     def _run(self, batch: Batch, *, normalised: bool) -> Tensor:
-        features: dict[str, Tensor] = {
+        features: dict[str, Any] = {
             "input_ids": batch.input_ids,
             "attention_mask": batch.attention_mask,
         }
+        if self.prompt:
+            features["prompt_length"] = self._prompt_length  # some poolings leave it out
         if "token_type_ids" in self.tokenizer.model_input_names:
             features["token_type_ids"] = torch.zeros_like(batch.input_ids)
         parts = list(self.model)
@@ -211,7 +227,12 @@ class Encoder(nn.Module):
             parts.pop()
         if self._packs(batch):
             transformer: Any = parts.pop(0)
-            first_only = isinstance(parts[0], PoolingModule) and parts[0].pooling_mode == "cls"
+            pool = parts[0]
+            first_only = (
+                isinstance(pool, PoolingModule)
+                and pool.pooling_mode == "cls"
+                and pool.include_prompt
+            )
             features["token_embeddings"] = packed.forward(
                 transformer.model, batch.input_ids, batch.attention_mask, first_only
             )
@@ -219,7 +240,8 @@ class Encoder(nn.Module):
                 features["attention_mask"] = batch.attention_mask[:, :1]
         for part in parts:
             features = part(features)
-        return features["sentence_embedding"]
+        vectors: Tensor = features["sentence_embedding"]
+        return vectors
 
     def forward(self, batch: Batch, plan: Sequence[View]) -> Tensor:
         """Encode a batch once per view, each from its text, in one pass per distinct dropout rate.
@@ -250,6 +272,7 @@ class Encoder(nn.Module):
         batch_tokens: int = 2048,
         on_batch: Callable[[int], None] | None = None,
         precision: Precision = "float32",
+        one_thread: bool = False,
     ) -> np.ndarray:
         """Vectors of texts, float32, in the order of the texts.
 
@@ -264,6 +287,7 @@ class Encoder(nn.Module):
             on_batch: called with the number of sentences done after each batch.
             precision: bf16 computes the matrix products in bfloat16, which is faster where the
                 processor has it and moves a vector by a cosine of about 1e-4.
+            one_thread: a batch has one thread, so that the number of threads changes no bit.
 
         Returns:
             (n, dim) float32.
@@ -287,7 +311,7 @@ class Encoder(nn.Module):
         # Noise is drawn in the order of the batches; side by side there is no order.
         apart = self.device.type == "cpu" and view.dropout == 0.0
         with self.noise.at(view.dropout):
-            encoded = side_by_side(encode, batches) if apart else map(encode, batches)
+            encoded = side_by_side(encode, batches, one_thread) if apart else map(encode, batches)
             for rows, made in zip(batches, encoded, strict=True):
                 vectors[rows] = made
                 if on_batch is not None:

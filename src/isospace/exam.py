@@ -88,13 +88,13 @@ class Exam:
     """The data of the examination, loaded first so that bad files are refused early.
 
     Args:
-        config: `pairs`, `data`, `select` and `labels` decide what is read.
+        config: `pairs`, `data`, `select` and `labels` decide what is read; the environment does
+            not, as a resumed run may find another.
     """
 
     def __init__(self, config: TrainConfig) -> None:
-        data = sts_data(config.data)
         self._pairs = load_pairs(config.pairs) if config.pairs else None
-        self._tasks = load_sts_data(data) if data else None
+        self._tasks = load_sts_data(config.data) if config.data else None
         self.labels: ScoredPairs | None = None
         if config.select == "labels":
             self.labels = self._load_labels(config.labels)
@@ -193,7 +193,13 @@ class Exam:
             raise ValueError("no labels were loaded")
         return evaluate_pairs(encode, self.labels).value
 
-    def verdict(self, before: Scores, after: Scores, start_kept: bool) -> Verdict:
-        """Compare start and result on the verdict's pairs."""
+    def verdict(self, before: Scores, after: Scores, start_kept: str | None) -> Verdict:
+        """Compare start and result on the verdict's pairs.
+
+        Args:
+            before: of the start.
+            after: of the result.
+            start_kept: why selection kept the start, where it did.
+        """
         interval = paired_bootstrap(before.pairs.reciprocal_ranks, after.pairs.reciprocal_ranks)
-        return judge(interval, self.protocol, start_kept=start_kept)
+        return judge(interval, self.protocol, start_kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_torn(folder: Path) -> None:
+    """Remove what killed processes left half written in a folder that this one alone writes."""
+    for torn in folder.glob(".*.tmp"):
+        if torn.is_dir():
+            shutil.rmtree(torn, ignore_errors=True)
+        else:
+            torn.unlink(missing_ok=True)
 
 
 def is_occupied(folder: Path) -> bool:

@@ -67,6 +67,12 @@ def _hub(name: str, hint: str) -> tuple[str, bool]:
     return name, False
 
 
+def folder_of(name: str) -> Path | None:
+    """The folder that a model's name means; `None` for minilm and for names on the Hub."""
+    path = Path(name).expanduser()
+    return path if name != "minilm" and path.is_dir() else None
+
+
 def run_model(folder: Path) -> Path | None:
     """The model of a run, `None` where the folder is no run's.
 

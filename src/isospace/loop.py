@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from isospace import checkpoint
 from isospace.config import TrainConfig
 from isospace.encoder import Batch, Encoder
 from isospace.errors import UserError
-from isospace.objectives.base import Views
+from isospace.objectives.base import View, Views
 from isospace.tokens import Tokens
 
 EXPLODED = 100.0
@@ -90,6 +90,43 @@ def gather(local: Tensor) -> Tensor:
     return local
 
 
+def make_head(config: TrainConfig, encoder: Encoder) -> nn.Module:
+    """The objective's head for this encoder.
+
+    Raises:
+        UserError: the objective does not fit the encoder.
+    """
+    try:
+        return config.objective.build_head(encoder.dim, config.seed)
+    except ValueError as error:
+        raise UserError(f"{encoder.source} and this objective: {error}") from error
+
+
+def require_distinct_views(encoder: Encoder, batch: Batch, plan: Sequence[View]) -> Tensor:
+    """The views (view, batch, dim) of a batch; no random state moves.
+
+    Raises:
+        UserError: dropout cannot tell two views of one text apart.
+    """
+    with torch.random.fork_rng(devices=[]):
+        encoded: Tensor = encoder(batch, plan)
+    twins = [
+        (i, j)
+        for i in range(len(plan))
+        for j in range(i)
+        if plan[i].text == plan[j].text
+        and plan[i].dropout != 0.0
+        and torch.equal(encoded[i], encoded[j])
+    ]
+    if twins:
+        raise UserError(
+            f"{encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are identical, so "
+            "there is nothing to learn from: this encoder's own dropout is 0. Set a rate: "
+            "--dropout 0.1"
+        )
+    return encoded
+
+
 class Loop:
     """Training as an iterator over updates.
 
@@ -119,12 +156,10 @@ class Loop:
         self.sentences_per_step = config.batch_size * config.accumulate
         torch.manual_seed(config.seed + accelerator.process_index)
         encoder.to(accelerator.device)
-        try:
-            head = self.objective.build_head(encoder.dim, config.seed)
-        except ValueError as error:
-            raise UserError(f"{encoder.source} and this objective: {error}") from error
-        self.head = head.to(accelerator.device).train()
-        self._probe()
+        # What the objectives and the scores compare by, whatever the start did.
+        encoder.model.similarity_fn_name = "cosine"
+        self.head = make_head(config, encoder).to(accelerator.device).train()
+        self._freeze(require_distinct_views(encoder, self._micro_batch(0), self.objective.views))
         self._parameters = [
             p for m in (encoder, self.head) for p in m.parameters() if p.requires_grad
         ]
@@ -137,27 +172,9 @@ class Loop:
         self._views: nn.Module = accelerator.prepare_model(encoder)
         self._first_terms: dict[str, float] = {}
 
-    def _probe(self) -> None:
-        """Freeze what the loss cannot reach, and refuse views that dropout cannot tell apart."""
-        batch = self._micro_batch(0)
-        with torch.random.fork_rng(devices=[]):
-            encoded = self.encoder(batch, self.objective.views)
-        plan = self.objective.views
-        twins = [
-            (i, j)
-            for i in range(len(plan))
-            for j in range(i)
-            if plan[i].text == plan[j].text
-            and plan[i].dropout != 0.0
-            and torch.equal(encoded[i], encoded[j])
-        ]
-        if twins:
-            raise UserError(
-                f"{self.encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are "
-                "identical, so there is nothing to learn from: this encoder's own dropout is 0. "
-                "Set a rate: --dropout 0.1"
-            )
-        encoded.sum().backward()
+    def _freeze(self, encoded: Tensor) -> None:
+        """Freeze what a loss of these views cannot reach."""
+        encoded.sum().backward()  # type: ignore[no-untyped-call]
         for parameter in self.encoder.parameters():
             if parameter.grad is None:
                 parameter.requires_grad_(False)

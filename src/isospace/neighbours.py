@@ -19,7 +19,7 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.retrieval import unit_rows
 from isospace.files import cache_folder
-from isospace.loading import load_encoder
+from isospace.loading import load_encoder, resolve
 from isospace.memory_index import best_rows
 
 Texts: TypeAlias = Sequence[str] | Lines
@@ -114,6 +114,8 @@ def find_neighbours(
             f"models {', '.join(models) or 'none'}, queries {list(queries)}, k {k}: expected one "
             "or more models, one or more queries that are not empty (--query), and 1 or more (-k)"
         )
+    for model in models:
+        resolve(model)  # before the first encodes the whole corpus
     hits: dict[str, list[list[Hit]]] = {}
     for model in dict.fromkeys(models):
         encoder = load_encoder(model)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
+import torch
 from accelerate import Accelerator
 
 from isospace.config import TrainConfig, objective_name
@@ -19,7 +21,7 @@ from isospace.exam import Exam
 from isospace.export.folder import require_classic
 from isospace.files import cache_folder
 from isospace.loading import load_encoder
-from isospace.loop import Loop
+from isospace.loop import Loop, make_head, require_distinct_views
 from isospace.tokens import Tokens, tokenise
 
 
@@ -93,10 +95,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
             "text, longer sentences, or a larger --held-out"
         )
     with accelerator.main_process_first():
-        encoder = load_encoder(config.model, config.pooling, str(accelerator.device))
-    require_classic(encoder)
-    if config.dropout is not None:
-        encoder.noise.set(config.dropout)
+        encoder = _load_encoder(config, str(accelerator.device))
     display.encoder(encoder, accelerator.mixed_precision)
     with accelerator.main_process_first():
         tokens = _tokenise(config, corpus, encoder, display)
@@ -119,9 +118,31 @@ def require_usable(configs: Sequence[TrainConfig]) -> str:
     corpus = load_corpus(configs[0].text, cache_folder(), exclude=exam.texts())
     for config in configs:
         _require_a_batch(config, corpus)
-    for model, pooling in {(config.model, config.pooling) for config in configs}:
-        require_classic(load_encoder(model, pooling))
+    encoders: dict[tuple[Any, ...], Encoder] = {}
+    for config in configs:
+        start = config.model, config.pooling, config.dropout
+        if start not in encoders:
+            encoders[start] = _load_encoder(config)
+        _require_fit(config, encoders[start])
     return corpus.digest
+
+
+def _load_encoder(config: TrainConfig, device: str | None = None) -> Encoder:
+    encoder = load_encoder(config.model, config.pooling, device)
+    require_classic(encoder)
+    if config.dropout is not None:
+        encoder.noise.set(config.dropout)
+    return encoder
+
+
+def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
+    """Refuse what `Loop` would refuse, without the corpus' own sentences."""
+    make_head(config, encoder)
+    objective = config.objective
+    ids = encoder.token_ids(["Eight words that dropout should tell apart twice."])
+    batch = encoder.batch(ids * objective.texts, objective.texts).to(encoder.device)
+    with torch.no_grad():
+        require_distinct_views(encoder, batch, objective.views)
 
 
 def _require_texts(config: TrainConfig) -> None:

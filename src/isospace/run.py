@@ -26,7 +26,8 @@ from filelock import FileLock, Timeout
 
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
-from isospace.files import atomic_path, is_occupied, require_writable, write_text
+from isospace.files import atomic_path, is_occupied, remove_torn, require_writable, write_text
+from isospace.loading import folder_of, run_model
 
 _TRANSFER = "transfer.json"
 
@@ -120,6 +121,8 @@ class Run:
         lock.parent.mkdir(exist_ok=True)
         try:
             with FileLock(lock, blocking=False):
+                remove_torn(self.folder)
+                remove_torn(lock.parent)
                 yield
         except Timeout:
             raise UserError(
@@ -224,6 +227,16 @@ class Run:
         """Drop the metrics of updates after `step`: a resumed run will make them again."""
         kept = [line for line in self.metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def run_of(model: str) -> Run | None:
+    """The run that a model's name means, `None` where it means something else.
+
+    Raises:
+        UserError: the run is not finished.
+    """
+    folder = folder_of(model)
+    return None if folder is None or run_model(folder) is None else Run(folder)
 
 
 @dataclass(frozen=True)

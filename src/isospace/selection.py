@@ -94,7 +94,7 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule, natural_pairs: bool
         return look[criterion] if usable and math.isfinite(look[criterion]) else -math.inf
 
     kept = max(looks, key=key)
-    reason = _reason(kept, start, rule, criterion)
+    reason = _reason(kept, start, rule, criterion, collapsed)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
     return Choice(
@@ -109,12 +109,24 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule, natural_pairs: bool
 
 
 def _reason(
-    kept: Mapping[str, float], start: Mapping[str, float], rule: Rule, criterion: str
+    kept: Mapping[str, float],
+    start: Mapping[str, float],
+    rule: Rule,
+    criterion: str,
+    collapsed: Sequence[int],
 ) -> str:
     step = int(kept["step"])
+    if rule == "last":
+        return f"the last checkpoint (step {step}), as asked"
+    if criterion == LAST and step == 0:
+        return "every checkpoint has collapsed"
     if criterion == LAST:
-        why = "as asked" if rule == "last" else "the corpus has no natural pairs to choose by"
-        return f"the last checkpoint (step {step}), {why}"
+        which = (
+            "last checkpoint that has not collapsed"
+            if step < max(collapsed, default=0)
+            else "last checkpoint"
+        )
+        return f"the {which} (step {step}), the corpus has no natural pairs to choose by"
     if step == 0:
         return f"no checkpoint beats the start by {criterion} ({start[criterion]:.4f})"
     return (

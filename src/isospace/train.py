@@ -26,7 +26,7 @@ from isospace.encoder import Precision
 from isospace.errors import UserError
 from isospace.evaluation.statistics import Kind
 from isospace.exam import Scores, sts_data
-from isospace.export.card import model_card
+from isospace.export.card import Origin, model_card
 from isospace.export.folder import save_model
 from isospace.files import atomic_path, cache_folder
 from isospace.loading import load_encoder, weights_hash
@@ -276,11 +276,12 @@ class _Session:
         return Outcome(run, results)
 
     def _results(self, choice: Choice, before: Scores, after: Scores) -> dict[str, Any]:
-        verdict = self.exam.verdict(before, after, start_kept=choice.step == 0)
+        verdict = self.exam.verdict(before, after, None if choice.step else choice.reason)
         labels = self.config.labels if choice.rule == "labels" else None
         return {
             "isospace": isospace.__version__,
             "config": self.config.to_dict(),
+            "origin": asdict(Origin.of(self.config.model)),
             "corpus": {
                 "sentences": len(self.corpus.train_rows),
                 "digest": self.corpus.digest,

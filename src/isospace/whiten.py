@@ -33,7 +33,7 @@ from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.evaluation.statistics import Kind
-from isospace.exam import Exam
+from isospace.exam import Exam, sts_data
 from isospace.export.folder import drop_normalize, fold, require_classic, save_model
 from isospace.export.parity import PROBES, TOLERANCE, require_parity
 from isospace.files import cache_folder, is_occupied, require_writable
@@ -112,7 +112,8 @@ class _Session:
         self.display = Display(quiet or not self.accelerator.is_main_process)
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
             raise UserError("--corpus -: standard input cannot be shared by processes; give a file")
-        self.exam = Exam(TrainConfig(text=config.text, pairs=config.pairs, data=config.data))
+        data = sts_data(config.data)
+        self.exam = Exam(TrainConfig(text=config.text, pairs=config.pairs, data=data))
         with self.accelerator.main_process_first():
             self.corpus = load_corpus(config.text, cache_folder(), exclude=self.exam.texts())
         self.display.corpus(self.corpus)
@@ -158,7 +159,8 @@ class _Session:
         power = max(tried, key=tried.__getitem__) if tried else next(iter(maps))
         before = self._measure(None)
         after = before if power is None else self._measure(maps[power])
-        found = self.exam.verdict(before.scores, after.scores, start_kept=power is None)
+        kept = "no power was chosen" if power is None else None
+        found = self.exam.verdict(before.scores, after.scores, kept)
         text = sentence(found.kind, found.interval, found.protocol, power)
         return Outcome(
             model=self.config.model,

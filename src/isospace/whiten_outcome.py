@@ -7,7 +7,7 @@ from typing import Any
 
 from isospace.evaluation.statistics import SMALLEST_GAIN, Interval, Kind, Verdict
 from isospace.exam import Scores
-from isospace.export.card import CLASSIC, UNKNOWN_LICENCE, heading, known_licence, public_name
+from isospace.export.card import CLASSIC, Origin, heading
 from isospace.fitted_whitening import Whitening
 from isospace.tables import markdown_table
 
@@ -158,7 +158,8 @@ def model_card(outcome: Outcome) -> str:
     """Markdown for the README.md of the folder; never a sentence of the corpus."""
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in outcome.tables())
     title = f"whitened ({name_of(outcome.power)})" if outcome.whitened else "unchanged"
-    return f"""{heading(outcome.model, title, CLASSIC)}
+    origin = Origin.of(outcome.model)
+    return f"""{heading(origin, title, CLASSIC)}
 
 {outcome.text}
 
@@ -166,10 +167,10 @@ def model_card(outcome: Outcome) -> str:
 
 {tables}
 
-- Start: `{public_name(outcome.model)}`; pooling: {outcome.pooling}
+- Start: `{origin.name}`; pooling: {outcome.pooling}
 - Fitted on {outcome.sentences:,} sentences (none is quoted here), digest `{outcome.corpus}`:
   `{outcome.whitening}`
-- Licence of the start: {known_licence(outcome.model) or UNKNOWN_LICENCE}
+- Licence of the start: {origin.licence_text}
 
 ```bibtex
 @article{{su2021whitening,

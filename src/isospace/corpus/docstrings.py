@@ -204,7 +204,14 @@ def _main() -> None:
     """What `_extract_in_child` runs: the files as JSON in, what `extract` finds as JSON out."""
     gc.disable()  # syntax trees have no cycles, and the collector takes a sixth of the time
     warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
-    json.dump([extract(Path(file).read_bytes()) for file in json.load(sys.stdin)], sys.stdout)
+    json.dump([_extract_file(Path(file)) for file in json.load(sys.stdin)], sys.stdout)
+
+
+def _extract_file(path: Path) -> tuple[list[str], list[Pair]]:
+    try:
+        return extract(path.read_bytes())
+    except OSError:  # a link to nowhere, as editors leave, or a file that is not for everyone
+        return [], []
 
 
 if __name__ == "__main__":

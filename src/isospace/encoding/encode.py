@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import tyro
 
 from isospace.encoder import Encoder, Precision
-from isospace.encoding.records import Records, open_records
+from isospace.encoding.records import Records, RowsHash, open_records
 from isospace.encoding.shards import Shards, held, require_shards
 from isospace.encoding.vector_files import Dtype, Format, Key, Layout
 from isospace.encoding.workers import Job, Task, write_shards
@@ -119,8 +119,8 @@ def encode(config: EncodeConfig, report: Callable[[Progress], None]) -> Progress
     """Encode files to files, or go on where an earlier call was stopped.
 
     Memory holds the model, and one shard of texts and vectors for each worker. On the same machine
-    with the same number of threads, vectors are the same bits whatever the number of workers, the
-    size of the shards and the number of interruptions.
+    vectors are the same bits whatever the number of workers and threads, the size of the shards and
+    the number of interruptions.
 
     Args:
         config: what and how. With several workers a script needs the usual
@@ -136,16 +136,25 @@ def encode(config: EncodeConfig, report: Callable[[Progress], None]) -> Progress
     _require_room(config)
     with open_records(config.inputs, config.column, config.id_column, config.encoding) as records:
         encoder = load_encoder(config.model)
-        rows, text = records.scan()
-        if not rows:
+        scanned = records.scan()
+        if not scanned.rows:
             raise UserError(f"{', '.join(config.inputs)}: no text to encode")
         layout = _layout(config, encoder)
-        settings = {**layout.to_json(), **layout.about, "text": text}
+        settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
         with held(config.shard_folder):
             shards = Shards(
-                config.shard_folder, settings, rows, config.shard_size, f".{config.kind}"
+                config.shard_folder, settings, scanned.rows, config.shard_size, f".{config.kind}"
             )
-            progress = _encode_missing(config, encoder, layout, records, shards, report)
+            seen = RowsHash()
+            jobs = _jobs(records, shards, seen)
+            before = set(shards.done)
+            progress = _encode_missing(config, encoder, layout, jobs, shards, report)
+            if seen.digest != scanned.digest:
+                shards.forget(set(shards.done) - before)
+                raise UserError(
+                    f"{', '.join(config.inputs)}: the text changed while it was encoded. Encode it "
+                    f"again: remove {config.shard_folder}, or give another --output"
+                )
             if config.single:
                 _join(config, layout, shards)
     return progress
@@ -176,7 +185,7 @@ def _encode_missing(
     config: EncodeConfig,
     encoder: Encoder,
     layout: Layout,
-    records: Records,
+    jobs: Iterator[Job],
     shards: Shards,
     report: Callable[[Progress], None],
 ) -> Progress:
@@ -195,25 +204,25 @@ def _encode_missing(
         progress = Progress(shards.rows, progress.before, done, speed)
         report(progress)
 
-    jobs = _jobs(records, shards)
     for index, digest in write_shards(task, encoder, jobs, config.workers, tick):
         shards.finish(index, digest)
     return progress
 
 
-def _jobs(records: Records, shards: Shards) -> Iterator[Job]:
-    """The shards that are not there yet; the text of the others is passed over."""
+def _jobs(records: Records, shards: Shards, seen: RowsHash) -> Iterator[Job]:
+    """The shards that are not there yet; `seen` sees every row of the text as it is now."""
     rows = iter(records)
     for index in range(len(shards)):
-        part = islice(rows, shards.size(index))
-        if index in shards.done:
-            for _ in part:
-                pass
-            continue
-        texts, keys = map(list, zip(*part, strict=True))
-        if records.id_column is None:
-            keys = texts
-        yield Job(index, shards.path(index), texts, keys)
+        part = list(islice(rows, shards.size(index)))
+        for record in part:
+            seen.add(record)
+        if len(part) < shards.size(index):
+            return  # the text is shorter than it was; `seen` tells
+        if index not in shards.done:
+            texts, keys = map(list, zip(*part, strict=True))
+            if records.id_column is None:
+                keys = texts
+            yield Job(index, shards.path(index), texts, keys)
 
 
 def _join(config: EncodeConfig, layout: Layout, shards: Shards) -> None:

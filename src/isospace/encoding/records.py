@@ -26,6 +26,7 @@ from isospace.corpus.readers import Source
 from isospace.corpus.sentences import load_corpus
 from isospace.errors import UserError
 from isospace.files import cache_folder
+from isospace.unicode import without_surrogates
 
 Record = tuple[str, str]
 """A text and its id ("" where there are none)."""
@@ -58,6 +59,25 @@ class Part(NamedTuple):
     name: str
     format: str
     rows: Iterator[Row]
+
+
+class RowsHash:
+    """Number and hash of the rows seen so far."""
+
+    def __init__(self) -> None:
+        self.rows, self._content = 0, blake2b(digest_size=16)
+
+    def add(self, record: Record) -> None:
+        """See the next row."""
+        self.rows += 1
+        for part in record:
+            encoded = part.encode()
+            self._content.update(len(encoded).to_bytes(8, "little") + encoded)
+
+    @property
+    def digest(self) -> str:
+        """The hash, in hexadecimal digits."""
+        return self._content.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -117,14 +137,12 @@ class Records:
             return [_jsonl_values(source, *column, self.encoding) for column in columns]
         return [readers.read(source, name, self.encoding, option) for name, option in columns]
 
-    def scan(self) -> tuple[int, str]:
-        """Number of rows, and a hash of them; reads everything once, so that errors come first."""
-        rows, content = 0, blake2b(digest_size=16)
-        for text, key in self:
-            rows += 1
-            for part in (text.encode(), key.encode()):
-                content.update(len(part).to_bytes(8, "little") + part)
-        return rows, content.hexdigest()
+    def scan(self) -> RowsHash:
+        """Count and hash the rows; reads everything once, so that errors come first."""
+        found = RowsHash()
+        for record in self:
+            found.add(record)
+        return found
 
 
 @contextmanager
@@ -165,8 +183,7 @@ def open_records(
 
 
 def _text(raw: str) -> str:
-    line = raw.rstrip("\r\n")
-    return line if line.isascii() else line.encode("utf-8", "replace").decode()
+    return without_surrogates(raw.rstrip("\r\n"))
 
 
 def _parquet_values(source: Source, column: str, option: str) -> Iterator[Any]:

@@ -7,7 +7,7 @@ a kill left without an entry is made again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from isospace.errors import UserError
-from isospace.files import file_hash, write_text
+from isospace.files import file_hash, remove_torn, write_text
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
@@ -69,8 +69,7 @@ class Shards:
             self._read()
         else:
             self._write()
-        for torn in folder.glob(".*.tmp"):  # of a killed process
-            torn.unlink(missing_ok=True)
+        remove_torn(folder)
 
     def __len__(self) -> int:
         return -(-self.rows // self.shard_size)
@@ -91,6 +90,12 @@ class Shards:
     def finish(self, index: int, digest: str) -> None:
         """Enter a shard that has been written."""
         self.done[index] = Shard(self.path(index).name, self.size(index), digest)
+        self._write()
+
+    def forget(self, indices: Collection[int]) -> None:
+        """Take shards out again, which will be made anew."""
+        for index in indices:
+            del self.done[index]
         self._write()
 
     def to_json(self) -> dict[str, Any]:

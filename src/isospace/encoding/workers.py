@@ -75,6 +75,7 @@ class Task:
                 max_length=self.max_length,
                 on_batch=on_batch,
                 precision=self.precision,
+                one_thread=True,
             )
             for start in range(0, len(job.texts), self.window)
         ]

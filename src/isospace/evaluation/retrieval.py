@@ -233,6 +233,8 @@ def _cut(sentence: str) -> tuple[str, str] | None:
 
 def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
     """Rows of length one in float32; rows that have no direction become zero."""
+    # Squares of float16 and int8 overflow; float64 stays what it is.
+    x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
     x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)

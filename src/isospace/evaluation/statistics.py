@@ -128,7 +128,7 @@ def resampled_spearmans(
     return np.concatenate(parts, axis=1)
 
 
-def judge(interval: Interval, protocol: str, *, start_kept: bool = False) -> Verdict:
+def judge(interval: Interval, protocol: str, start_kept: str | None = None) -> Verdict:
     """Say what a gain means.
 
     - "adapted": the interval lies above zero and the gain is at least `SMALLEST_GAIN`;
@@ -138,15 +138,15 @@ def judge(interval: Interval, protocol: str, *, start_kept: bool = False) -> Ver
     Args:
         interval: of the gain, in units of 0 to 1.
         protocol: how the scores were made, for the sentence.
-        start_kept: selection kept the starting encoder.
+        start_kept: why selection kept the starting encoder, where it did.
     """
-    if start_kept or interval.high < 0:
+    if start_kept is not None or interval.high < 0:
         kind = Kind.KEEP_START
     elif interval.low > 0 and interval.gain >= SMALLEST_GAIN:
         kind = Kind.ADAPTED
     else:
         kind = Kind.NO_DIFFERENCE
-    reason = _reason(kind, interval, start_kept=start_kept)
+    reason = start_kept or _reason(kind, interval)
     text = (
         f"{kind.value.capitalize()}: {100 * interval.gain:+.2f} points "
         f"(95 % interval {100 * interval.low:+.2f} to {100 * interval.high:+.2f}) "
@@ -155,10 +155,8 @@ def judge(interval: Interval, protocol: str, *, start_kept: bool = False) -> Ver
     return Verdict(kind, text, protocol, interval)
 
 
-def _reason(kind: Kind, interval: Interval, *, start_kept: bool) -> str:
+def _reason(kind: Kind, interval: Interval) -> str:
     smallest = f"{100 * SMALLEST_GAIN:.2f}"
-    if start_kept:
-        return "by the selection criterion the start beats every checkpoint"
     if kind is Kind.KEEP_START:
         return "the adapted encoder is worse"
     if kind is Kind.ADAPTED:

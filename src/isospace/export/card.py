@@ -11,7 +11,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 
 from isospace.config import TrainConfig, objective_name
-from isospace.loading import MINILM_HUB_NAME, run_model, wheel_minilm
+from isospace.loading import MINILM_HUB_NAME, folder_of, run_model, wheel_minilm
 from isospace.tables import markdown_table
 
 _STS_PROTOCOL = (
@@ -19,7 +19,36 @@ _STS_PROTOCOL = (
     "mean of the seven"
 )
 
-UNKNOWN_LICENCE = "unknown: see the base model"
+
+@dataclass(frozen=True)
+class Origin:
+    """What a card says of the model that its own was made from, as seen when that happened.
+
+    Attributes:
+        name: without the folders above it, which are nobody's business.
+        hub_name: its name on the Hub, `None` for a folder.
+        licence: that its own card states, `None` where no card on this machine does.
+    """
+
+    name: str
+    hub_name: str | None
+    licence: str | None
+
+    @classmethod
+    def of(cls, model: str) -> Origin:
+        """Of minilm, a folder, or a Hub name; the Hub itself is not asked."""
+        folder = folder_of(model)
+        if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", model):
+            hub_name = MINILM_HUB_NAME if model == "minilm" else model
+            return cls(model, hub_name, _stated_licence(_hub_card(model, hub_name)))
+        path = folder or Path(model).expanduser()
+        card = (run_model(path) or path) / "README.md"
+        return cls(path.resolve().name, None, _stated_licence(card))
+
+    @property
+    def licence_text(self) -> str:
+        """The licence in words."""
+        return self.licence or "unknown: see the base model"
 
 
 @dataclass(frozen=True)
@@ -56,7 +85,8 @@ def model_card(config: TrainConfig, results: Mapping[str, Any], usage: Usage = C
     """
     kept_start = results["model_step"] == 0
     title = "the starting encoder, unchanged" if kept_start else "adapted without labels"
-    return f"""{heading(config.model, title, usage)}
+    origin = Origin(**results["origin"])
+    return f"""{heading(origin, title, usage)}
 
 {results["verdict"]["text"]}
 
@@ -64,8 +94,9 @@ def model_card(config: TrainConfig, results: Mapping[str, Any], usage: Usage = C
 
 {_scores(results, kept_start)}
 
-{_origin(config, results)}
-- Licence of the start: {known_licence(config.model) or UNKNOWN_LICENCE}
+- Start: `{origin.name}`; pooling: {results["pooling"]}
+{_training(config, results)}
+- Licence of the start: {origin.licence_text}
 
 ```bibtex
 {config.objective.paper.bibtex}
@@ -81,41 +112,35 @@ def plain_card(model: str, about: str, usage: Usage) -> str:
         about: e.g. "384 dimensions, pooling mean".
         usage: how the folder that gets the card is loaded.
     """
-    return f"""{heading(model, "as it was given", usage)}
+    origin = Origin.of(model)
+    return f"""{heading(origin, "as it was given", usage)}
 
 {usage.text}
 
-- The model `{public_name(model)}` as it was given to isospace; {about}
-- Licence of this model: {known_licence(model) or UNKNOWN_LICENCE}
+- The model `{origin.name}` as it was given to isospace; {about}
+- Licence of this model: {origin.licence_text}
 - Method, training text and scores: not known here. This card states none; the model's own card may
 """
 
 
-def heading(model: str, state: str, usage: Usage) -> str:
+def heading(origin: Origin, state: str, usage: Usage) -> str:
     """Front matter and title of a card.
 
     Args:
-        model: what the card's model was made from: minilm, a folder, or a Hub name.
+        origin: what the card's model was made from.
         state: what became of it, in a few words.
         usage: how the folder that gets the card is loaded.
     """
     lines = [f"library_name: {usage.library}", "pipeline_tag: sentence-similarity"]
-    licence = known_licence(model)
-    if licence is not None:
-        lines.append(f"license: {licence}")
-    if _is_hub_name(model):
-        lines.append(f"base_model: {_hub_name(model)}")
+    if origin.licence is not None:
+        lines.append(f"license: {origin.licence}")
+    if origin.hub_name is not None:
+        lines.append(f"base_model: {origin.hub_name}")
     lines.append(f"tags: [{usage.library}, feature-extraction, sentence-similarity, isospace]")
-    return "\n".join(["---", *lines, "---", "", f"# {public_name(model)}, {state}"])
+    return "\n".join(["---", *lines, "---", "", f"# {origin.name}, {state}"])
 
 
-def known_licence(model: str) -> str | None:
-    """The licence that a model's own card states, `None` where no card on this machine does.
-
-    Args:
-        model: minilm, a folder, or a Hub name; the Hub itself is not asked.
-    """
-    card = _own_card(model)
+def _stated_licence(card: Path | None) -> str | None:
     if card is None or not card.is_file():
         return None
     text = card.read_text(encoding="utf-8", errors="replace")
@@ -124,31 +149,16 @@ def known_licence(model: str) -> str | None:
     return stated[1].strip("\"'") if stated else None
 
 
-def _own_card(model: str) -> Path | None:
-    """Where a model's own card would be."""
-    folder = wheel_minilm() if model == "minilm" else None
-    if folder is None and Path(model).exists():
-        folder = run_model(Path(model)) or Path(model)
-    if folder is not None:
-        return folder / "README.md"
+def _hub_card(model: str, hub_name: str) -> Path | None:
+    """Where the card of a model on the Hub is on this machine."""
+    wheel = wheel_minilm() if model == "minilm" else None
+    if wheel is not None:
+        return wheel / "README.md"
     try:
-        found = try_to_load_from_cache(_hub_name(model), "README.md")
-    except ValueError:  # not even the name of a model, such as that of a folder that is gone
+        found = try_to_load_from_cache(hub_name, "README.md")
+    except ValueError:  # no name that the Hub could have
         return None
     return Path(found) if isinstance(found, str) else None
-
-
-def _hub_name(model: str) -> str:
-    return MINILM_HUB_NAME if model == "minilm" else model
-
-
-def _is_hub_name(model: str) -> bool:
-    return not Path(model).exists() and bool(re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", model))
-
-
-def public_name(model: str) -> str:
-    """A model's name without the folders above it, which are nobody's business."""
-    return model if _is_hub_name(model) else Path(model).resolve().name
 
 
 def _scores(results: Mapping[str, Any], kept_start: bool) -> str:
@@ -176,12 +186,12 @@ def _scores(results: Mapping[str, Any], kept_start: bool) -> str:
     return "\n".join(lines)
 
 
-def _origin(config: TrainConfig, results: Mapping[str, Any]) -> str:
-    """What the model was made from; the corpus by its size and digest only."""
+def _training(config: TrainConfig, results: Mapping[str, Any]) -> str:
+    """How the model was made; the corpus by its size and digest only."""
     objective, corpus = config.objective, results["corpus"]
     counts = ", ".join(f"{count:,} {what}" for what, count in corpus["counts"].items() if count)
-    return f"""- Start: `{public_name(config.model)}`; pooling: {results["pooling"]}
-- Objective: `{objective_name(objective)}` ({objective.paper.title}, {objective.paper.year})
+    paper = f"{objective.paper.title}, {objective.paper.year}"
+    return f"""- Objective: `{objective_name(objective)}` ({paper})
 - Corpus: {corpus["sentences"]:,} sentences after cleaning (none is quoted here), digest
   `{corpus["digest"]}`; {counts}
 - Updates: {results["steps"]} of {config.batch_size * config.accumulate} sentences, peak learning

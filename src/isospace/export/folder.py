@@ -173,6 +173,7 @@ def fold(encoder: Encoder, whitening: WhiteningMap) -> None:
         init_bias=bias,
     )
     encoder.model.extend([dense.to(encoder.device), Normalize()])
+    encoder.model.similarity_fn_name = "cosine"
 
 
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
@@ -217,7 +218,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
                 "__version__": {"sentence_transformers": sentence_transformers.__version__},
                 "prompts": encoder.model.prompts,
                 "default_prompt_name": encoder.model.default_prompt_name,
-                "similarity_fn_name": "cosine",
+                "similarity_fn_name": encoder.model.similarity_fn_name,
             },
         )
         (building / "README.md").write_text(card, encoding="utf-8")

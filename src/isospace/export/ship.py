@@ -20,8 +20,8 @@ from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss, Sample, save_onnx
 from isospace.export.parity import TOLERANCE
 from isospace.files import require_writable
-from isospace.loading import load_encoder, run_model
-from isospace.run import Run
+from isospace.loading import load_encoder
+from isospace.run import Run, run_of
 
 Target = Literal["st", "onnx", "hf"]
 
@@ -81,7 +81,7 @@ def export(
     """
     if (int8 and to != "onnx") or (sample is not None and not int8):
         raise UserError("--sample goes with --int8, and --int8 with --to onnx")
-    run = _run(model)
+    run = run_of(model)
     folder = output or (run.folder / to if run else Path(f"{Path(model).name}-{to}"))
     if folder.exists():
         raise UserError(f"{folder}: exists already. Remove it, or give another --output")
@@ -97,16 +97,6 @@ def export(
     else:
         gap, loss = save_onnx(encoder, folder, card, measured_on)
     return Shipment(folder, gap, limit, loss)
-
-
-def _run(model: str) -> Run | None:
-    """The run in a folder, `None` where the folder is no run's.
-
-    Raises:
-        UserError: the run is not finished.
-    """
-    folder = Path(model).expanduser()
-    return None if run_model(folder) is None else Run(folder)
 
 
 def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:

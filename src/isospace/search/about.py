@@ -12,10 +12,12 @@ from typing import Any
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.files import write_text
-from isospace.loading import weights_hash
+from isospace.loading import folder_of, weights_hash
 from isospace.search.columns import KINDS, Kind
 
 ABOUT = "isospace.json"
+TABLE = "texts.lance"
+"""The folder of the table; one without rows has no data in it."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class About:
     @staticmethod
     def of(encoder: Encoder, columns: Mapping[str, Kind]) -> About:
         """Of a new index by this model; a folder is named so that it is found from elsewhere."""
-        place = Path(encoder.source).expanduser()
-        model = str(place.resolve()) if place.is_dir() else encoder.source
+        place = folder_of(encoder.source)
+        model = encoder.source if place is None else str(place.resolve())
         return About(model, weights_hash(encoder), encoder.pooling, encoder.dim, columns)
 
     def write(self, folder: Path) -> None:
@@ -110,6 +112,11 @@ def require_room(folder: Path) -> None:
         return
     if (folder / ABOUT).exists():
         raise UserError(f"{folder}: is an index already")
-    ours = ("texts.lance", f".{ABOUT}.")
-    if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
+    if (folder / TABLE / "data").exists():
+        raise UserError(
+            f"{folder}: holds a table of texts but no {ABOUT}. Put that file back, or name another "
+            "folder"
+        )
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else [folder.name]
+    if any(name != TABLE and not name.startswith(f".{ABOUT}.") for name in names):
         raise UserError(f"{folder}: exists already and is not an index. Name another folder")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
@@ -9,6 +10,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from isospace.errors import UserError
+from isospace.unicode import without_surrogates
 
 Kind = Literal["str", "int", "float", "bool"]
 Value: TypeAlias = str | int | float | bool | None
@@ -23,8 +25,8 @@ _WORDS: dict[Kind, str] = {
 }
 
 # A leading zero makes a code of a number (007, 02139), and so do more digits than 64 bits hold.
-_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
+_FRACTION = re.compile(r"-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -52,7 +54,9 @@ def words(columns: Mapping[str, Kind]) -> str:
 
 
 def plain(value: Any, cell: bool) -> Value:
-    """A value of a file as one of the four kinds; dates and times as ISO 8601, which sorts.
+    """A value of a file as one of the four kinds, `None` for none, which NaN is too.
+
+    Dates and times are ISO 8601, which sorts.
 
     Args:
         value: what the file holds.
@@ -64,20 +68,33 @@ def plain(value: Any, cell: bool) -> Value:
     Examples:
         >>> plain("2001", cell=True), plain("2001", cell=False), plain("007", cell=True)
         (2001, '2001', '007')
+        >>> plain("9" * 18, cell=True), plain("9" * 19, cell=True)
+        (999999999999999999, '9999999999999999999')
     """
     if cell and isinstance(value, str):
-        if _WHOLE.fullmatch(value):
-            return int(value)
-        return float(value) if _NUMBER.fullmatch(value) else value or None
+        value = _number(value)
+    if isinstance(value, str):
+        return without_surrogates(value)
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
     if isinstance(value, Decimal):
-        return float(value)
+        value = float(value)
     if isinstance(value, int) and abs(value) >= 1 << 63:
         return str(value)
-    if value is None or isinstance(value, str | int | float):
+    if isinstance(value, float) and math.isnan(value):  # how pandas writes what is missing
+        return None
+    if value is None or isinstance(value, int | float):
         return value
     raise ValueError(f"a {type(value).__name__}, expected text, a number, or true or false")
+
+
+def _number(cell: str) -> Value:
+    """What a cell of a csv or tsv file says."""
+    if _WHOLE.fullmatch(cell):
+        return int(cell)
+    if _FRACTION.fullmatch(cell) and math.isfinite(float(cell)):
+        return float(cell)
+    return cell or None
 
 
 class Guess:
@@ -141,7 +158,7 @@ def convert(raw: Any, kind: Kind, cell: bool) -> Value:
     if value is None:
         return None
     if kind == "str":
-        return raw if isinstance(raw, str) else str(value)
+        return without_surrogates(raw) if isinstance(raw, str) else str(value)
     if _widest(kind, _kind(value)) != kind:
         raise ValueError(f"{value!r}, expected {_WORDS[kind]}")
     return float(value) if kind == "float" else value

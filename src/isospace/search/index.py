@@ -20,6 +20,7 @@ from isospace.search.database import Database, lancedb
 from isospace.search.model import load_model
 from isospace.search.recall import measure_recall
 from isospace.search.results import Changes, Hit, Results, fuse
+from isospace.unicode import without_surrogates
 
 EXACT_ROWS = 20_000
 """Up to so many rows a query is compared with each."""
@@ -155,7 +156,7 @@ class SearchIndex:
         for start in range(0, len(texts), SLICE):
             part = slice(start, start + SLICE)
             rows = {
-                key: (text, *fit(self.columns, values, f"row {key}").values())
+                key: (without_surrogates(text), *fit(self.columns, values, f"row {key}").values())
                 for text, key, values in zip(texts[part], ids[part], metadata[part], strict=True)
             }
             changes += self._add(rows, len(texts[part]), advance)

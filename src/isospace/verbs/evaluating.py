@@ -15,11 +15,10 @@ from isospace.errors import UserError
 from isospace.evaluate import evaluate
 from isospace.evaluation.classifiers import ProtocolName
 from isospace.evaluation.user_files import Kind
-from isospace.loading import run_model
 from isospace.neighbours import find_neighbours, read_corpus
 from isospace.pooling import PoolingName
 from isospace.printing import print_result, print_table
-from isospace.run import Run
+from isospace.run import run_of
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,9 @@ class Evaluate:
         else:
             for title, rows in report.tables(self.subsets):
                 print_table(title, rows)
-        if report.transfer is not None and run_model(Path(self.model)) is not None:
-            Run(Path(self.model)).write_transfer(report.transfer.to_json())
+        run = run_of(self.model)
+        if report.transfer is not None and run is not None:
+            run.write_transfer(report.transfer.to_json())
         return 0
 
 

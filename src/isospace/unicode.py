@@ -1,0 +1,14 @@
+"""What Python calls a string and Unicode does not call text."""
+
+from __future__ import annotations
+
+
+def without_surrogates(text: str) -> str:
+    r"""The text with "?" for each half of a surrogate pair, which no tokenizer and no file takes.
+
+    JSON escapes of other languages have them, and arguments that are not UTF-8.
+
+    >>> without_surrogates("caf\udce9")
+    'caf?'
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
