@@ -21,7 +21,7 @@ def ours(precision: str, corpus: Path, sentences: int) -> Any:
     """Isospace's encoder."""
     from isospace.loading import load_encoder
 
-    encoder = load_encoder("minilm")
+    encoder = load_encoder("minilm", device="cpu")
     return _encoding(lambda texts: encoder.embed(texts, precision=precision), corpus, sentences)
 
 
@@ -34,7 +34,7 @@ def peer(dtype: str, corpus: Path, sentences: int) -> Any:
     from isospace.loading import load_encoder
 
     with tempfile.TemporaryDirectory() as folder:
-        load_encoder("minilm").model.save_pretrained(folder)
+        load_encoder("minilm", device="cpu").model.save_pretrained(folder)
         network = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": dtype})
     return _encoding(network.encode, corpus, sentences)
 
@@ -50,7 +50,7 @@ def graph_runtime(runtime: str, corpus: Path, sentences: int) -> Any:
 
     from isospace.loading import load_encoder
 
-    network: Any = load_encoder("minilm").model.eval()
+    network: Any = load_encoder("minilm", device="cpu").model.eval()
     folder = Path(tempfile.mkdtemp())
     graph = folder / "model.onnx"
     _export(network[0].model, graph)

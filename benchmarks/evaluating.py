@@ -18,7 +18,7 @@ def ours(sts: Path, precision: Any) -> Callable[[], None]:
     from isospace.evaluation.sts import evaluate_sts, load_sts
     from isospace.loading import load_encoder
 
-    encoder = load_encoder("minilm")
+    encoder = load_encoder("minilm", device="cpu")
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         return encoder.embed(texts, precision=precision)
@@ -36,7 +36,7 @@ def senteval_loop(sts: Path) -> Callable[[], None]:
     from isospace.evaluation.sts import load_sts
     from isospace.loading import load_encoder
 
-    network = load_encoder("minilm").model.eval()
+    network = load_encoder("minilm", device="cpu").model.eval()
 
     def vectors(texts: Sequence[str]) -> np.ndarray:
         with torch.no_grad():
@@ -69,7 +69,7 @@ def mteb_tasks(sts: Path) -> Callable[[], None]:
     from isospace.loading import load_encoder
 
     names = {"STSBenchmark": "STSBenchmark", "SICKRelatedness": "SICK-R"}
-    network = load_encoder("minilm").model
+    network = load_encoder("minilm", device="cpu").model
 
     def one_round() -> None:
         for name, found in load_sts(sts).items():

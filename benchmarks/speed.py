@@ -90,12 +90,15 @@ def _table(
         if result.failure:
             rows.append([name, result.failure, *[""] * (2 + len(extra))])
             continue
-        ratio, low, high = result.ratio_to(results[reference])
+        ratios = ""
+        if not results[reference].failure:
+            ratio, low, high = result.ratio_to(results[reference])
+            ratios = f"{ratio:.2f} ({low:.2f} to {high:.2f})"
         rows.append(
             [
                 name,
                 f"{amount / result.median:.0f}" if amount else f"{result.median:.0f}",
-                f"{ratio:.2f} ({low:.2f} to {high:.2f})",
+                ratios,
                 f"{result.peak_mb:,.0f}",
                 *(show(result) for show in extra.values()),
             ]

@@ -57,7 +57,7 @@ print(sentence_transformers.__version__, transformers.__version__)
 def main(names: list[str]) -> int:
     """Export, load everywhere, compare; returns the exit status."""
     disable_progress_bar()
-    chosen = [(Path(name).name, load_encoder(name)) for name in names]
+    chosen = [(f"{i}-{Path(name).name}", load_encoder(name)) for i, name in enumerate(names, 1)]
     with tempfile.TemporaryDirectory() as scratch:
         vectors: dict[str, np.ndarray] = {}
         for name, encoder in chosen or variants(Path(scratch)):

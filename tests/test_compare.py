@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -113,9 +114,31 @@ def test_ctrl_c_stops_every_cell_politely(base, tmp_path):
     assert all("isospace train --resume" in (run / "train.log").read_text() for run in runs)
 
 
+@pytest.mark.slow
+def test_processes_can_share_every_run(base, tmp_path):
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    words = ["-m", "isospace.cli", "compare", "simcse:head=none", "dcl", "--seeds", "2", "--json"]
+    words += ["--corpus", *base.text.corpus, "--model", base.model, "--batch-size", "8"]
+    words += ["--budget", "32", "sentences", "--looks", "1", "--output", str(tmp_path / "c")]
+    done = subprocess.run(
+        [sys.executable, *launch, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)  # the first process alone prints
+    assert [len(found["scores"][name]["MRR"]) for name in ("simcse:head=none", "dcl")] == [2, 2]
+
+
 def test_processes_take_turns_on_the_gpus(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert [share(slot, 3)["CUDA_VISIBLE_DEVICES"] for slot in range(3)] == ["0", "1", "0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5c5a8c3e")
+    assert [share(slot, 2)["CUDA_VISIBLE_DEVICES"] for slot in range(2)] == ["2", "GPU-5c5a8c3e"]
 
 
 def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):

@@ -32,6 +32,11 @@ def test_bad_contestants_are_refused(base, text, words):
         contestant(text, base)
 
 
+def test_names_that_look_like_numbers_are_names(base):
+    assert contestant("simcse:model=2024", base).model == "2024"
+    assert contestant("simcse:pooling=null", replace(base, pooling="cls")).pooling is None
+
+
 def test_bad_input_is_refused_as_in_train(base, tmp_path):
     settings = {text: contestant(text, base) for text in ("dcl", "simcse:model=no/such")}
     with pytest.raises(UserError, match="no/such"):

@@ -28,9 +28,14 @@ def test_readme_names_every_verb():
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
 def test_links_lead_somewhere(page):
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)\)", prose):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", prose):
+        if target.startswith("http"):
+            continue
+        aim = page.parent / target if target else page
+        assert aim.exists(), f"{page.name}: {target}"
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", aim.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
 
 
 def test_python_quick_start_names_exist():

@@ -129,7 +129,7 @@ def bad_inputs(folder: Path):
         ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
         ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
         ({"id_column": "id"}, "has no columns"),
-        ({"model": "none"}, "none"),
+        ({"model": "none"}, "none: no such folder here, and the Hub cannot be reached"),
         ({"model": "./none"}, "not a folder"),
         ({"inputs": (".",), "output": Path("out")}, "lies in the folder to encode"),
         ({"output": Path("rows.csv")}, "holds no manifest.json"),
@@ -138,7 +138,9 @@ def bad_inputs(folder: Path):
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(
+        "isospace.loading.HfApi.model_info", lambda *_, **__: (_ for _ in ()).throw(OSError())
+    )
     monkeypatch.chdir(tmp_path)
     bad_inputs(tmp_path)
     Path("folder").mkdir()

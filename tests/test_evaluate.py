@@ -157,8 +157,14 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
     )
     found = Evaluation("m", "cls", "float32", None, (), None, None, scores, None, ())
     monkeypatch.setattr("isospace.verbs.evaluating.evaluate", lambda *_: found)
-    assert run(capsys, "evaluate", finished.folder, "--json")[0] == 0
-    assert finished.transfer == json.loads(json.dumps(scores.to_json()))
+    words = ["evaluate", finished.folder, "--json", "--transfer"]
+    for other in (["--pooling", "mean"], ["--precision", "bf16"]):
+        assert run(capsys, *words, "sklearn", *other)[0] == 0
+        assert finished.transfer == {}  # not what the run shipped
+    for protocol in ("sklearn", "senteval"):
+        assert run(capsys, *words, protocol)[0] == 0
+    content = json.loads(json.dumps(scores.to_json()))
+    assert finished.transfer == {"sklearn": content, "senteval": content}
     assert run(capsys, "evaluate", "minilm", "--json")[0] == 0  # no folder to keep anything in
 
 

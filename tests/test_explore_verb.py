@@ -72,13 +72,16 @@ def test_it_is_served_until_it_is_interrupted(capsys, toy_model, toy_corpus, as_
 
     def visit():
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not pages:
-            try:
-                with urllib.request.urlopen(f"http://{HOST}:{port}/?q=cat", timeout=60) as answer:
-                    pages.append(answer.read().decode())
-            except urllib.error.URLError:
-                time.sleep(0.05)
-        if pages:
+        try:
+            while time.monotonic() < deadline and not pages:
+                try:
+                    with urllib.request.urlopen(f"http://{HOST}:{port}/?q=cat") as answer:
+                        pages.append(answer.read().decode())
+                except urllib.error.HTTPError:
+                    raise
+                except urllib.error.URLError:
+                    time.sleep(0.05)
+        finally:
             os.kill(os.getpid(), signal.SIGINT)
 
     visitor = threading.Thread(target=visit, daemon=True)

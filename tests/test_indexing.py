@@ -251,18 +251,18 @@ def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
 
 
 def test_search_prints_a_table_and_json(folder, capsys, monkeypatch):
-    SearchIndex.open(folder).add(["a [bold]bold[/bold]\ncat \x1b[31m" + "long " * 40], ["[i]x"])
-    words = ["search", "the [bold]cat", "--index", folder, "--where", "id = '[i]x'"]
+    SearchIndex.open(folder).add(["a [bold]bold[/bold]\n:cat: \x1b[31m" + "long " * 40], ["[i]x"])
+    words = ["search", "the [bold]:cat:", "--index", folder, "--where", "id = '[i]x'"]
     status, out, _ = run(capsys, *words)
     assert status == 0
     title, _, head, _, row, *_ = out.splitlines()
-    assert title == "the [bold]cat  (cosine, exact, 1 texts where id = '[i]x')"
+    assert title == "the [bold]:cat:  (cosine, exact, 1 texts where id = '[i]x')"
     assert head == "| rank | cosine | id | text | year | kind |"
     assert row.startswith("| 1 | 0.")
-    assert "| [i]x | a [bold]bold[/bold] cat  [31mlong long" in row
+    assert "| [i]x | a [bold]bold[/bold] :cat:  [31mlong long" in row
     content = json.loads(run(capsys, *words, "--json")[1])
-    assert content["queries"][0]["query"] == "the [bold]cat"
-    assert content["queries"][0]["hits"][0]["text"].startswith("a [bold]bold[/bold]\ncat \x1b")
+    assert content["queries"][0]["query"] == "the [bold]:cat:"
+    assert content["queries"][0]["hits"][0]["text"].startswith("a [bold]bold[/bold]\n:cat: \x1b")
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "72")

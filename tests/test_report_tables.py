@@ -83,14 +83,19 @@ def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
     found = collect([run.folder for run in runs])
     assert transfer_table(found) is None
     row = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"), 80.0)
-    runs[0].write_transfer({"row": {**row, "Avg": 80.0}, "row_protocol": "accuracy, sklearn"})
-    runs[1].write_transfer({"row": {**row, "Avg": None}, "row_protocol": "accuracy, sklearn"})
+    for run, average in zip(runs, (80.0, None), strict=True):
+        scores = {"row": {**row, "Avg": average}, "row_protocol": "accuracy, sklearn"}
+        run.write_transfer("sklearn", scores)
+    scores = {"row": {**row, "MR": 70.0, "Avg": 78.0}, "row_protocol": "accuracy, senteval"}
+    runs[0].write_transfer("senteval", scores)
     table = transfer_table(found)
-    ours, *published = table.rows
-    assert (ours["n"], ours["MR"], ours["Avg"], ours["source"]) == (
-        "2", "80.00 ± 0.00", "80.00", "ours",
-    )  # fmt: skip
-    assert "Ours by: accuracy, sklearn." in table.note
+    papers, ours, *published = table.rows
+    shown = [[row[key] for key in ("n", "MR", "Avg", "source")] for row in (papers, ours)]
+    assert shown == [
+        ["1", "70.00", "78.00", "ours, senteval"],
+        ["2", "80.00 ± 0.00", "80.00", "ours, sklearn"],
+    ]
+    assert "Ours by: accuracy, senteval; accuracy, sklearn." in table.note
     wanted = {
         name: recipe.published_transfer
         for name, recipe in RECIPES.items()

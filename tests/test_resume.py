@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -122,6 +123,35 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["steps"] == 60
+    assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def start(config: TrainConfig, *more: str) -> subprocess.Popen[str]:
+        python, *words = command(config)
+        words = words[:3] + list(more) if more else words
+        return subprocess.Popen(
+            [python, *launch, *words], stderr=subprocess.PIPE, text=True, env=one_thread
+        )
+
+    stopped = replace(config, output=tmp_path / "stopped")
+    with start(config) as whole:
+        errors = whole.communicate(timeout=300)[1]
+        assert whole.returncode == 0, errors
+    with start(stopped) as process:
+        wait_for_steps(tmp_path / "stopped", 7, process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=300)
+    assert not (tmp_path / "stopped" / "results.json").exists()
+    with pytest.raises(UserError, match="was started on 2 processes; resume it on as many"):
+        train(resume=tmp_path / "stopped", quiet=True)
+    with start(stopped, "--resume", str(tmp_path / "stopped")) as resumed:
+        errors = resumed.communicate(timeout=300)[1]
+        assert resumed.returncode == 0, errors
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
 
 

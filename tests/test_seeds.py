@@ -53,14 +53,18 @@ def test_verdicts_on_constructed_cases():
     criterion = {"a": 0.6, "b": 0.7, "c": 0.8}
     nothing = decide({"a": gain(0.0), "b": gain(0.0)}, criterion, "MRR")
     small = decide({"a": gain(0.6 * SMALLEST_GAIN), "b": gain(0.0)}, criterion, "MRR")
-    large = decide({"a": gain(0.06), "b": gain(0.05), "c": gain(0.0)}, criterion, "MRR")
+    gains = {"a": gain(0.06), "b": gain(0.05), "c": gain(0.0)}
+    large = decide(gains, criterion, "MRR", "Spearman on dev")
     worse = decide({"a": gain(-0.05), "b": gain(-0.02)}, criterion, "MRR")
     assert nothing.verdict == small.verdict == "no difference worth having"
     assert small.adjusted["a"] < 0.05  # significant and yet not worth having
     assert (large.verdict, large.name) == ("adapt with b", "b")  # the criterion's, not the test's
     assert worse.verdict == "keep the start"
     assert "+5." in large.text
-    assert "Holm's correction over 3 comparisons" in large.text
+    assert large.text.endswith(
+        "Holm's correction over 3 comparisons; of 2 that gain enough it has the highest Spearman on "
+        "dev."
+    )
     assert worse.text.startswith("Keep the start: every encoder is worse; nearest b, -")
 
 
@@ -73,10 +77,11 @@ def test_what_began_elsewhere_must_gain_over_its_own_start():
 
     gains = {"a": gain(0.03), "start of b": gain(0.18), "b": gain(0.11)}
     criterion = {"a": 0.5, "start of b": 0.6, "b": 0.7}
-    worse = decide(gains, criterion, "MRR", {"b": gain(-0.07)}, ["start", "start of b"])
+    unadapted = ["start", "start of b"]
+    worse = decide(gains, criterion, "MRR", "dev", {"b": gain(-0.07)}, unadapted)
     assert (worse.verdict, worse.name) == ("take start of b", "start of b")
     assert worse.text.startswith("Take start of b as it is: +17.")
-    better = decide(gains, criterion, "MRR", {"b": gain(0.07)}, ["start", "start of b"])
+    better = decide(gains, criterion, "MRR", "dev", {"b": gain(0.07)}, unadapted)
     assert better.verdict == "adapt with b"
 
 

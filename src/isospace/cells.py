@@ -19,6 +19,7 @@ import torch
 from isospace.config import TrainConfig
 from isospace.display import Display
 from isospace.errors import UserError
+from isospace.processes import first
 from isospace.run import Run
 from isospace.signals import polite_stop
 from isospace.train import Stopped, train
@@ -87,7 +88,7 @@ def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
             side_by_side.run()
     else:
         _one_by_one(cells, quiet)
-    return os.environ.get("RANK", "0") == "0"
+    return first()
 
 
 def _require_same_settings(cell: Cell) -> None:
@@ -104,7 +105,7 @@ def _require_same_settings(cell: Cell) -> None:
 
 
 def _one_by_one(cells: Sequence[Cell], quiet: bool) -> None:
-    display = Display(quiet)
+    display = Display(quiet or not first())
     for place, cell in enumerate(cells, start=1):
         if not cell.finished:
             display.line("cell", f"{place} of {len(cells)}: {cell}")
@@ -187,6 +188,10 @@ def share(slot: int, jobs: int) -> dict[str, str]:
     '1'
     """
     found = {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // jobs))}
-    if torch.cuda.device_count() > 1:
-        found["CUDA_VISIBLE_DEVICES"] = str(slot % torch.cuda.device_count())
+    count = torch.cuda.device_count()
+    if count > 1:
+        # In a new process numbers are those of the machine again, so the names given here count.
+        given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        names = given if len(given) >= count else list(map(str, range(count)))
+        found["CUDA_VISIBLE_DEVICES"] = names[slot % count].strip()
     return found

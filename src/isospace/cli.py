@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print_result(_usage())
         return 0 if arguments else 2
-    errors = Console(stderr=True, highlight=False, markup=False)
+    errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
     try:
         return _parse(arguments)()
     except UserError as error:

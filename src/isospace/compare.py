@@ -55,7 +55,10 @@ def contestant(text: str, base: TrainConfig) -> TrainConfig:
         if not equals or key not in own | set(_CONFIG_KEYS):
             known = ", ".join(sorted(own | set(_CONFIG_KEYS)))
             raise UserError(f"{text}: {part!r} is not FIELD=VALUE with one of the fields {known}")
-        (settings if key in own else changes)[key] = _parse(value)
+        if key in ("model", "pooling"):  # names, also where they look like numbers
+            changes[key] = None if (key, value) == ("pooling", "null") else value
+        else:
+            (settings if key in own else changes)[key] = _parse(value)
     try:
         kind = OBJECTIVES[name]
         defaults = base.objective if type(base.objective) is kind else kind()

@@ -36,7 +36,7 @@ class Display:
     """
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
     def line(self, label: str, text: str) -> None:
         """One line of the story: a short label and what happened."""

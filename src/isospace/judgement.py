@@ -13,7 +13,7 @@ from isospace.errors import UserError
 from isospace.evaluation.seeds import Decision, Gain, Gains, decide, holm, welch
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.run import Run
-from isospace.selection import LAST, PAIRS
+from isospace.selection import LABELS, LAST, PAIRS
 
 Items = Mapping[str, np.ndarray]
 """Column -> what each test item came to, as `Run.items` has them."""
@@ -104,6 +104,7 @@ def judge_runs(runs: Mapping[str, Sequence[Run]], folder: Path, measure: str) ->
         {name: found[measure] for name, found in gains.items()},
         criterion,
         _in_words(measure, protocol),
+        _criterion_in_words(first, protocol),
         over_own,
         unadapted=starts.values(),
     )
@@ -176,12 +177,21 @@ def _in_words(measure: str, protocol: Mapping[str, str]) -> str:
 
 
 def _criterion(run: Run, step: int | None = None) -> float:
-    """What chose the checkpoint, of the one that was kept or of `step`; never a test score."""
+    """What chose the checkpoint, of the one that was kept or of `step`; never a test score.
+
+    Where the last one was kept and nothing chose, the MRR of held-out pairs.
+    """
     results = run.results or {}
     choice = results["choice"]
     key = PAIRS if choice["criterion"] == LAST else choice["criterion"]
     wanted = choice["step"] if step is None else step
     return float(next(look for look in results["looks"] if look["step"] == wanted)[key])
+
+
+def _criterion_in_words(run: Run, protocol: Mapping[str, str]) -> str:
+    if (run.results or {})["choice"]["criterion"] == LABELS:
+        return f"Spearman on {protocol['checkpoints'].removeprefix('labels: ')}"
+    return "MRR of other held-out pairs"
 
 
 def _gains(

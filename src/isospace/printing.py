@@ -18,7 +18,7 @@ def print_result(text: str) -> None:
 
 def print_table(title: str, rows: Sequence[dict[str, str]]) -> None:
     """A title and rows as a table, or as Markdown where nobody looks."""
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     console.print(title, style="bold", soft_wrap=True)
     if not console.is_terminal:
         console.print(f"\n{markdown_table(rows)}\n", soft_wrap=True)

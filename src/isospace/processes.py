@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
+
+
+def first() -> bool:
+    """Whether this process is the first of those that share the work, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@atexit.register
+def _leave() -> None:
+    """Leave the group of processes where the process ends, and not where a run does.
+
+    A comparison's next run needs it; and what a run leaves behind may hold the group's last
+    reference, whose end, under Python's lock, waits for a thread that waits for Python's lock.
+    """
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def agreed(accelerator: Accelerator, value: Any) -> Any:

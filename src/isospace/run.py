@@ -179,17 +179,18 @@ class Run:
             return Sample(tuple(map(str, arrays["sentences"])), before, after)
 
     @property
-    def transfer(self) -> dict[str, Any] | None:
-        """What transfer.json holds, `None` where nobody asked for the transfer tasks."""
+    def transfer(self) -> dict[str, Any]:
+        """Protocol -> scores of the transfer tasks; empty where nobody asked for them."""
         path = self.folder / _TRANSFER
         if not path.is_file():
-            return None
+            return {}
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return content
 
-    def write_transfer(self, scores: Mapping[str, Any]) -> None:
-        """Write transfer.json."""
-        write_text(self.folder / _TRANSFER, json.dumps(scores, indent=2) + "\n")
+    def write_transfer(self, protocol: str, scores: Mapping[str, Any]) -> None:
+        """Put the scores by one protocol into transfer.json."""
+        content = {**self.transfer, protocol: scores}
+        write_text(self.folder / _TRANSFER, json.dumps(content, indent=2) + "\n")
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Write results.json."""

@@ -121,7 +121,8 @@ class _Session:
         except (KeyboardInterrupt, OSError, SafetensorError) as error:  # Ctrl-C, a full disk
             raise Stopped(f"{str(error) or 'interrupted'}; {run.how_to_resume}") from error
         finally:
-            self.accelerator.end_training()
+            for tracker in self.accelerator.trackers:
+                tracker.finish()
 
     def _run(self, run: Run) -> Outcome:
         state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None

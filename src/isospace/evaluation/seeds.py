@@ -146,7 +146,8 @@ def welch(first: Sequence[float], second: Sequence[float]) -> float | None:
 
     `None` where there are fewer than two seeds in each, or no spread to compare with.
     """
-    if min(len(first), len(second)) < 2 or np.ptp(first) + np.ptp(second) == 0:
+    rounding = 1e-9 * np.abs([*first, *second]).max()
+    if min(len(first), len(second)) < 2 or np.ptp(first) + np.ptp(second) <= rounding:
         return None
     return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
 
@@ -186,6 +187,7 @@ def decide(
     gains: Mapping[str, Gain],
     criterion: Mapping[str, float],
     protocol: str,
+    judged_by: str = "criterion",
     over_own: Mapping[str, Gain] | None = None,
     unadapted: Collection[str] = (),
 ) -> Decision:
@@ -200,6 +202,7 @@ def decide(
         gains: of every encoder on the test items.
         criterion: of every encoder, higher is better, not from the test items.
         protocol: how the scores were made, for the sentence.
+        judged_by: what the criterion is, for the sentence.
         over_own: gains of those that began elsewhere over what they began with.
         unadapted: those of the encoders that are starts themselves.
     """
@@ -217,7 +220,10 @@ def decide(
         adapted = name not in unadapted
         verdict = f"adapt with {name}" if adapted else f"take {name}"
         advice = f"Adapt with {name}" if adapted else f"Take {name} as it is"
-        text = f"{advice}: {_points(gains[name])} in {protocol}; {_correction(gains)}."
+        text = f"{advice}: {_points(gains[name])} in {protocol}; {_correction(gains)}"
+        if len(chosen) > 1:
+            text += f"; of {len(chosen)} that gain enough it has the highest {judged_by}"
+        text += "."
         return Decision(verdict, name, text, adjusted)
     if all(gain.low == gain.high == 0.0 for gain in gains.values()):
         text = f"Keep the start: every run preferred it to its checkpoints; {protocol}."

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isospace.evaluation.classifiers import PROTOCOLS
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
 from isospace.report.run_set import RunSet
 from isospace.run import Run
@@ -71,20 +72,21 @@ def transfer_table(found: RunSet) -> Table | None:
 
     `None` without any such run. Its scores are those of the model that the run shipped.
     """
-    scored = {
-        group: [run for run in runs if run.transfer and run.results]
+    groups = {
+        (group, protocol): scored
         for group, runs in found.groups().items()
+        for protocol in PROTOCOLS
+        if (scored := [run for run in runs if protocol in run.transfer and run.results])
     }
-    groups = {group: runs for group, runs in scored.items() if runs}
     if not groups:
         return None
     ours, protocols = [], []
-    for group, runs in groups.items():
-        scores = [run.transfer or {} for run in runs]
+    for (group, protocol), runs in groups.items():
+        scores = [run.transfer[protocol] for run in runs]
         protocols += [score["row_protocol"] for score in scores]
         row = _means(group, TRANSFER_COLUMNS, [_known(score["row"]) for score in scores])
-        labels = finished(runs)[0]["result"]["labels"]
-        ours.append(row | {"start": ", ".join(_encoder(runs)), "source": _ours(labels)})
+        source = f"{_ours(finished(runs)[0]['result']['labels'])}, {protocol}"
+        ours.append(row | {"start": ", ".join(_encoder(runs)), "source": source})
     note = (
         f"Ours by: {'; '.join(dict.fromkeys(protocols))}. Rows marked published are quoted from "
         "the papers, never ours; other starts are another comparison."

@@ -38,8 +38,8 @@ class Evaluate:
     """Tokens to sentence; by default the model's own pooling."""
     transfer: ProtocolName | None = None
     """Also score MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC (in --data): senteval is the papers'
-    classifier, sklearn a faster one on the same folds. A run's folder keeps the scores for
-    `isospace report`."""
+    classifier, sklearn a faster one on the same folds. A run's folder keeps the scores of its own
+    pooling in float32 for `isospace report`."""
     geometry: bool = False
     """Alignment and uniformity by every definition in use, and isotropy (of STS-B dev, or of your
     own texts); takes about a quarter longer."""
@@ -72,8 +72,11 @@ class Evaluate:
             for title, rows in report.tables(self.subsets):
                 print_table(title, rows)
         run = run_of(self.model)
-        if report.transfer is not None and run is not None:
-            run.write_transfer(report.transfer.to_json())
+        if report.transfer is not None and self.transfer is not None and run is not None:
+            # Another pooling or precision is not what the run shipped.
+            own = self.pooling is None or self.pooling == (run.results or {})["pooling"]
+            if own and self.precision == "float32":
+                run.write_transfer(self.transfer, report.transfer.to_json())
         return 0
 
 

@@ -44,10 +44,11 @@ class Report:
             write_picture(found, self.picture)
         page = write_report(found, self.output, self.query)
         written = [page, *write_tables(all_tables(found), page)]
-        rows = runs_table(found).rows
+        table = runs_table(found)
         if self.json:
-            print_result(json.dumps(rows, indent=2))
+            print_result(json.dumps({"protocol": table.note, "runs": table.rows}, indent=2))
         else:
-            print_table("runs", rows)
+            print_table("runs", table.rows)
+            print_result(table.note)
         Display(self.json).line("report", ", ".join(map(str, written)))
         return 0
