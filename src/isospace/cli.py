@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import tyro
@@ -77,6 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0 done, 1 stopped before the end, 2 bad input.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):  # a text that the terminal cannot show is no error
+        sys.stdout.reconfigure(errors="backslashreplace")
     disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr
