@@ -83,7 +83,7 @@ def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
 def test_train_then_report_and_evaluate(capsys, run_folder, tmp_path):
     status, out, _ = run(capsys, "report", run_folder, "--picture", tmp_path / "c.svg", "--json")
     assert status == 0
-    row = json.loads(out)[0]
+    row = json.loads(out)["runs"][0]
     assert row["objective"] == "simcse"
     assert (tmp_path / "c.svg").read_text().lstrip().startswith("<svg")
 

@@ -81,10 +81,11 @@ def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
 
 
 def test_a_cell_that_fails_stops_the_others(base, tmp_path):
+    before = psutil.Process().children()
     settings = {n: contestant(n, base) for n in ("simcse:learning_rate=1e30", "simcse", "dcl")}
     with pytest.raises(Stopped, match="simcse:learning_rate=1e30, seed 42: training diverged"):
         compare(settings, 1, tmp_path / "c", jobs=2, quiet=True)
-    assert not psutil.Process().children()
+    assert psutil.Process().children() == before
 
 
 def _updates(folder) -> int:
