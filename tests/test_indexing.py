@@ -18,7 +18,6 @@ import pytest
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
 from isospace.search.about import About
-from isospace.search.columns import Guess, convert
 from isospace.search.database import Database
 from search_index import TEXTS, run
 
@@ -95,25 +94,6 @@ def test_values_of_other_types(toy_model, tmp_path):
         "huge": str(2**63),
         "missing": None,
     }
-
-
-@pytest.mark.parametrize(
-    ("cells", "kind", "values"),
-    [
-        (["1460323737035677698", "3"], "int", [1460323737035677698, 3]),
-        (["9460323737035677698", "3"], "str", ["9460323737035677698", "3"]),
-        (["12345678901234567890123", "1.5"], "str", ["12345678901234567890123", "1.5"]),
-        (["4e999", "1.5"], "str", ["4e999", "1.5"]),
-        (["1e3", "-1.5"], "float", [1000.0, -1.5]),
-        (["caf\udce9", ""], "str", ["caf?", None]),
-    ],
-)
-def test_no_digit_of_a_cell_is_lost(cells, kind, values):
-    guess = Guess(["c"])
-    for cell in cells:
-        guess.see({"c": cell}, "row", cell=True)
-    assert guess.columns == {"c": kind}
-    assert [convert(cell, kind, cell=True) for cell in cells] == values
 
 
 def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, monkeypatch):
