@@ -118,16 +118,17 @@ def require_usable(configs: Sequence[TrainConfig]) -> str:
     corpus = load_corpus(configs[0].text, cache_folder(), exclude=exam.texts())
     for config in configs:
         _require_a_batch(config, corpus)
-    encoders: dict[tuple[Any, ...], Encoder] = {}
+    by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
-        start = config.model, config.pooling, config.dropout
-        if start not in encoders:
-            encoders[start] = _load_encoder(config)
-        _require_fit(config, encoders[start])
+        by_start.setdefault((config.model, config.pooling, config.dropout), []).append(config)
+    for alike in by_start.values():
+        encoder = _load_encoder(alike[0], "cpu")
+        for config in alike:
+            _require_fit(config, encoder)
     return corpus.digest
 
 
-def _load_encoder(config: TrainConfig, device: str | None = None) -> Encoder:
+def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     encoder = load_encoder(config.model, config.pooling, device)
     require_classic(encoder)
     if config.dropout is not None:
