@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import json
-import shutil
-
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
-from transformers import AutoTokenizer, BertModel
 
 from conftest import sentences
-from isospace.encoder import Batch, Encoder
-from isospace.errors import UserError
-from isospace.loading import MINILM_SHA256, load_encoder, wheel_minilm
+from isospace.batch import Batch
+from isospace.encoder import Encoder
+from isospace.loading import load_encoder
 from isospace.objectives.base import View
 from isospace.pooling import POOLINGS
 
@@ -191,17 +187,6 @@ def test_a_tokenizer_without_a_limit_cuts_nothing(encoder):
     assert len(encoder.token_ids(["the cat " * 100])[0]) == 202
 
 
-def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):
-    folder = shutil.copytree(toy_model, tmp_path / "bert")
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if (folder / name).is_file():
-            content = json.loads((folder / name).read_text())
-            content.pop("pad_token", None)
-            (folder / name).write_text(json.dumps(content))
-    with pytest.raises(UserError, match="no padding token"):
-        load_encoder(str(folder), device="cpu")
-
-
 def test_embed_of_nothing(encoder):
     assert encoder.embed([]).shape == (0, 32)
 
@@ -245,55 +230,6 @@ def test_a_pooling_leaves_the_prompt_out_where_the_model_says_so(toy_model, pool
     assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("./nowhere", "not a folder"),
-        ("/no/such/folder", "not a folder"),
-        ("some-org/some-model", "Hub cannot be reached"),
-        ("bert-base-uncased", "Hub cannot be reached"),
-    ],
-)
-def test_missing_models_are_named(name, words, monkeypatch):
-    monkeypatch.setattr("isospace.loading.try_to_load_from_cache", lambda *_: None)
-    monkeypatch.setattr(
-        "isospace.loading.HfApi.model_info", lambda *_, **__: (_ for _ in ()).throw(OSError())
-    )
-    with pytest.raises(UserError, match=words) as caught:
-        load_encoder(name)
-    assert name in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"neither modules.json .* nor config.json"):
-        load_encoder(str(tmp_path))
-    (tmp_path / "config.json").write_text("{broken")
-    with pytest.raises(UserError, match="cannot be loaded as an encoder"):
-        load_encoder(str(tmp_path))
-
-
-def test_minilm_without_the_extra_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("isospace.loading.wheel_minilm", lambda: None)
-    monkeypatch.setattr("isospace.loading.try_to_load_from_cache", lambda *_: None)
-    monkeypatch.setattr(
-        "isospace.loading.HfApi.model_info", lambda *_, **__: (_ for _ in ()).throw(OSError())
-    )
-    with pytest.raises(UserError, match=r"pip install 'isospace\[offline\]'"):
-        load_encoder("minilm")
-
-
-def test_tampered_minilm_is_refused(monkeypatch):
-    monkeypatch.setattr("isospace.loading.MINILM_SHA256", "0" * 64)
-    with pytest.raises(UserError, match="sha256"):
-        wheel_minilm()
-
-
-def test_minilm_is_the_published_model():
-    assert len(MINILM_SHA256) == 64
-    assert wheel_minilm() is not None
-
-
 def test_rates_written_as_integers_are_rates(encoder):
     """`hidden_dropout_prob: 0` in a config.json gives nn.Dropout(0), an int."""
     for part in encoder.modules():
@@ -302,14 +238,6 @@ def test_rates_written_as_integers_are_rates(encoder):
     encoder.noise = type(encoder.noise)(encoder.model)
     encoder.noise.set(0.4)
     assert encoder.noise.rates == (0.4,)
-
-
-def test_half_precision_weights_are_loaded_in_float32(toy_model, tmp_path):
-    model = BertModel.from_pretrained(toy_model, dtype=torch.bfloat16)
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(toy_model).save_pretrained(tmp_path)
-    encoder = load_encoder(str(tmp_path), device="cpu")
-    assert {p.dtype for p in encoder.parameters()} == {torch.float32}
 
 
 def test_fingerprints_differ_where_the_encoders_own_limit_does(encoder):

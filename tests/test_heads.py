@@ -15,6 +15,7 @@ from isospace.heads import (
     mlp_or_none,
     seeded,
 )
+from isospace.objectives import OBJECTIVES
 from isospace.whitening import whiten
 
 
@@ -158,3 +159,17 @@ def test_artificial_rows_travel_as_views_and_stay_the_same(rows: int, batch: int
     assert (unpacked[rows:] == 0).all()
     assert torch.equal(head(views), out)
     assert not list(head.parameters())
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_permutations_that_change_nothing_are_no_positives(groups: int) -> None:
+    objective = OBJECTIVES["whitenedcse"](positives="permutation", groups=groups)
+    with pytest.raises(ValueError, match=rf"between 1 and 8.*got {groups}"):
+        objective.build_head(8, 0)
+    OBJECTIVES["whitenedcse"](groups=groups).build_head(8, 0)  # dropout tells them apart
+
+
+@pytest.mark.parametrize("name", ["whitenedcse", "iso"])
+def test_384_groups_of_1024_dimensions_are_refused_with_what_is_possible(name: str) -> None:
+    with pytest.raises(ValueError, match=r"1024 dimensions .* 384 groups .* 256, 512"):
+        OBJECTIVES[name](groups=384).build_head(1024, 0)

@@ -288,17 +288,3 @@ def test_plans_in_words() -> None:
 def test_impossible_values_are_refused(name: str, overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(name, overrides)
-
-
-@pytest.mark.parametrize("groups", [1, DIM])
-def test_permutations_that_change_nothing_are_no_positives(groups: int) -> None:
-    objective = build("whitenedcse", {"positives": "permutation", "groups": groups})
-    with pytest.raises(ValueError, match=rf"between 1 and 8.*got {groups}"):
-        objective.build_head(DIM, 0)
-    build("whitenedcse", {"groups": groups}).build_head(DIM, 0)  # dropout tells them apart
-
-
-@pytest.mark.parametrize("name", ["whitenedcse", "iso"])
-def test_384_groups_of_1024_dimensions_are_refused_with_what_is_possible(name: str) -> None:
-    with pytest.raises(ValueError, match=r"1024 dimensions .* 384 groups .* 256, 512"):
-        build(name, {"groups": 384}).build_head(1024, 0)

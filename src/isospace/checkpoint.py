@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
+from torch import nn
 
 from isospace.errors import UserError
 from isospace.files import atomic_path
@@ -48,6 +50,21 @@ def set_random_state(state: dict[str, Any]) -> None:
     random.setstate((3, tuple(state["python"]), None))
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), *rest))
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    """Write a model's weights alone.
+
+    Raises:
+        OSError, SafetensorError: they cannot be written, because the disk is full for instance.
+    """
+    # Copies, because tied weights share memory and the format knows no sharing.
+    weights = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in model.state_dict().items()
+    }
+    with atomic_path(path) as temporary:
+        save_file(weights, temporary)
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

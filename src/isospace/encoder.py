@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from isospace import packed
+from isospace.batch import Batch
 from isospace.cores import side_by_side
 from isospace.errors import UserError
 from isospace.noise import Noise
@@ -36,35 +36,6 @@ Precision = Literal["float32", "bf16"]
 
 _NO_LIMIT = 10**20
 """What tokenizers without a limit say lies above it."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Padded token ids of one batch of examples, which are sentences or have several texts.
-
-    Attributes:
-        input_ids: (texts * batch, length) int64, text after text: all anchors, all positives ...
-        attention_mask: (texts * batch, length) int64, 1 for tokens.
-        texts: per example.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
-    texts: int = 1
-
-    def __len__(self) -> int:
-        return len(self.input_ids) // self.texts
-
-    def to(self, device: torch.device) -> Batch:
-        """The same batch on another device."""
-        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.texts)
-
-    def stack(self, texts: Sequence[int]) -> Batch:
-        """A batch of single texts: these, one after the other (view-major rows)."""
-        if self.texts == len(texts) == 1:
-            return self
-        ids, mask = (x.chunk(self.texts) for x in (self.input_ids, self.attention_mask))
-        return Batch(torch.cat([ids[t] for t in texts]), torch.cat([mask[t] for t in texts]))
 
 
 class Encoder(nn.Module):

@@ -16,8 +16,9 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from isospace import checkpoint
+from isospace.batch import Batch
 from isospace.config import TrainConfig
-from isospace.encoder import Batch, Encoder
+from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View, Views
 from isospace.tokens import Tokens

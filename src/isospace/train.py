@@ -12,10 +12,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate.utils import gather_object
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import isospace
 from isospace import checkpoint
@@ -28,7 +27,7 @@ from isospace.evaluation.statistics import Kind
 from isospace.exam import Scores, sts_data
 from isospace.export.card import Origin, model_card
 from isospace.export.folder import save_model
-from isospace.files import atomic_path, cache_folder
+from isospace.files import cache_folder
 from isospace.loading import load_encoder, weights_hash
 from isospace.looks import take_look
 from isospace.loop import Diverged
@@ -166,13 +165,7 @@ class _Session:
     def _keep_if_best(self, run: Run) -> None:
         """Write the weights if the newest look is the one to keep so far."""
         if self.main and self._choice().step == self.loop.step:
-            # Copies, because tied weights share memory and the format knows no sharing.
-            weights = {
-                name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-                for name, value in self.encoder.model.state_dict().items()
-            }
-            with atomic_path(run.kept_weights) as temporary:
-                save_file(weights, temporary)
+            checkpoint.save_weights(run.kept_weights, self.encoder.model)
 
     def _record_look(self, run: Run) -> None:
         if self.main:
