@@ -50,7 +50,7 @@ def _style(chart: Picture | alt.ConcatChart) -> Any:
     lines = {"gridColor": _INK, "gridOpacity": 0.25, "domainColor": _INK, "tickColor": _INK}
     return chart.configure(
         background="transparent",
-        axis={**text, **lines, "titleFontWeight": "normal", "tickCount": 5, "labelSeparation": 4},
+        axis={**text, **lines, "titleFontWeight": "normal", "tickCount": 5, "labelFlush": False},
         legend={
             **text,
             "titleFontWeight": "normal",
