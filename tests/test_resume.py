@@ -185,6 +185,17 @@ def test_a_finished_run_resumes_to_its_results(config):
     assert train(resume=outcome.run.folder, quiet=True).results == outcome.run.results
 
 
+def test_a_finished_run_whose_model_was_removed_makes_it_again(config):
+    outcome = train(config, quiet=True)
+    weights = outcome.model_folder / "model.safetensors"
+    before = weights.read_bytes()
+    shutil.rmtree(outcome.model_folder)
+    again = train(resume=outcome.run.folder, quiet=True)
+    assert weights.read_bytes() == before
+    changed = {key for key in again.results if again.results[key] != outcome.results[key]}
+    assert changed <= {"seconds"}
+
+
 def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UserError, match="not a run"):
         train(resume=tmp_path, quiet=True)

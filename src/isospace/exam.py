@@ -170,11 +170,30 @@ class Exam:
             found[PAPER_COLUMNS[task]] = np.concatenate(list(by_subset.values()))
         return found
 
-    def gold(self) -> dict[str, np.ndarray]:
-        """Gold scores in the order of `items`, by column of the papers' row."""
-        return {
-            PAPER_COLUMNS[name]: np.concatenate([pairs.gold for pairs in task.subsets.values()])
+    def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
+        """What is known of the STS test pairs, in the order of `items`.
+
+        Returns:
+            Part -> column of the papers' row -> (pair,). "gold": the scores that people gave;
+            "pair": `TextPairs.ids`, by which one pair in several sets is known (STS-B was drawn
+            from the other sets); "seen": whether the labels that choose checkpoints have it too.
+        """
+        tests = {
+            PAPER_COLUMNS[name]: list(task.subsets.values())
             for name, task in self._test_tasks().items()
+        }
+        ids = {
+            column: np.concatenate([pairs.ids() for pairs in sets])
+            for column, sets in tests.items()
+        }
+        labelled = np.array([]) if self.labels is None else self.labels.ids()
+        return {
+            "gold": {
+                column: np.concatenate([pairs.gold for pairs in sets])
+                for column, sets in tests.items()
+            },
+            "pair": ids,
+            "seen": {column: np.isin(found, labelled) for column, found in ids.items()},
         }
 
     def _test_tasks(self) -> dict[str, STSTask]:

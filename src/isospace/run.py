@@ -138,7 +138,7 @@ class Run:
         return content
 
     def write_items(self, **parts: Mapping[str, np.ndarray]) -> None:
-        """Write items.npz: part ("before", "after", "gold") -> column -> array."""
+        """Write items.npz: part ("before", "after", "gold", ...) -> column -> array."""
         arrays: dict[str, Any] = {
             f"{part}/{name}": array
             for part, found in parts.items()

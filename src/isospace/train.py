@@ -52,7 +52,8 @@ def train(
 
     Args:
         config: the settings of a new run.
-        resume: the folder of a run to go on with, instead of `config`.
+        resume: the folder of a run to go on with, instead of `config`; a finished one gives its
+            results.
         quiet: show no progress.
 
     Raises:
@@ -61,7 +62,9 @@ def train(
     """
     if resume is not None and config is None:
         run = Run(resume)
-        if run.results is not None:
+        # A model that somebody removed is made again, of the weights that were kept.
+        removed = not run.model_folder.is_dir() and run.kept_weights.parent.is_dir()
+        if run.results is not None and not removed:
             write_report(collect([resume]))  # a kill may have come between the two
             return Outcome(run, run.results)
         return _Session(run.config, quiet).go(run)
@@ -260,7 +263,9 @@ class _Session:
                 self.encoder = load_encoder(self.config.model, self.config.pooling)
             save_model(self.encoder, run.model_folder, model_card(self.config, results))
             run.write_items(
-                before=self.exam.items(before), after=self.exam.items(after), gold=self.exam.gold()
+                before=self.exam.items(before),
+                after=self.exam.items(after),
+                **self.exam.test_pairs(),
             )
             run.write_sample(self.exam.sample, before.vectors, after.vectors)
             run.write_results(results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,6 +34,12 @@ class TextPairs:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """The pairs in order."""
         return zip(self.first, self.second, strict=True)
+
+    def ids(self) -> NDArray[np.int64]:
+        """A number for each pair (pair,), equal for equal pairs in either order, in any set."""
+        keys = ["\0".join(sorted(pair)).encode("utf-8", "surrogatepass") for pair in self]
+        digests = b"".join(blake2b(key, digest_size=8).digest() for key in keys)
+        return np.frombuffer(digests, dtype="<i8").astype(np.int64)
 
 
 @dataclass(frozen=True)
