@@ -26,7 +26,7 @@ from isospace.errors import UserError
 from isospace.files import write_text
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
-from isospace.report.scoreboard import comparison_table, gains_table
+from isospace.report.scoreboard import COMPARISON_TABLES
 from isospace.tables import markdown_table
 from isospace.train import Stopped
 
@@ -67,16 +67,13 @@ def _draw(content: Mapping[str, Any]) -> None:
     """The whole record beside the page; in it the verdict and the tables."""
     write_text(PAGE.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
     scores = [
-        {"": name} | {column: mean_sd(columns[column]) for column in STS_COLUMNS}
+        {"": name} | {column: mean_sd(columns[column]["seeds"]) for column in STS_COLUMNS}
         for name, columns in content["scores"].items()
     ]
-    gains = gains_table("", content)
-    parts = {
-        "verdict": content["verdict"]["text"],
-        "tests": markdown_table(comparison_table("", content).rows),
-        "scores": markdown_table(scores),
-        "gains": markdown_table(gains.rows if gains else []),
-    }
+    tests, gains, against_best = (made("", content) for made in COMPARISON_TABLES)
+    tables = {"tests": tests, "gains": gains, "against-best": against_best}
+    parts = {name: markdown_table(table.rows) for name, table in tables.items() if table}
+    parts |= {"verdict": content["verdict"]["text"], "scores": markdown_table(scores)}
     draw(PAGE, {name: text.rstrip() + "\n" for name, text in parts.items()})
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from conftest import sentences
 from isospace.config import TrainConfig
-from isospace.evaluation.seeds import Gain, decide
+from isospace.evaluation.decision import decide
+from isospace.evaluation.gains import Gain
 from isospace.judgement import Comparison
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
@@ -110,7 +111,14 @@ def write_comparison(folder: Path, sts: bool = False) -> Comparison:
             write_run(folder / name / f"seed-{seed}", objective=objective, seed=seed)
             finish(Run(folder / name / f"seed-{seed}"), sts=sts)
     protocol = {"MRR": "MRR, some pairs", "checkpoints": "last"}
-    found = Comparison(folder, "MRR", protocol, {}, scores, gains, {"dcl": 0.004}, decision)
+    adjusted = {
+        row: {column: 2 * g.p for column, g in found.items()} for row, found in gains.items()
+    }
+    versus = {"dcl": dict.fromkeys(columns, 0.004)}
+    model = str(folder / "simcse_head=none" / "seed-1" / "model")
+    found = Comparison(
+        folder, "MRR", protocol, {}, scores, gains, adjusted, versus, decision, model
+    )
     (folder / "results.json").write_text(json.dumps(found.to_json()))
     return found
 

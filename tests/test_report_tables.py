@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -15,6 +14,7 @@ from isospace.recipes import RECIPES
 from isospace.report.papers import is_published, papers_table, transfer_table
 from isospace.report.run_set import collect
 from isospace.report.scoreboard import (
+    against_best_table,
     all_tables,
     comparison_table,
     gains_table,
@@ -108,6 +108,19 @@ def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
     assert not is_published(ours)
 
 
+def test_transfer_scores_of_a_run_that_kept_its_start_are_the_starts(tmp_path):
+    runs = [
+        finish(write_run(tmp_path / str(seed), seed=seed), model_step=step)
+        for seed, step in ((1, 4), (2, 0))
+    ]
+    for run, score in zip(runs, (80.0, 70.0), strict=True):
+        run.write_transfer("sklearn", {"row": {"MR": score}, "row_protocol": "accuracy"})
+    adapted, kept, *_ = transfer_table(collect([run.folder for run in runs])).rows
+    assert [adapted[key] for key in ("n", "MR")] == ["1", "80.00"]
+    wanted = [f"start, kept by {adapted['']}", "1", "70.00"]
+    assert [kept[key] for key in ("", "n", "MR")] == wanted
+
+
 def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
     bert = {"model": RECIPES["simcse-bert-base"].config.model}
     for pooling, source in (("cls", "published: "), ("mean", "published, other start: ")):
@@ -143,15 +156,15 @@ def test_a_comparison_comes_with_its_verdict(comparison):
     assert gains_table("which", comparison.to_json()) is None  # no other score than that
 
 
-def test_gains_in_several_scores_have_a_table(comparison):
-    gains = {
-        name: {**columns, "STS12": columns["MRR"]} for name, columns in comparison.gains.items()
-    }
-    table = gains_table("which", replace(comparison, gains=gains).to_json())
-    assert table.rows == [
-        {"": score, "simcse:head=none": "+2.00 (+0.50 to +3.50)", "dcl": "-3.00 (-5.00 to -1.00)"}
-        for score in ("MRR", "STS12")
-    ]
+def test_gains_in_several_scores_have_tables(tmp_path):
+    found = write_comparison(tmp_path / "scored", sts=True).to_json()
+    found["gains"]["dcl"]["STS12"]["holm_p"] = 0.2
+    rows = {row[""]: row for row in gains_table("which", found).rows}
+    simcse, dcl = "+2.00 (+0.50 to +3.50)*", "-3.00 (-5.00 to -1.00)"
+    assert rows["MRR"] == {"": "MRR", "simcse:head=none": simcse, "dcl": f"{dcl}*"}
+    assert rows["STS12"] == {"": "STS12", "simcse:head=none": simcse, "dcl": dcl}
+    rows = {row[""]: row for row in against_best_table("which", found).rows}
+    assert rows["STS12"] == {"": "STS12", "simcse:head=none": "", "dcl": "0.004"}
 
 
 def test_comparisons_in_folders_of_one_name_are_told_apart(comparison, tmp_path):

@@ -12,9 +12,10 @@ from isospace.evaluation import statistics
 from isospace.evaluation.statistics import (
     Interval,
     Kind,
+    PairSet,
     judge,
     paired_bootstrap,
-    paired_bootstrap_spearman,
+    resampled_spearmans,
 )
 
 
@@ -25,19 +26,34 @@ def test_the_resampled_ranks_are_those_of_the_drawn_items(monkeypatch):
     gold = random.integers(0, 6, 30).astype(float)
     resamples = 60
 
-    gains = []
+    expected = []
     for counts in statistics._counts(30, resamples, seed=3):
         for row in counts.astype(int):
             drawn = np.repeat(np.arange(30), row)
             assert len(drawn) == 30
             rho = [scipy.stats.spearmanr(v[drawn], gold[drawn]).statistic for v in (before, after)]
-            gains.append(rho[1] - rho[0])
-    result = paired_bootstrap_spearman(before, after, gold, resamples, seed=3)
-    assert len(gains) == resamples
-    assert (result.low, result.high) == pytest.approx(tuple(np.quantile(gains, [0.025, 0.975])))
-    expected = [scipy.stats.spearmanr(v, gold).statistic for v in (before, after)]
-    assert result.gain == pytest.approx(expected[1] - expected[0])
-    assert result.n == 30
+            expected.append(rho)
+    [found] = resampled_spearmans(
+        [PairSet(np.stack([before, after]), gold, np.arange(30))], resamples, seed=3
+    )
+    assert pytest.approx(np.array(expected)) == found.T
+
+
+def test_a_pair_of_several_sets_is_drawn_for_all_of_them():
+    random = np.random.default_rng(2)
+    cosines, gold = random.normal(size=(2, 40)), random.normal(size=40)
+    ids = 7 * np.arange(40)
+    one, turned, other = (
+        PairSet(cosines[:, order], gold[order], ids[order] + shift)
+        for order, shift in ((np.arange(40), 0), (np.arange(40)[::-1], 0), (np.arange(40), 1))
+    )
+    found = resampled_spearmans([one, turned, other], 50, seed=0)
+    assert found[0] == pytest.approx(found[1])
+    assert abs(np.corrcoef(found[0][0], found[2][0])[0, 1]) < 0.5
+    twice = PairSet(*(np.concatenate([a, a], axis=-1) for a in (cosines, gold, ids)))
+    assert resampled_spearmans([twice], 50, seed=0)[0] == pytest.approx(
+        resampled_spearmans([one], 50, seed=0)[0], abs=0.05
+    )
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_theory():
@@ -63,25 +79,21 @@ def test_the_seed_decides_the_interval():
 def test_equal_scores_have_no_gain_and_constant_cosines_no_rank():
     scores = np.random.default_rng(0).uniform(size=40)
     assert paired_bootstrap(scores, scores, 200) == Interval(0.0, 0.0, 0.0, 1.0, 40)
-    collapsed = paired_bootstrap_spearman(scores, np.ones(40), scores, 200)
-    assert (collapsed.gain, collapsed.low, collapsed.high) == pytest.approx((-1.0, -1.0, -1.0))
-    assert collapsed.p == pytest.approx(2 / 200)
+    pairs = PairSet(np.stack([scores, np.ones(40)]), scores, np.arange(40))
+    [[same, collapsed]] = resampled_spearmans([pairs], 200, 0)
+    assert same == pytest.approx(np.ones(200))
+    assert collapsed == pytest.approx(np.zeros(200))
 
 
 def test_without_an_effect_one_interval_in_twenty_excludes_zero():
     random = np.random.default_rng(7)
     trials, n = 400, 120
     latent, noise = random.normal(size=(trials, n)), random.normal(size=(2, trials, n))
-    means = [paired_bootstrap(a, b, 400) for a, b in zip(*(latent + noise), strict=True)]
-    ranks = [
-        paired_bootstrap_spearman(a, b, gold, 400)
-        for gold, a, b in zip(latent, *(latent + noise), strict=True)
-    ]
-    for intervals in (means, ranks):
-        rate = np.mean([interval.low > 0 or interval.high < 0 for interval in intervals])
-        # Three standard errors of a rate of 5 % in 400 trials are 3.3 %.
-        assert 0.017 < rate < 0.083
-        assert 0.017 < np.mean([interval.p < 0.05 for interval in intervals]) < 0.083
+    intervals = [paired_bootstrap(a, b, 400) for a, b in zip(*(latent + noise), strict=True)]
+    rate = np.mean([interval.low > 0 or interval.high < 0 for interval in intervals])
+    # Three standard errors of a rate of 5 % in 400 trials are 3.3 %.
+    assert 0.017 < rate < 0.083
+    assert 0.017 < np.mean([interval.p < 0.05 for interval in intervals]) < 0.083
 
 
 @pytest.mark.parametrize("shapes", [((3,), (4,)), ((3, 1), (3, 1)), ((1,), (1,))])

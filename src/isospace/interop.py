@@ -101,9 +101,14 @@ def mteb_name(model: str) -> str:
 
     >>> mteb_name("minilm"), mteb_name("runs/first run/model"), mteb_name("google/bert")
     ('isospace/minilm', 'isospace/first-run', 'isospace/bert')
+    >>> mteb_name("runs/which/iso/seed-42")  # a cell of a comparison
+    'isospace/which-iso-seed-42'
     """
     path = Path(model).resolve() if Path(model).is_dir() else Path(model)
-    name = path.parent.name if path.name == "model" else path.name
+    path = path.parent if path.name == "model" else path
+    is_cell = re.fullmatch(r"seed-\d+", path.name) is not None
+    # mteb's tables join revisions: two models of one name become one row.
+    name = "-".join(path.parts[-3:]) if is_cell else path.name
     return "isospace/" + (re.sub(r"[^\w.]+", "-", name) or "model")
 
 

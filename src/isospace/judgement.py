@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from isospace.errors import UserError
-from isospace.evaluation.seeds import Decision, Gain, Gains, decide, holm, welch
+from isospace.evaluation.decision import Decision, against_best, decide, holm
+from isospace.evaluation.gains import Gain
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.run import Run
 from isospace.selection import LABELS, LAST, PAIRS
-
-Items = Mapping[str, np.ndarray]
-"""Column -> what each test item came to, as `Run.items` has them."""
+from isospace.shared_items import SharedItems
 
 
 @dataclass(frozen=True)
@@ -25,14 +24,19 @@ class Comparison:
 
     Attributes:
         folder: its folder; results.json holds all of this, report.html shows it.
-        measure: what the verdict is about: the pairs' "MRR" or the STS "Avg".
-        protocol: how "MRR" (and R@k) and "STS" were scored and the "checkpoints" chosen.
+        measure: the column that the verdict is about: "MRR" of the pairs, or the STS "Avg"; where
+            labels chose the checkpoints "Avg unseen", without the test pairs that the labels have.
+        protocol: how "MRR" (and R@k) and "STS" were scored, the "checkpoints" chosen, and which
+            pairs are "unseen".
         settings: row -> the settings that its runs share.
         scores: row -> column -> score of each seed, x 100; starts have one value each. "start" is
             what the first row's runs began with, "start of NAME" another start.
         gains: row -> column -> gain over "start".
-        versus_best: row -> Holm's p of Welch's test over seeds against the row with the best mean.
+        adjusted: row -> column -> Holm's p of that gain, over all rows.
+        versus_best: row -> column -> Holm's p of Welch's test over seeds against the row with the
+            column's best mean, over all pairs of rows.
         decision: the verdict.
+        model: where the encoder that it advises is, `None` where there is none.
     """
 
     folder: Path
@@ -41,8 +45,10 @@ class Comparison:
     settings: dict[str, dict[str, Any]]
     scores: dict[str, dict[str, list[float]]]
     gains: dict[str, dict[str, Gain]]
-    versus_best: dict[str, float]
+    adjusted: dict[str, dict[str, float]]
+    versus_best: dict[str, dict[str, float]]
     decision: Decision
+    model: str | None
 
     def to_json(self) -> dict[str, Any]:
         """Everything, with sd and n."""
@@ -50,27 +56,47 @@ class Comparison:
             "measure": self.measure,
             "protocol": self.protocol,
             "settings": self.settings,
-            "scores": self.scores,
+            "scores": {
+                name: {column: _summary(seeds) for column, seeds in columns.items()}
+                for name, columns in self.scores.items()
+            },
             "gains": {
-                name: {column: gain.to_json() for column, gain in columns.items()}
+                name: {
+                    column: {
+                        **gain.to_json(),
+                        "holm_p": self.adjusted[name][column],
+                        "holm_p_against_best": self.versus_best.get(name, {}).get(column),
+                    }
+                    for column, gain in columns.items()
+                }
                 for name, columns in self.gains.items()
             },
-            "holm_p": self.decision.adjusted,
-            "holm_p_against_best": self.versus_best,
-            "verdict": {"verdict": self.decision.verdict, "text": self.decision.text},
+            "verdict": {
+                "verdict": self.decision.verdict,
+                "text": self.decision.text,
+                "model": self.model,
+            },
         }
 
 
-def judge_runs(runs: Mapping[str, Sequence[Run]], folder: Path, measure: str) -> Comparison:
+def _summary(seeds: Sequence[float]) -> dict[str, Any]:
+    sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
+    return {"mean": float(np.mean(seeds)), "sd": sd, "n": len(seeds), "seeds": list(seeds)}
+
+
+def judge_runs(
+    runs: Mapping[str, Sequence[Run]], folder: Path, measure: Literal["MRR", "Avg"]
+) -> Comparison:
     """Compare finished runs with the start of the first of them, and with each other.
 
     Runs from another encoder or with another pooling are compared with that start as well: it is a
-    row of its own, that can be what the verdict advises, and they have to gain over it too.
+    row of its own, that can be what the verdict advises, and they have to gain over it too. Test
+    pairs that stand among the labels which chose the checkpoints are left out of the gains.
 
     Args:
         runs: name -> runs that differ in their seed alone.
         folder: of the comparison.
-        measure: "MRR" or "Avg".
+        measure: what the verdict is about.
 
     Raises:
         UserError: the runs were not trained on one text and examined on the same items, or the
@@ -78,48 +104,87 @@ def judge_runs(runs: Mapping[str, Sequence[Run]], folder: Path, measure: str) ->
     """
     _require_one_exam([run for mine in runs.values() for run in mine])
     first = next(iter(runs.values()))[0]
-    before, gold = first.items("before"), first.items("gold")
+    shared = SharedItems.of(first)
     scores = {"start": _columns([_scores(first, "start")])}
-    columns = [column for column in [*before, "Avg"] if column in scores["start"]]
-    if measure not in columns:
+    if measure not in scores["start"] or shared.shown(measure) is None:
         raise UserError(f"{first.folder}: no {measure}: not all seven STS sets were scored")
     starts = {_start(first): "start"}
-    items: dict[str, list[Items]] = {}
+    items = {"start": [shared.items(first, "before")]}
     criterion: dict[str, float] = {}
-    over_own: dict[str, Gain] = {}
+    own: dict[str, str] = {}
     for name, mine in runs.items():
-        own = starts.setdefault(_start(mine[0]), f"start of {name}")
-        if own not in scores:
-            scores[own] = _columns([_scores(mine[0], "start")])
-            items[own] = [mine[0].items("before")]
-            criterion[own] = _criterion(mine[0], step=0)
+        own[name] = starts.setdefault(_start(mine[0]), f"start of {name}")
+        if own[name] not in scores:
+            scores[own[name]] = _columns([_scores(mine[0], "start")])
+            items[own[name]] = [shared.items(mine[0], "before")]
+            criterion[own[name]] = _criterion(mine[0], step=0)
         scores[name] = _columns([_scores(run, "result") for run in mine])
-        items[name] = [run.items("after") for run in mine]
+        items[name] = [shared.items(run, "after") for run in mine]
         criterion[name] = float(np.mean([_criterion(run) for run in mine]))
-        if own != "start":
-            over_own[name] = _gains(items[own][0], items[name], gold, [measure])[measure]
-    gains = {name: _gains(before, after, gold, columns) for name, after in items.items()}
-    protocol = _protocol(first)
+    sampled = shared.sample(items)
+    for name, columns in sampled.items():
+        found = {column: list(map(float, 100 * s.by_seed)) for column, s in columns.items()}
+        scores[name] = found | scores[name]
+    gains = {
+        name: {column: s.over(sampled["start"][column]).test() for column, s in columns.items()}
+        for name, columns in sampled.items()
+        if name != "start"
+    }
+    judged = str(shared.shown(measure))
+    protocol = _protocol(first) | shared.protocol
     decision = decide(
-        {name: found[measure] for name, found in gains.items()},
+        {name: columns[judged] for name, columns in gains.items()},
         criterion,
         _in_words(measure, protocol),
         _criterion_in_words(first, protocol),
-        over_own,
+        {
+            name: sampled[name][judged].over(sampled[start][judged]).test()
+            for name, start in own.items()
+            if start != "start"
+        },
         unadapted=starts.values(),
     )
-    best = max(runs, key=lambda name: float(np.mean(scores[name][measure])))
-    versus = {name: welch(scores[name][measure], scores[best][measure]) for name in runs}
+    decision, model = _advised(decision, runs)
+    tested = list(sampled["start"])
+    adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in tested}
+    versus = {c: against_best({name: scores[name][c] for name in runs}) for c in tested}
     return Comparison(
         folder,
-        measure,
+        judged,
         protocol,
         {name: _settings(mine[0]) for name, mine in runs.items()},
         scores,
         gains,
-        holm({name: p for name, p in versus.items() if p is not None and name != best}),
+        _by_row(adjusted),
+        _by_row(versus),
         decision,
+        model,
     )
+
+
+def _by_row(columns: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    rows = dict.fromkeys(row for found in columns.values() for row in found)
+    return {row: {c: found[row] for c, found in columns.items() if row in found} for row in rows}
+
+
+def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> tuple[Decision, str | None]:
+    """The model that a decision advises, and the decision with a word on runs that shipped none."""
+    if decision.name is None:
+        return decision, None
+    if decision.name not in runs:  # a start
+        return decision, runs[decision.name.removeprefix("start of ")][0].config.model
+    mine = runs[decision.name]
+    adapted = [run for run in mine if (run.results or {})["model_step"]]
+    if len(adapted) == len(mine):
+        return decision, str(max(mine, key=_criterion).model_folder)
+    text = (
+        f"{decision.text} {len(mine) - len(adapted)} of its {len(mine)} runs ship the start, which "
+        "their own pairs preferred"
+    )
+    if not adapted:
+        text += "; the adapted weights are in their checkpoints/kept.safetensors"
+    model = str(max(adapted, key=_criterion).model_folder) if adapted else None
+    return replace(decision, text=f"{text}."), model
 
 
 def _require_one_exam(runs: Collection[Run]) -> None:
@@ -171,7 +236,8 @@ def _protocol(run: Run) -> dict[str, str]:
 
 
 def _in_words(measure: str, protocol: Mapping[str, str]) -> str:
-    words = protocol["MRR"] if measure == "MRR" else "STS average"
+    unseen = f" {protocol['unseen']}" if "unseen" in protocol else ""
+    words = protocol["MRR"] if measure == "MRR" else f"STS average{unseen}"
     labels = protocol["checkpoints"].removeprefix("labels: ")
     return words if labels == protocol["checkpoints"] else f"{words}, dev-selected on {labels}"
 
@@ -192,21 +258,3 @@ def _criterion_in_words(run: Run, protocol: Mapping[str, str]) -> str:
     if (run.results or {})["choice"]["criterion"] == LABELS:
         return f"Spearman on {protocol['checkpoints'].removeprefix('labels: ')}"
     return "MRR of other held-out pairs"
-
-
-def _gains(
-    before: Items, after: Sequence[Items], gold: Items, columns: Sequence[str]
-) -> dict[str, Gain]:
-    """The gain in each of the columns; the STS average from those of the sets."""
-    parts: dict[str, Gains] = {}
-    for seed, (column, start) in enumerate(before.items()):
-        if column not in columns and not (column in gold and "Avg" in columns):
-            continue
-        values = np.stack([found[column] for found in after])
-        if column in gold:
-            parts[column] = Gains.of_spearman(start, values, gold[column], seed)
-        else:
-            parts[column] = Gains.of_means(start, values, seed)
-    if "Avg" in columns:
-        parts["Avg"] = Gains.average([parts[column] for column in gold])
-    return {column: parts[column].test() for column in columns}

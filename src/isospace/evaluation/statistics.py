@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.evaluation.correlation import FloatArray, spearman
+from isospace.evaluation.correlation import FloatArray
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
@@ -77,55 +77,58 @@ def paired_bootstrap(
     """
     _require_same_items(before, after)
     difference = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
-    gains = resampled_means(difference, resamples, seed)
+    [gains] = resampled_means(difference[None], resamples, seed)
     return _interval(float(difference.mean()), gains, len(difference))
 
 
-def resampled_means(values: FloatArray, resamples: int, seed: int) -> FloatArray:
-    """Mean of the values (item,) in each bootstrap resample of the items, (resample,)."""
-    n = len(values)
-    return np.concatenate([counts @ values / n for counts in _counts(n, resamples, seed)])
+def resampled_means(rows: FloatArray, resamples: int, seed: int) -> FloatArray:
+    """Mean of each row (row, item) in each bootstrap resample of the items, (row, resample)."""
+    n = rows.shape[1]
+    parts = [
+        # Row by row: one product of all would give equal rows unequal last bits.
+        np.stack([counts @ row / n for row in rows])
+        for counts in _counts(n, resamples, seed)
+    ]
+    return np.concatenate(parts, axis=1)
 
 
-def paired_bootstrap_spearman(
-    cosines_before: FloatArray,
-    cosines_after: FloatArray,
-    gold: FloatArray,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Interval:
-    """Gain of Spearman's correlation with gold scores, resampling the pairs.
+@dataclass(frozen=True)
+class PairSet:
+    """Pairs that were scored by people and by several encoders.
 
-    Args:
-        cosines_before: cosine of each pair under the start, `(pair,)`.
-        cosines_after: the same pairs under the adapted encoder.
-        gold: their gold scores.
-        resamples: number of bootstrap resamples.
-        seed: of the resampling.
+    Attributes:
+        columns: (column, pair) cosines, a column an encoder.
+        gold: (pair,).
+        ids: (pair,) of each pair; equal for one pair that stands in several sets, or twice in one.
     """
-    _require_same_items(cosines_before, cosines_after, gold)
-    before, after = resampled_spearmans([cosines_before, cosines_after], gold, resamples, seed)
-    gain = spearman(cosines_after, gold) - spearman(cosines_before, gold)
-    return _interval(gain, after - before, len(gold))
+
+    columns: FloatArray
+    gold: FloatArray
+    ids: NDArray[np.int64]
 
 
-def resampled_spearmans(
-    columns: Sequence[FloatArray], gold: FloatArray, resamples: int, seed: int
-) -> FloatArray:
-    """Spearman of each column with gold in each bootstrap resample of the pairs.
+def resampled_spearmans(sets: Sequence[PairSet], resamples: int, seed: int) -> list[FloatArray]:
+    """Spearman of each column with gold in each bootstrap resample of the pairs of all sets.
 
+    A pair that is drawn is drawn for every set that has it: sets that share pairs vary together.
     Exact, and without a sort per resample: a resample is a count for each pair, and the mean rank
     of a value in it is the number of drawn pairs below it plus half of those that equal it.
 
     Returns:
-        (column, resample).
+        (column, resample) of each set.
     """
-    reference, ranked = _Column(gold), [_Column(column) for column in columns]
-    parts = []
-    for counts in _counts(len(gold), resamples, seed):
-        gold_ranks = reference.ranks(counts)
-        parts.append([_weighted_pearson(c.ranks(counts), gold_ranks, counts) for c in ranked])
-    return np.concatenate(parts, axis=1)
+    known, places = np.unique(np.concatenate([found.ids for found in sets]), return_inverse=True)
+    ends = np.cumsum([len(found.ids) for found in sets])[:-1]
+    members = np.split(places, ends)
+    ranked = [([*map(_Column, found.columns)], _Column(found.gold)) for found in sets]
+    parts: list[list[FloatArray]] = [[] for _ in sets]
+    for drawn in _counts(len(known), resamples, seed):
+        for part, (columns, gold), member in zip(parts, ranked, members, strict=True):
+            counts = drawn[:, member]
+            reference = gold.ranks(counts)
+            rows = (_weighted_pearson(found.ranks(counts), reference, counts) for found in columns)
+            part.append(np.stack(list(rows)))
+    return [np.concatenate(part, axis=1) for part in parts]
 
 
 def judge(interval: Interval, protocol: str, start_kept: str | None = None) -> Verdict:
@@ -184,8 +187,8 @@ class _Column:
 
 def _weighted_pearson(x: FloatArray, y: FloatArray, counts: FloatArray) -> FloatArray:
     """Pearson's correlation of ranks in each resample, `(resample,)`; 0 where one is constant."""
-    # The mean rank of n drawn items is (n - 1) / 2 in every resample.
-    middle = (counts.shape[1] - 1) / 2
+    # The mean rank of n drawn items is (n - 1) / 2, whichever they are.
+    middle = (counts.sum(axis=1, keepdims=True) - 1) / 2
     x, y = x - middle, y - middle
     covariance = np.einsum("rn,rn,rn->r", counts, x, y)
     scale = np.sqrt(np.einsum("rn,rn,rn->r", counts, x, x) * np.einsum("rn,rn,rn->r", counts, y, y))

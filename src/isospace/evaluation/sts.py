@@ -108,7 +108,7 @@ class STSResult:
 
     scores: tuple[STSScore, ...]
     cosines: dict[str, dict[str, FloatArray]]
-    """Task -> sub-set -> cosine of each pair, for `statistics.paired_bootstrap_spearman`."""
+    """Task -> sub-set -> cosine of each pair, in the order of the sub-set."""
 
     def score(self, task: str, aggregation: str, metric: str = "spearman") -> STSScore | None:
         """The score of a sub-set (its name) or of an aggregation ("all", "mean", "wmean")."""

@@ -70,13 +70,15 @@ def papers_table(found: RunSet) -> Table | None:
 def transfer_table(found: RunSet) -> Table | None:
     """The papers' table of transfer tasks, of runs that `evaluate --transfer` has scored.
 
-    `None` without any such run. Its scores are those of the model that the run shipped.
+    `None` without any such run. Its scores are those of the model that the run shipped; where that
+    is the start, they are in a row that says so.
     """
     groups = {
-        (group, protocol): scored
+        (group if adapted else f"start, kept by {group}", protocol): scored
         for group, runs in found.groups().items()
+        for adapted in (True, False)
         for protocol in PROTOCOLS
-        if (scored := [run for run in runs if protocol in run.transfer and run.results])
+        if (scored := [run for run in _scored(runs, protocol) if _is_adapted(run) == adapted])
     }
     if not groups:
         return None
@@ -85,7 +87,8 @@ def transfer_table(found: RunSet) -> Table | None:
         scores = [run.transfer[protocol] for run in runs]
         protocols += [score["row_protocol"] for score in scores]
         row = _means(group, TRANSFER_COLUMNS, [_known(score["row"]) for score in scores])
-        source = f"{_ours(finished(runs)[0]['result']['labels'])}, {protocol}"
+        labels = finished(runs)[0]["result"]["labels"] if _is_adapted(runs[0]) else None
+        source = f"{_ours(labels)}, {protocol}"
         ours.append(row | {"start": ", ".join(_encoder(runs)), "source": source})
     note = (
         f"Ours by: {'; '.join(dict.fromkeys(protocols))}. Rows marked published are quoted from "
@@ -95,6 +98,15 @@ def transfer_table(found: RunSet) -> Table | None:
         groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer
     )
     return Table("transfer", "Transfer tasks, in the papers' columns", [*ours, *published], note)
+
+
+def _scored(runs: Sequence[Run], protocol: str) -> list[Run]:
+    return [run for run in runs if protocol in run.transfer and run.results]
+
+
+def _is_adapted(run: Run) -> bool:
+    """Whether the model that a finished run shipped is another than its start."""
+    return bool((run.results or {})["model_step"])
 
 
 def is_published(row: Mapping[str, str]) -> bool:

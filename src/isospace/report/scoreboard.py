@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,9 @@ from isospace.report.papers import finished, mean_sd, papers_table, sts_rows, tr
 from isospace.report.run_set import RunSet
 from isospace.run import Run
 from isospace.tables import Table
+
+_PAIR_SCORES = {"MRR", "R@1"}
+_ALPHA = 0.05
 
 
 def all_tables(found: RunSet) -> list[Table]:
@@ -24,7 +27,7 @@ def all_tables(found: RunSet) -> list[Table]:
     for i, (name, content) in enumerate(found.comparisons.items(), start=1):
         number = f"-{i}" if len(found.comparisons) > 1 else ""
         if content is not None:
-            of_it = comparison_table(name, content), gains_table(name, content)
+            of_it = (table(name, content) for table in COMPARISON_TABLES)
             made += [replace(table, name=table.name + number) for table in of_it if table]
     made.append(runs_table(found))
     return [*made, *filter(None, (papers_table(found), transfer_table(found)))]
@@ -39,54 +42,100 @@ def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
         name: of the comparison.
         content: of its results.json.
     """
-    measure, versus = content["measure"], content["holm_p_against_best"]
+    measure = content["measure"]
     rows = []
     for contestant, columns in content["scores"].items():
         shown = dict.fromkeys([measure, "MRR", "R@1"])
-        row = {"": contestant} | {column: mean_sd(columns[column]) for column in shown}
+        row = {"": contestant} | {column: mean_sd(columns[column]["seeds"]) for column in shown}
         if contestant in content["gains"]:
             gain = content["gains"][contestant][measure]
             row["seeds"] = str(gain["seeds"])
             row[f"gain in {measure}"] = f"{100 * gain['mean']:+.2f}"
             row["95 % interval"] = f"{100 * gain['low']:+.2f} to {100 * gain['high']:+.2f}"
-            row["p (Holm)"] = f"{content['holm_p'][contestant]:.3g}"
-            against = versus.get(contestant)
-            row["p against best"] = "" if against is None else f"{against:.3g}"
+            row["p (Holm)"] = _p(gain["holm_p"])
+            row["p against best"] = _p(gain["holm_p_against_best"])
         rows.append(row)
     note = (
         f"x 100, mean ± standard deviation over the seeds. {_protocol(content)} The interval is "
-        "over seeds and test items. p is of the gain over the start, and of Welch's test over "
-        "seeds against the row with the best mean; both corrected for all comparisons (Holm)."
+        "over seeds and test items. p is of the gain over the start, corrected for all rows, and "
+        "of Welch's test over seeds against the row with the best mean, corrected for all pairs of "
+        "rows (Holm)."
     )
     return Table("comparison", f"Comparison {name}", rows, note)
 
 
+def _p(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
 def _protocol(content: Mapping[str, Any]) -> str:
     protocol = content["protocol"]
-    sts = f" STS: {protocol['STS']}." if content["measure"] == "Avg" else ""
-    return f"MRR and R@1: {protocol['MRR']}.{sts} Checkpoints chosen by {protocol['checkpoints']}."
+    sts = f" STS: {protocol['STS']}." if "STS" in protocol else ""
+    unseen = f" Unseen: {protocol['unseen']}." if "unseen" in protocol else ""
+    chosen = f"Checkpoints chosen by {protocol['checkpoints']}."
+    return f"MRR and R@1: {protocol['MRR']}.{sts}{unseen} {chosen}"
 
 
 def gains_table(name: str, content: Mapping[str, Any]) -> Table | None:
-    """The gain over the start in every score, with its interval; `None` if there is but one.
+    """The gain over the start in every score, with its interval; `None` if only pairs were scored.
 
     Args:
         name: of the comparison.
         content: of its results.json.
     """
-    gains: Mapping[str, Mapping[str, Any]] = content["gains"]
-    scores = list(next(iter(gains.values())))
-    if len(scores) < 2:
-        return None
-    rows = [
-        {"": score} | {contestant: gain_interval(gains[contestant][score]) for contestant in gains}
-        for score in scores
-    ]
+
+    def shown(gain: Mapping[str, Any]) -> str:
+        return gain_interval(gain) + ("*" if gain["holm_p"] < _ALPHA else "")
+
     note = (
         "Gain over the start x 100, mean over the seeds, and its 95 % interval over seeds and test "
-        "items; not corrected for the number of scores."
+        "items. * p below 5 %, corrected for the rows (Holm) but not for the number of scores."
     )
-    return Table("gains", f"Comparison {name}: gains in every score", rows, note)
+    return _by_score("gains", f"Comparison {name}: gains in every score", content, shown, note)
+
+
+def against_best_table(name: str, content: Mapping[str, Any]) -> Table | None:
+    """Welch's p against the best row of every score.
+
+    `None` if only pairs were scored, or nothing could be tested.
+
+    Args:
+        name: of the comparison.
+        content: of its results.json.
+    """
+    note = (
+        "p of Welch's test over seeds against the row with the best mean in that score, corrected "
+        "for all pairs of rows (Holm); empty for that row, and where seeds are too few to test."
+    )
+
+    def shown(gain: Mapping[str, Any]) -> str:
+        return _p(gain["holm_p_against_best"])
+
+    tested = [gain for columns in content["gains"].values() for gain in columns.values()]
+    if all(gain["holm_p_against_best"] is None for gain in tested):
+        return None
+    title = f"Comparison {name}: p against the best in every score"
+    return _by_score("against-best", title, content, shown, note)
+
+
+def _by_score(
+    name: str,
+    caption: str,
+    content: Mapping[str, Any],
+    shown: Callable[[Mapping[str, Any]], str],
+    note: str,
+) -> Table | None:
+    """A row per score, a column per contestant."""
+    gains: Mapping[str, Mapping[str, Any]] = content["gains"]
+    scores = list(next(iter(gains.values())))
+    if not set(scores) - _PAIR_SCORES:
+        return None
+    rows = [{"": score} | {row: shown(gains[row][score]) for row in gains} for score in scores]
+    return Table(name, caption, rows, note)
+
+
+COMPARISON_TABLES = (comparison_table, gains_table, against_best_table)
+"""Name and results.json of a comparison -> a table, or `None` where it would say nothing more."""
 
 
 def gain_interval(gain: Mapping[str, Any]) -> str:

@@ -38,8 +38,8 @@ class Evaluate:
     """Tokens to sentence; by default the model's own pooling."""
     transfer: ProtocolName | None = None
     """Also score MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC (in --data): senteval is the papers'
-    classifier, sklearn a faster one on the same folds. A run's folder keeps the scores of its own
-    pooling in float32 for `isospace report`."""
+    classifier, senteval-fast its settings for prototypes, sklearn a faster one on the papers'
+    folds. A run's folder keeps the scores of its own pooling in float32 for `isospace report`."""
     geometry: bool = False
     """Alignment and uniformity by every definition in use, and isotropy (of STS-B dev, or of your
     own texts); takes about a quarter longer."""

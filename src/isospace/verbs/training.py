@@ -16,7 +16,7 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.printing import print_result, print_table
-from isospace.report.scoreboard import comparison_table
+from isospace.report.scoreboard import COMPARISON_TABLES
 from isospace.train import train
 
 DEFAULT_RECIPE = "adapt"
@@ -79,11 +79,11 @@ class Compare:
         """Run what is missing, compare, print."""
         if not self.contestants:
             raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
+        settings = {text: contestant(text, self.config) for text in self.contestants}
         if self.config.output is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         if not self.config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
-        settings = {text: contestant(text, self.config) for text in self.contestants}
         found = compare(
             settings, self.seeds, self.config.output, self.verdict_on, self.jobs, self.json
         )
@@ -92,8 +92,13 @@ class Compare:
         if self.json:
             print_result(json.dumps(found.to_json(), indent=2))
         else:
-            table = comparison_table(found.folder.name, found.to_json())
-            print_table(table.caption, table.rows)
-            print_result(f"{table.note}\n\n{found.decision.text}")
-            Display(self.json).line("report", str(found.folder / "report.html"))
+            tables = [made(found.folder.name, found.to_json()) for made in COMPARISON_TABLES]
+            for table in filter(None, tables):
+                print_table(table.caption, table.rows)
+                print_result(f"{table.note}\n")
+            print_result(found.decision.text)
+            display = Display(self.json)
+            if found.model is not None:
+                display.line("load it", f'SentenceTransformer("{found.model}")')
+            display.line("report", str(found.folder / "report.html"))
         return 0
