@@ -1,6 +1,7 @@
 """The transfer tasks by SentEval's way, one classifier and one batch at a time, beside isospace's.
 
-    OMP_NUM_THREADS=1 python benchmarks/transfer_loop.py SENTEVAL EMBEDDINGS [--every N] [--tasks T]
+    OMP_NUM_THREADS=1 python benchmarks/transfer_loop.py SENTEVAL EMBEDDINGS [--every N]
+        [--protocol senteval-fast] [--tasks T ...]
 
 SENTEVAL is the folder with the tasks in SentEval's layout. EMBEDDINGS is an .npz file with `texts`
 (lines) and their `vectors`; it is made with all-MiniLM-L6-v2 if it is not there. Both ways get the
@@ -15,23 +16,26 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isospace.evaluation.classifiers import PROTOCOLS, Fold, Protocol
+from isospace.evaluation.classifiers import PROTOCOLS
 from isospace.evaluation.pairs import Encode
+from isospace.evaluation.stacked import Fold, Stacked
 from isospace.evaluation.transfer import TASKS, TransferTask, evaluate_transfer, load_transfer
 
 
-def train_one(x: Tensor, y: Tensor, fold: Fold, l2: float) -> torch.nn.Linear:
-    """One classifier, with SentEval's draws: Adam, batches of 64, early stopping."""
+def train_one(settings: Stacked, x: Tensor, y: Tensor, fold: Fold, l2: float) -> torch.nn.Linear:
+    """One classifier, with SentEval's draws, torch's optimizer and early stopping."""
     random = np.random.RandomState(1111)
     torch.manual_seed(1111)
     model = torch.nn.Linear(x.shape[1], int(y.max()) + 1)
-    optimizer = torch.optim.Adam(model.parameters(), weight_decay=l2)
+    # SentEval names the optimizer and no more: the learning rate is torch's.
+    optimizer = getattr(torch.optim, settings.optimizer)(model.parameters(), weight_decay=l2)
     train, valid = fold.train, fold.valid
     if valid is None:
         order = random.permutation(len(train))
@@ -39,16 +43,16 @@ def train_one(x: Tensor, y: Tensor, fold: Fold, l2: float) -> torch.nn.Linear:
         train, valid = train[order[cut:]], train[order[:cut]]
     x_train, y_train, x_valid, y_valid = x[train], y[train], x[valid], y[valid]
     best, kept, misses, epochs = -1.0, {}, 0, 0
-    while misses <= 5 and epochs <= 200:
-        for _ in range(4):
+    while misses <= settings.tenacity and epochs <= 200:
+        for _ in range(settings.epochs_per_look):
             order = torch.from_numpy(random.permutation(len(x_train)))
-            for start in range(0, len(order), 64):
-                batch = order[start : start + 64]
+            for start in range(0, len(order), settings.batch):
+                batch = order[start : start + settings.batch]
                 loss = torch.nn.functional.cross_entropy(model(x_train[batch]), y_train[batch])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-        epochs += 4
+        epochs += settings.epochs_per_look
         with torch.no_grad():
             accuracy = (model(x_valid).argmax(1) == y_valid).sum().item() / len(y_valid)
         if accuracy > best:
@@ -60,14 +64,15 @@ def train_one(x: Tensor, y: Tensor, fold: Fold, l2: float) -> torch.nn.Linear:
 
 
 class Loop:
-    """`classifiers.train_adam`, one classifier after the other.
+    """`stacked.Stacked`, one classifier after the other.
 
     Args:
+        settings: how each is trained.
         every: train every n-th classifier only, and leave the others' weights zero.
     """
 
-    def __init__(self, every: int = 1) -> None:
-        self.every = every
+    def __init__(self, settings: Stacked, every: int = 1) -> None:
+        self.settings, self.every = settings, every
         self.seconds = 0.0  # of all classifiers, those left out included
 
     def __call__(self, x: Tensor, y: Tensor, folds: Sequence[Fold], l2: np.ndarray) -> Tensor:
@@ -77,20 +82,20 @@ class Loop:
         chosen = places[:: self.every]
         started = time.perf_counter()
         for i, j in chosen:
-            model = train_one(x, y, folds[i], float(l2[i, j]))
+            model = train_one(self.settings, x, y, folds[i], float(l2[i, j]))
             weights[i, j, :, :-1] = model.weight.detach()
             weights[i, j, :, -1] = model.bias.detach()
         self.seconds += (time.perf_counter() - started) * len(places) / len(chosen)
         return weights
 
 
-def compare(encode: Encode, task: TransferTask, every: int) -> tuple[float, float]:
+def compare(encode: Encode, task: TransferTask, protocol: str, every: int) -> tuple[float, float]:
     """Print one task's accuracies and ratio; the seconds of the loop and of isospace."""
     started = time.perf_counter()
-    ours = evaluate_transfer(encode, {task.name: task}, "senteval").scores[0]
+    ours = evaluate_transfer(encode, {task.name: task}, protocol).scores[0]
     seconds = time.perf_counter() - started
-    loop = Loop(every)
-    PROTOCOLS["loop"] = Protocol(loop, PROTOCOLS["senteval"].grid)
+    loop = Loop(PROTOCOLS[protocol].train, every)
+    PROTOCOLS["loop"] = replace(PROTOCOLS[protocol], train=loop)
     theirs = evaluate_transfer(encode, {task.name: task}, "loop").scores[0]
     accuracies = f"test {ours.test:5.2f} dev {ours.dev:5.2f}"
     if every == 1:
@@ -106,6 +111,8 @@ def main() -> None:
     parser.add_argument("senteval", type=Path)
     parser.add_argument("embeddings", type=Path)
     parser.add_argument("--every", type=int, default=1)
+    stacked = [name for name, p in PROTOCOLS.items() if isinstance(p.train, Stacked)]
+    parser.add_argument("--protocol", default="senteval", choices=stacked)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
     options = parser.parse_args()
     tasks = load_transfer(options.senteval, options.tasks)
@@ -118,7 +125,7 @@ def main() -> None:
     def encode(texts: Sequence[str]) -> np.ndarray:
         return vectors[[row[text] for text in texts]]
 
-    pairs = [compare(encode, task, options.every) for task in tasks.values()]
+    pairs = [compare(encode, task, options.protocol, options.every) for task in tasks.values()]
     loop, ours = map(sum, zip(*pairs, strict=True))
     print(f"all: the loop takes {loop / ours:.1f} times as long")
 

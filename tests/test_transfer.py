@@ -165,20 +165,36 @@ def test_pairs_become_their_difference_and_their_product(folder, monkeypatch):
         assert row[7:] == [a * b for a, b in zip(u, v, strict=True)]
 
 
-def test_every_number_carries_its_protocol(folder):
-    document = evaluate_transfer(class_encoder, load_transfer(folder), "senteval").to_json()
+@pytest.mark.parametrize(
+    ("protocol", "folds", "words"),
+    [
+        (
+            "senteval",
+            10,
+            "senteval (10 folds, Adam in batches of 64, a look every 4 epochs, tenacity 5)",
+        ),
+        (
+            "senteval-fast",
+            5,
+            "senteval-fast (5 folds, RMSprop in batches of 128, a look every 2 epochs, tenacity 3)",
+        ),
+        ("sklearn", 10, "sklearn (10 folds, to convergence)"),
+    ],
+)
+def test_every_number_carries_its_protocol(folder, protocol, folds, words):
+    document = evaluate_transfer(class_encoder, load_transfer(folder), protocol).to_json()
     assert json.loads(json.dumps(document)) == document
     scores = {score["task"]: score for score in document["scores"]}
     assert document["row"] == {name: score["test"] for name, score in scores.items()} | {
         "Avg": pytest.approx(np.mean([score["test"] for score in scores.values()]), abs=0.005)
     }
-    assert "senteval" in document["row_protocol"]
-    assert {(score["protocol"], score["seed"]) for score in scores.values()} == {("senteval", 1111)}
+    assert f" {words}, seed 1111;" in document["row_protocol"]
+    assert {(score["protocol"], score["seed"]) for score in scores.values()} == {(protocol, 1111)}
     assert {name: (s["splits"], s["n"], s["n_dev"]) for name, s in scores.items()} == {
-        **dict.fromkeys(BINARY, ("nested 10-fold", 44, 44)),
+        **dict.fromkeys(BINARY, (f"nested {folds}-fold", 44, 44)),
         "SST2": ("train, dev, test", 22, 18),
-        "TREC": ("10-fold on train, then test", 18, 120),
-        "MRPC": ("10-fold on train, then test", 30, 50),
+        "TREC": (f"{folds}-fold on train, then test", 18, 120),
+        "MRPC": (f"{folds}-fold on train, then test", 30, 50),
     }
 
 
@@ -240,7 +256,7 @@ def test_only_the_named_tasks_are_read(folder):
 def test_an_unknown_task_and_an_unknown_protocol_are_refused(folder):
     with pytest.raises(UserError, match=r"no transfer task 'SNLI'.*MR, CR"):
         load_transfer(folder, ["SNLI"])
-    with pytest.raises(UserError, match=r"no protocol 'svm'.*senteval, sklearn"):
+    with pytest.raises(UserError, match=r"no protocol 'svm'.*senteval, senteval-fast, sklearn"):
         evaluate_transfer(class_encoder, load_transfer(folder, ["MR"]), "svm")
 
 

@@ -1,9 +1,7 @@
-"""Logistic regressions of the transfer tasks: every fold and every strength at once.
+"""Logistic regressions of the transfer tasks: how rows are cut, and what is chosen by which.
 
-Source: SentEval (Conneau & Kiela 2018) with the settings of SimCSE's evaluation (Gao et al. 2021):
-a linear layer, cross-entropy, Adam in batches of 64, early stopping. SentEval trains one classifier
-after the other. Here those of equal training size are one tensor computation with SentEval's random
-draws, order of updates and rule for stopping, so that the accuracies stay SentEval's.
+Source: SentEval (Conneau & Kiela 2018) with the settings of SimCSE's evaluation (Gao et al. 2021).
+`stacked` trains SentEval's own classifiers.
 """
 
 from __future__ import annotations
@@ -20,32 +18,10 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from isospace.evaluation.correlation import FloatArray
+from isospace.evaluation.stacked import SEED, Fold, IntArray, Stacked
 
-IntArray: TypeAlias = NDArray[np.int64]
 Features: TypeAlias = NDArray[np.float32]
-
-SEED = 1111
-"""Of folds, initial weights and shuffles; SentEval seeds anew for every classifier."""
-
-FOLDS = 10
-_BATCH = 64
-_LEARNING_RATE, _BETAS, _EPSILON = 1e-3, (0.9, 0.999), 1e-8  # Adam's own defaults
-_EPOCHS_PER_CHECK = 4
-_CHECKS = 51  # SentEval begins another four epochs as long as no more than 200 are done
-_TENACITY = 5
-_HELD_OUT = 0.05
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Rows that a classifier is trained on, and rows that decide when training stops."""
-
-    train: IntArray
-    valid: IntArray | None = None
-    """`None`: a twentieth of `train` is held out for it."""
-
-
-Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]  # train_adam
+Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]  # as Stacked's
 
 
 @dataclass(frozen=True)
@@ -54,6 +30,12 @@ class Protocol:
 
     train: Train
     grid: tuple[float, ...]
+    folds: int = 10
+    training: str = ""
+    """`train` in words, for beside the numbers."""
+
+    def __str__(self) -> str:
+        return f"{self.folds} folds, {self.training}"
 
 
 @dataclass(frozen=True)
@@ -66,10 +48,10 @@ class Outcome:
 
 
 def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Outcome:
-    """Ten folds, each with the strength that is best in ten folds of its training rows.
+    """The protocol's folds, each with the strength that is best in as many of its training rows.
 
     Args:
-        protocol: how to train.
+        protocol: how to cut and train.
         x: features `(row, dim)`.
         y: labels `(row,)` from 0.
 
@@ -77,14 +59,15 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Outcome:
         Mean accuracies over the outer folds, and the label predicted for each row.
     """
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
-    splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
+    splitter = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
     outer = list(splitter.split(x, y))
     inner = [
         Fold(train[part], train[valid])
         for train, _ in outer
         for part, valid in splitter.split(x[train], y[train])
     ]
-    shares = _search(protocol, features, labels, inner).reshape(FOLDS, FOLDS, -1)
+    shares = _search(protocol, features, labels, inner)
+    shares = shares.reshape(protocol.folds, protocol.folds, -1)
     dev = _per_cent(shares.mean(axis=1))
     strengths = np.array(protocol.grid)[dev.argmax(axis=1), None]
     weights = protocol.train(features, labels, [Fold(train) for train, _ in outer], strengths)
@@ -99,12 +82,12 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Outcome:
 def k_fold_then_test(
     protocol: Protocol, x: Features, y: IntArray, x_test: Features, y_test: IntArray
 ) -> Outcome:
-    """The strength that is best in ten folds of the training rows; then all of them, and the test.
+    """The strength that is best in folds of the training rows; then all of them, and the test.
 
     Args as in `nested_k_fold`, with the features and labels of the test rows.
     """
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
-    splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
+    splitter = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
     folds = [Fold(train, valid) for train, valid in splitter.split(x, y)]
     dev = _per_cent(_search(protocol, features, labels, folds).mean(axis=0))
     strength = np.array([[protocol.grid[dev.argmax()]]])
@@ -134,36 +117,10 @@ def given_split(
     return _outcome(dev, weights[[dev.argmax()]], x_test, y_test)
 
 
-def train_adam(x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -> Tensor:
-    """SentEval's classifier: Adam, the penalty's gradient added to the loss's, early stopping.
-
-    Accuracy on the fold's `valid` is looked at after every fourth epoch, and the best look's
-    weights are kept. The sixth look that brings no new best ends training, even where bests lie
-    between those six (SentEval's rule).
-
-    Args:
-        x: features `(row, dim)`, float32.
-        y: labels `(row,)`, int64, from 0.
-        folds: the rows of each classifier.
-        l2: penalties `(fold, strength)`; those of a fold share their batches.
-
-    Returns:
-        Weights `(fold, strength, class, dim + 1)`, the bias last.
-    """
-    weights = _initial_weights(x.shape[1], int(y.max()) + 1).repeat(*l2.shape, 1, 1)
-    x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
-    sizes = np.array([len(fold.train) for fold in folds])
-    for size in np.unique(sizes):
-        equal = np.flatnonzero(sizes == size).tolist()
-        adam = _Adam(weights[equal], torch.from_numpy(l2[equal]).float())
-        weights[equal] = _train_equal(x, y, [folds[i] for i in equal], adam)
-    return weights
-
-
 def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) -> Tensor:
     """scikit-learn's logistic regression, trained to convergence; no rows decide when to stop.
 
-    Args as in `train_adam`, but for `c`: inverse strengths of the penalty `(fold, strength)`.
+    Args as of a `Stacked`, but for `c`: inverse strengths of the penalty `(fold, strength)`.
     """
     features, labels = x.numpy(), y.numpy()
     weights = torch.zeros(*c.shape, int(y.max()) + 1, x.shape[1] + 1)
@@ -178,12 +135,18 @@ def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) ->
     return weights
 
 
-ProtocolName = Literal["senteval", "sklearn"]
+_L2 = (1e-5, 1e-4, 1e-3, 1e-2)
+_PAPERS = Stacked("Adam", learning_rate=1e-3, batch=64, epochs_per_look=4, tenacity=5)
+_FAST = Stacked("RMSprop", learning_rate=1e-2, batch=128, epochs_per_look=2, tenacity=3)
+
+ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 PROTOCOLS: dict[str, Protocol] = {
-    "senteval": Protocol(train_adam, (1e-5, 1e-4, 1e-3, 1e-2)),
-    "sklearn": Protocol(train_sklearn, (0.25, 1.0, 4.0, 16.0)),
+    "senteval": Protocol(_PAPERS, _L2, training=str(_PAPERS)),
+    "senteval-fast": Protocol(_FAST, _L2, folds=5, training=str(_FAST)),
+    "sklearn": Protocol(train_sklearn, (0.25, 1.0, 4.0, 16.0), training="to convergence"),
 }
-"""`senteval` is the papers'; `sklearn` has the same folds and another way to the classifier."""
+"""`senteval` is the papers', `senteval-fast` what SentEval advises for prototypes (SimCSE's modes
+dev and fasttest); `sklearn` has the papers' folds and another way to the classifier."""
 
 
 def predict(weights: Tensor, x: Tensor) -> IntArray:
@@ -210,90 +173,3 @@ def _outcome(dev: FloatArray, weights: Tensor, x_test: Features, y_test: IntArra
 def _per_cent(share: FloatArray) -> FloatArray:
     """With two decimals: SentEval compares and averages rounded numbers."""
     return np.round(100 * share, 2)
-
-
-def _initial_weights(dim: int, classes: int) -> Tensor:
-    """What a linear layer of torch starts from, `(class, dim + 1)`."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
-        layer = torch.nn.Linear(dim, classes)
-    return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], dim=1)
-
-
-class _Adam:
-    """Adam as `torch.optim.Adam` computes it, for stacked classifiers of which some may leave."""
-
-    def __init__(self, weights: Tensor, l2: Tensor) -> None:
-        self.weights, self.l2 = weights, l2[..., None, None]
-        self.mean, self.square = torch.zeros_like(weights), torch.zeros_like(weights)
-        self.steps = 0
-
-    def step(self, gradient: Tensor) -> None:
-        self.steps += 1
-        first, second = (1 - beta**self.steps for beta in _BETAS)
-        gradient.addcmul_(self.weights, self.l2)
-        self.mean.lerp_(gradient, 1 - _BETAS[0])
-        self.square.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
-        scale = self.square.sqrt().div_(second**0.5).add_(_EPSILON)
-        self.weights.addcdiv_(self.mean, scale, value=-_LEARNING_RATE / first)
-
-    def keep(self, folds: Tensor) -> None:
-        self.weights, self.l2 = self.weights[folds], self.l2[folds]
-        self.mean, self.square = self.mean[folds], self.square[folds]
-
-
-def _train_equal(x: Tensor, y: Tensor, folds: Sequence[Fold], adam: _Adam) -> Tensor:
-    """Train folds of equal size, which share every shuffle and take every step together.
-
-    Returns the best weights. A fold leaves the computation once all its strengths have stopped.
-    """
-    random = np.random.RandomState(SEED)  # the generator behind SentEval's np.random
-    train, valid = _rows(folds, random)
-    one_hot = torch.nn.functional.one_hot(y).float()
-    best = adam.weights.clone()
-    highest = torch.full(best.shape[:2], -1.0, dtype=torch.float64)
-    misses = torch.zeros(best.shape[:2], dtype=torch.int64)
-    left = torch.arange(len(folds))
-    for _ in range(_CHECKS):
-        for _ in range(_EPOCHS_PER_CHECK):
-            order = torch.from_numpy(random.permutation(train.shape[1]))
-            for start in range(0, len(order), _BATCH):
-                batch = train[:, order[start : start + _BATCH]]
-                adam.step(_gradient(adam.weights, x, one_hot, batch))
-        correct = [
-            (weights @ x[valid[i]].T).argmax(dim=1) == y[valid[i]]
-            for i, weights in zip(left.tolist(), adam.weights, strict=True)
-        ]
-        accuracy = torch.stack([hits.double().mean(dim=1) for hits in correct])
-        going = misses[left] <= _TENACITY
-        better = going & (accuracy > highest[left])
-        highest[left] = torch.where(better, accuracy, highest[left])
-        best[left] = torch.where(better[..., None, None], adam.weights, best[left])
-        misses[left] += (going & ~better).long()
-        stay = (misses[left] <= _TENACITY).any(dim=1)
-        if not stay.any():
-            break
-        left, train = left[stay], train[stay]
-        adam.keep(stay)
-    return best
-
-
-def _rows(folds: Sequence[Fold], random: np.random.RandomState) -> tuple[Tensor, list[Tensor]]:
-    """Rows to train on, `(fold, row)`, and of each fold those that decide when to stop."""
-    train = torch.from_numpy(np.stack([fold.train for fold in folds]))
-    given = [torch.from_numpy(fold.valid) for fold in folds if fold.valid is not None]
-    if given:
-        return train, given
-    order = torch.from_numpy(random.permutation(train.shape[1]))
-    cut = int(_HELD_OUT * len(order))
-    return train[:, order[cut:]], list(train[:, order[:cut]])
-
-
-def _gradient(weights: Tensor, x: Tensor, one_hot: Tensor, rows: Tensor) -> Tensor:
-    """Of the mean cross-entropy of each classifier over its fold's batch, `rows` (fold, row)."""
-    folds, batch = rows.shape
-    inputs = x.index_select(0, rows.flatten()).view(folds, batch, -1)
-    targets = one_hot.index_select(0, rows.flatten()).view(folds, 1, batch, -1).mT
-    logits = torch.bmm(weights.flatten(1, 2), inputs.mT).view(*weights.shape[:3], batch)
-    errors = logits.softmax(dim=2).sub_(targets).div_(batch)
-    return torch.bmm(errors.flatten(1, 2), inputs).view_as(weights)

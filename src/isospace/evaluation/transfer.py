@@ -1,8 +1,8 @@
 """The seven transfer tasks of the papers: logistic regression on frozen embeddings.
 
 Source of the protocol: SentEval (Conneau & Kiela 2018) as SimCSE runs it (Gao et al. 2021): MR, CR,
-SUBJ and MPQA by nested ten-fold cross-validation, SST-2 on its own split, TREC and MRPC by ten
-folds of the training file and then the test file. `classifiers` holds the classifiers.
+SUBJ and MPQA by nested cross-validation, SST-2 on its own split, TREC and MRPC by folds of the
+training file and then the test file. `classifiers` holds the protocols: folds and classifiers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ from sklearn.metrics import f1_score
 
 from isospace.errors import UserError
 from isospace.evaluation.classifiers import (
-    FOLDS,
     PROTOCOLS,
-    SEED,
     Features,
-    IntArray,
     Outcome,
     given_split,
     k_fold_then_test,
@@ -31,6 +28,7 @@ from isospace.evaluation.classifiers import (
 )
 from isospace.evaluation.pairs import Encode, encode_distinct
 from isospace.evaluation.rows import read_lines
+from isospace.evaluation.stacked import SEED, IntArray
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 """In the order of the papers' columns."""
@@ -49,12 +47,13 @@ _SPLITS = {
     "MRPC": {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")},
 }
 _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Outcome]]] = {
-    ("all",): (f"nested {FOLDS}-fold", nested_k_fold),
-    ("train", "test"): (f"{FOLDS}-fold on train, then test", k_fold_then_test),
+    ("all",): ("nested {}-fold", nested_k_fold),
+    ("train", "test"): ("{}-fold on train, then test", k_fold_then_test),
     ("train", "dev", "test"): ("train, dev, test", given_split),
 }
 _QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")  # TREC's labels 0 to 5
-_FEWEST = 2 * FOLDS  # of a label, so that every inner fold has one of it
+_FOLDS = max(protocol.folds for protocol in PROTOCOLS.values())
+_FEWEST = 2 * _FOLDS  # of a label, so that by any protocol every inner fold has one of it
 _LAYOUT = "SentEval's layout (downstream/MR/rt-polarity.pos, ..., downstream/SST/binary/...)"
 
 _Row: TypeAlias = tuple[tuple[str, ...], int]
@@ -124,7 +123,8 @@ class TransferResult:
 
     def to_json(self) -> dict[str, Any]:
         """The papers' row, and every score with its protocol."""
-        protocols = ", ".join(sorted({score.protocol for score in self.scores}))
+        names = sorted({score.protocol for score in self.scores})
+        protocols = ", ".join(f"{name} ({PROTOCOLS[name]})" for name in names)
         return {
             "scores": [asdict(score) for score in self.scores],
             "row": self.row(),
@@ -159,7 +159,7 @@ def evaluate_transfer(
     Args:
         encode: sentences -> `(sentence, dim)`.
         tasks: as `load_transfer` gives them.
-        protocol: "sklearn" (fast, for development) or "senteval" (the papers').
+        protocol: a name in `classifiers.PROTOCOLS`; "senteval" is the papers'.
 
     Raises:
         UserError: no such protocol.
@@ -184,16 +184,18 @@ def _score(
 ) -> tuple[TransferScore, NDArray[np.bool_]]:
     """The score of one task by the features of its splits, and which test rows are right."""
     splits, scheme = _SCHEMES[tuple(task.splits)]
+    settings = PROTOCOLS[protocol]
     labels = [split.labels for split in task.splits.values()]
     data = [array for split in zip(features, labels, strict=True) for array in split]
-    outcome = scheme(PROTOCOLS[protocol], *data)
+    outcome = scheme(settings, *data)
     test = labels[-1]
     f1 = None
     if task.name == "MRPC":
         f1 = round(100 * f1_score(test, outcome.predicted, zero_division=0.0), 2)
     n_dev = len(labels[1] if "dev" in task.splits else labels[0])
+    cut = splits.format(settings.folds)
     score = TransferScore(
-        task.name, protocol, splits, outcome.test, outcome.dev, f1, len(test), n_dev, SEED
+        task.name, protocol, cut, outcome.test, outcome.dev, f1, len(test), n_dev, SEED
     )
     return score, outcome.predicted == test
 
@@ -228,7 +230,7 @@ def _load_task(root: Path, name: str) -> TransferTask:
         if counts[label] < _FEWEST:
             raise UserError(
                 f"{' and '.join(map(str, paths))}: {counts[label]} examples of {name}'s label "
-                f"{label}; expected at least {_FEWEST}, to cut them into {FOLDS} folds twice"
+                f"{label}; expected at least {_FEWEST}, to cut them into {_FOLDS} folds twice"
             )
     return TransferTask(name, {split: _labelled(rows) for split, rows in splits.items()})
 

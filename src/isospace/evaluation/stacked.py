@@ -1,0 +1,197 @@
+"""SentEval's classifiers: those of equal training size are one tensor computation.
+
+Source: SentEval (Conneau & Kiela 2018): a linear layer, cross-entropy, one of torch's optimizers,
+early stopping. SentEval trains one classifier after the other. Here the draws, the order of updates
+and the rule for stopping are its own, so that the accuracies stay SentEval's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isospace.evaluation.correlation import FloatArray
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+SEED = 1111
+"""Of folds, initial weights and shuffles; SentEval seeds anew for every classifier."""
+
+_EPOCHS = 200  # SentEval goes on to the next look as long as no more than these are done
+_HELD_OUT = 0.05
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows that a classifier is trained on, and rows that decide when training stops."""
+
+    train: IntArray
+    valid: IntArray | None = None
+    """`None`: a twentieth of `train` is held out for it."""
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """SentEval's training: the penalty's gradient is added to the loss's, and it stops early.
+
+    Accuracy on the fold's `valid` is looked at after every few epochs, and the best look's weights
+    are kept. Training ends once more looks than `tenacity` have brought no new best, even where
+    bests lie between those looks (SentEval's rule).
+    """
+
+    optimizer: Literal["Adam", "RMSprop"]
+    """A class of `torch.optim`; of its settings SentEval changes the penalty alone."""
+    learning_rate: float
+    batch: int
+    epochs_per_look: int
+    tenacity: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.optimizer} in batches of {self.batch}, a look every {self.epochs_per_look} "
+            f"epochs, tenacity {self.tenacity}"
+        )
+
+    def __call__(self, x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -> Tensor:
+        """Train a classifier for every fold and strength.
+
+        Args:
+            x: features `(row, dim)`, float32.
+            y: labels `(row,)`, int64, from 0.
+            folds: the rows of each classifier.
+            l2: penalties `(fold, strength)`; those of a fold share their batches.
+
+        Returns:
+            Weights `(fold, strength, class, dim + 1)`, the bias last.
+        """
+        weights = _initial_weights(x.shape[1], int(y.max()) + 1).repeat(*l2.shape, 1, 1)
+        x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
+        sizes = np.array([len(fold.train) for fold in folds])
+        for size in np.unique(sizes):
+            equal = np.flatnonzero(sizes == size).tolist()
+            optimizer = _OPTIMIZERS[self.optimizer](
+                weights[equal], torch.from_numpy(l2[equal]).float(), self.learning_rate
+            )
+            weights[equal] = self._train_equal(x, y, [folds[i] for i in equal], optimizer)
+        return weights
+
+    def _train_equal(
+        self, x: Tensor, y: Tensor, folds: Sequence[Fold], optimizer: _Optimizer
+    ) -> Tensor:
+        """Train folds of equal size, which share every shuffle and take every step together.
+
+        Returns the best weights. A fold leaves the computation once all its strengths have stopped.
+        """
+        random = np.random.RandomState(SEED)  # the generator behind SentEval's np.random
+        train, valid = _rows(folds, random)
+        one_hot = torch.nn.functional.one_hot(y).float()
+        best = optimizer.weights.clone()
+        highest = torch.full(best.shape[:2], -1.0, dtype=torch.float64)
+        misses = torch.zeros(best.shape[:2], dtype=torch.int64)
+        left = torch.arange(len(folds))
+        for _ in range(0, _EPOCHS + 1, self.epochs_per_look):
+            for _ in range(self.epochs_per_look):
+                order = torch.from_numpy(random.permutation(train.shape[1]))
+                for start in range(0, len(order), self.batch):
+                    batch = train[:, order[start : start + self.batch]]
+                    optimizer.step(_gradient(optimizer.weights, x, one_hot, batch))
+            correct = [
+                (weights @ x[valid[i]].T).argmax(dim=1) == y[valid[i]]
+                for i, weights in zip(left.tolist(), optimizer.weights, strict=True)
+            ]
+            accuracy = torch.stack([hits.double().mean(dim=1) for hits in correct])
+            going = misses[left] <= self.tenacity
+            better = going & (accuracy > highest[left])
+            highest[left] = torch.where(better, accuracy, highest[left])
+            best[left] = torch.where(better[..., None, None], optimizer.weights, best[left])
+            misses[left] += (going & ~better).long()
+            stay = (misses[left] <= self.tenacity).any(dim=1)
+            if not stay.any():
+                break
+            left, train = left[stay], train[stay]
+            optimizer.keep(stay)
+        return best
+
+
+class _Optimizer(ABC):
+    """One of torch's with its default settings, for stacked classifiers of which some may leave."""
+
+    def __init__(self, weights: Tensor, l2: Tensor, learning_rate: float) -> None:
+        self.weights, self.l2 = weights, l2[..., None, None]
+        self.learning_rate = learning_rate
+        self.square = torch.zeros_like(weights)
+
+    @abstractmethod
+    def step(self, gradient: Tensor) -> None:
+        """Change the weights by the gradient of the loss, which is written over."""
+
+    def keep(self, folds: Tensor) -> None:
+        self.weights, self.l2 = self.weights[folds], self.l2[folds]
+        self.square = self.square[folds]
+
+
+class _Adam(_Optimizer):
+    def __init__(self, weights: Tensor, l2: Tensor, learning_rate: float) -> None:
+        super().__init__(weights, l2, learning_rate)
+        self.mean = torch.zeros_like(weights)
+        self.steps = 0
+
+    def step(self, gradient: Tensor) -> None:
+        self.steps += 1
+        first, second = (1 - beta**self.steps for beta in (0.9, 0.999))
+        gradient.addcmul_(self.weights, self.l2)
+        self.mean.lerp_(gradient, 1 - 0.9)
+        self.square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+        scale = self.square.sqrt().div_(second**0.5).add_(1e-8)
+        self.weights.addcdiv_(self.mean, scale, value=-self.learning_rate / first)
+
+    def keep(self, folds: Tensor) -> None:
+        super().keep(folds)
+        self.mean = self.mean[folds]
+
+
+class _RMSprop(_Optimizer):
+    def step(self, gradient: Tensor) -> None:
+        gradient.addcmul_(self.weights, self.l2)
+        self.square.mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
+        scale = self.square.sqrt().add_(1e-8)
+        self.weights.addcdiv_(gradient, scale, value=-self.learning_rate)
+
+
+_OPTIMIZERS: dict[str, type[_Optimizer]] = {"Adam": _Adam, "RMSprop": _RMSprop}
+
+
+def _initial_weights(dim: int, classes: int) -> Tensor:
+    """What a linear layer of torch starts from, `(class, dim + 1)`."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        layer = torch.nn.Linear(dim, classes)
+    return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], dim=1)
+
+
+def _rows(folds: Sequence[Fold], random: np.random.RandomState) -> tuple[Tensor, list[Tensor]]:
+    """Rows to train on, `(fold, row)`, and of each fold those that decide when to stop."""
+    train = torch.from_numpy(np.stack([fold.train for fold in folds]))
+    given = [torch.from_numpy(fold.valid) for fold in folds if fold.valid is not None]
+    if given:
+        return train, given
+    order = torch.from_numpy(random.permutation(train.shape[1]))
+    cut = int(_HELD_OUT * len(order))
+    return train[:, order[cut:]], list(train[:, order[:cut]])
+
+
+def _gradient(weights: Tensor, x: Tensor, one_hot: Tensor, rows: Tensor) -> Tensor:
+    """Of the mean cross-entropy of each classifier over its fold's batch, `rows` (fold, row)."""
+    folds, batch = rows.shape
+    inputs = x.index_select(0, rows.flatten()).view(folds, batch, -1)
+    targets = one_hot.index_select(0, rows.flatten()).view(folds, 1, batch, -1).mT
+    logits = torch.bmm(weights.flatten(1, 2), inputs.mT).view(*weights.shape[:3], batch)
+    errors = logits.softmax(dim=2).sub_(targets).div_(batch)
+    return torch.bmm(errors.flatten(1, 2), inputs).view_as(weights)
