@@ -46,6 +46,13 @@ def test_alignment_and_uniformity_equal_the_authors():
         assert uniformity(torch.from_numpy(rows)) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_rank_of_what_is_not_finite_is_not_a_number(value):
+    broken = X.copy()
+    broken[3, 2] = value
+    assert np.isnan(effective_rank(broken))
+
+
 @pytest.mark.parametrize("chunk", [1, 60, 1 << 20])
 def test_formulas_equal_a_loop(monkeypatch, chunk):
     monkeypatch.setattr(geometry, "_CHUNK_ENTRIES", chunk)

@@ -7,10 +7,11 @@ import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertModel
 
 from isospace.errors import UserError
-from isospace.loading import MINILM_SHA256, load_encoder, wheel_minilm
+from isospace.loading import MINILM_SHA256, load_encoder, weights_hash, wheel_minilm
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,24 @@ def test_half_precision_weights_are_loaded_in_float32(toy_model, tmp_path):
     AutoTokenizer.from_pretrained(toy_model).save_pretrained(tmp_path)
     encoder = load_encoder(str(tmp_path), device="cpu")
     assert {p.dtype for p in encoder.parameters()} == {torch.float32}
+
+
+def test_weights_that_a_folder_lacks_are_the_same_in_every_process(toy_model, tmp_path):
+    """A RoBERTa has no pooler on disk: one is drawn where it is loaded."""
+    folder = shutil.copytree(toy_model, tmp_path / "bert")
+    weights = load_file(folder / "model.safetensors")
+    there = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
+    assert len(there) == len(weights) - 2
+    save_file(there, folder / "model.safetensors", metadata={"format": "pt"})
+    hashes = set()
+    for seed in (1, 2):  # a process begins with a seed of its own
+        torch.manual_seed(seed)
+        expected = torch.rand(3)
+        torch.manual_seed(seed)
+        hashes.add(weights_hash(load_encoder(str(folder), device="cpu")))
+        assert torch.equal(torch.rand(3), expected)
+    assert len(hashes) == 1
+    assert hashes != {weights_hash(load_encoder(str(toy_model), device="cpu"))}
 
 
 def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):

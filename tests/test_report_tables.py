@@ -74,6 +74,7 @@ def test_rows_chosen_by_labels_say_so(tmp_path):
     table = papers_table(collect([run.folder]))
     assert table is not None
     assert [row["source"] for row in table.rows[:2]] == ["ours", "ours, dev-selected on stsb-dev"]
+    assert "1,131 of its 1,500 pairs" in table.note
     assert "dev-selected on stsb-dev" in runs_table(collect([run.folder])).rows[0]["kept"]
 
 

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from conftest import sentences
@@ -22,7 +24,8 @@ from isospace import checkpoint
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.run import Run
-from isospace.train import train
+from isospace.train import Stopped, _Session, train
+from isospace.whiten import WhitenConfig, whiten_model
 
 
 def kept(run: Run) -> dict[str, np.ndarray]:
@@ -107,6 +110,47 @@ def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
     assert_same_run(Run(tmp_path / "run"), outcome.run)
 
 
+@pytest.mark.parametrize("writes", [1, 4, 5])
+def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
+    """What is done again after it may come out otherwise, as on a GPU: here, as collapsed."""
+    config = replace(config, looks=3, select="label-free")
+    weights, done, rank = {}, [], 10.0
+    look = _Session._look
+
+    def noting(session):
+        weights[session.loop.step] = {
+            name: value.clone() for name, value in session.encoder.model.state_dict().items()
+        }
+        look(session)
+
+    def killed(write):
+        def writing(*args):
+            write(*args)
+            done.append(write)
+            if len(done) == writes:
+                raise KeyboardInterrupt
+
+        return writing
+
+    monkeypatch.setattr(_Session, "_look", noting)
+    monkeypatch.setattr("isospace.train.take_look", lambda *_: measured(rank))
+    for name in ("save", "save_weights"):
+        monkeypatch.setattr(checkpoint, name, killed(getattr(checkpoint, name)))
+    with pytest.raises(Stopped):
+        train(config, quiet=True)
+    rank = 1.0
+    outcome = train(resume=config.output, quiet=True)
+    expected = weights[outcome.results["choice"]["step"]]
+    for name, values in kept(outcome.run).items():
+        assert np.array_equal(values, expected[name].numpy()), name
+
+
+def measured(rank: float) -> dict[str, float]:
+    """A look whose numbers say nothing, but for the effective rank."""
+    names = ("pairs_loss", "pairs_mrr", "alignment", "uniformity", "neighbour_overlap")
+    return {**dict.fromkeys(names, 0.5), "effective_rank": rank}
+
+
 def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
     train(replace(config, budget=(960, "sentences"), looks=3), quiet=True)
     stopped = replace(config, output=tmp_path / "stopped")
@@ -153,6 +197,33 @@ def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
         errors = resumed.communicate(timeout=300)[1]
         assert resumed.returncode == 0, errors
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda config: train(config, quiet=True),
+        lambda config: whiten_model(WhitenConfig(text=config.text, output=config.output)),
+    ],
+    ids=["train", "whiten"],
+)
+def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch, work):
+    """Torch by itself ends those that have waited for 10 or 30 minutes."""
+    asked = {}
+
+    def init(**settings):
+        asked.update(settings)
+        raise ConnectionError
+
+    monkeypatch.setattr(torch.distributed, "init_process_group", init)
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS")
+    for name, value in zip(names, "00221", strict=True):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    with pytest.raises(ConnectionError):
+        work(config)
+    assert asked["timeout"] >= timedelta(days=1)
 
 
 def test_another_encoder_of_the_same_name_is_refused_on_resume(

@@ -9,7 +9,7 @@ import torch
 from isospace.loading import load_encoder
 from isospace.vector_cache import cached
 
-TEXTS = ["the cat sat", "a dog", "😀 大きさ"]
+TEXTS = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
 
 
 @pytest.fixture

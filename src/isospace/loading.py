@@ -8,6 +8,7 @@ import json
 import logging
 from pathlib import Path
 
+import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from sentence_transformers import SentenceTransformer
@@ -141,10 +142,21 @@ def load_encoder(
     """
     path, local = resolve(name)
     try:
-        model = SentenceTransformer(path, device=device or default_device(), local_files_only=local)
+        # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
+        # the same each time, or the encoder would have another hash in every process.
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            model = SentenceTransformer(
+                path, device=device or default_device(), local_files_only=local
+            )
     except Exception as error:  # each part of the folder has errors of its own library
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"{name}: {path} cannot be loaded as an encoder: {first}") from error
+    if not all(weights.isfinite().all() for weights in model.parameters()):
+        raise UserError(
+            f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or its "
+            "training diverged. Give another model"
+        )
     # Weights saved in half precision: small updates would be rounded away.
     encoder = Encoder(model.float(), name)
     if pooling is not None:

@@ -16,7 +16,7 @@ from isospace.objectives.base import View
 
 
 def take_look(
-    config: TrainConfig, encoder: Encoder, held_out: HeldOut, exam: Exam, precision: Precision
+    config: TrainConfig, encoder: Encoder, held_out: HeldOut, exam: Exam, mixed_precision: str
 ) -> dict[str, float]:
     """Measure the encoder without touching a random state.
 
@@ -25,12 +25,15 @@ def take_look(
         encoder: as it is now.
         held_out: what is measured without labels.
         exam: its labelled pairs, where selection reads some.
-        precision: of training; a look is for choosing, the examination keeps float32.
+        mixed_precision: of training, in Accelerate's words; a look is for choosing, the examination
+            keeps float32.
 
     Returns:
-        What `HeldOut.measure` measures, and labels_spearman where there are labels.
+        What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where
+        vectors are not finite.
     """
     noise = _noise(config, encoder)
+    precision: Precision = "bf16" if mixed_precision == "bf16" else "float32"
 
     def clean(texts: Sequence[str]) -> np.ndarray:
         return encoder.embed(texts, precision=precision)

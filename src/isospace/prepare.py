@@ -12,7 +12,7 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.sentences import Corpus, load_corpus
-from isospace.devices import default_device, has_bf16
+from isospace.devices import has_bf16
 from isospace.display import Display
 from isospace.encoder import Encoder
 from isospace.errors import UserError
@@ -22,6 +22,7 @@ from isospace.export.folder import require_classic
 from isospace.files import cache_folder
 from isospace.loading import load_encoder
 from isospace.loop import Loop, make_head, require_distinct_views
+from isospace.processes import join_processes
 from isospace.tokens import Tokens, tokenise
 
 
@@ -54,10 +55,8 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     if missing:
         raise UserError(f"--trackers {missing[0]}: not installed; pip install {missing[0]}")
     try:
-        accelerator = Accelerator(
+        accelerator = join_processes(
             mixed_precision=precision,
-            # Without this word processes on a machine without GPUs do not find each other.
-            cpu=default_device() == "cpu",
             log_with=list(config.trackers) or None,
             # Trackers want a folder now; the run's own is set before they begin.
             project_dir="." if config.trackers else None,

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import atexit
 import os
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
+
+from isospace.devices import default_device
 
 
 def first() -> bool:
     """Whether this process is the first of those that share the work, or the only one."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def join_processes(**settings: Any) -> Accelerator:
+    """An `Accelerator` of these settings, on the device that training and encoding use here.
+
+    The others wait while the first process cleans a corpus or examines: a day at most, where torch
+    by itself gives up after 10 minutes (NCCL) or 30 (gloo).
+    """
+    patient = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    # Without the word `cpu` processes on a machine without GPUs do not find each other.
+    return Accelerator(cpu=default_device() == "cpu", kwargs_handlers=[patient], **settings)
 
 
 @atexit.register

@@ -6,6 +6,7 @@ views (`encoder.Encoder`) and calls the objective (`objectives/`).
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -21,7 +22,6 @@ from isospace import checkpoint
 from isospace.config import TrainConfig
 from isospace.devices import environment
 from isospace.display import Display, TrainingBar
-from isospace.encoder import Precision
 from isospace.errors import UserError
 from isospace.evaluation.statistics import Kind
 from isospace.exam import Scores, sts_data
@@ -129,7 +129,8 @@ class _Session:
     def _run(self, run: Run) -> Outcome:
         state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
         self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
-        before = self._examine_start()
+        before = self.exam.sit(cached(self.encoder, cache_folder())) if self.main else None
+        self.accelerator.wait_for_everyone()
         if state is None:
             self.loop.total_steps = agreed(self.accelerator, self._total_steps())
         self._look()
@@ -138,7 +139,6 @@ class _Session:
         else:
             if self.main:
                 run.rewind(-1)
-            self._keep_if_best(run)
             self._record_look(run)
             self._save(run)
         if before is not None:
@@ -147,26 +147,22 @@ class _Session:
         self._train(run)
         return self._finish(run, before)
 
-    def _examine_start(self) -> Scores | None:
-        """Scores of the encoder as it is; the first process examines, the others wait."""
-        scores = self.exam.sit(cached(self.encoder, cache_folder())) if self.main else None
-        self.accelerator.wait_for_everyone()
-        return scores
-
     def _look(self) -> None:
-        """Measure the encoder by what selection may see, without touching a random state."""
+        """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
         if self.main:
-            bf16 = self.accelerator.mixed_precision == "bf16"
-            precision: Precision = "bf16" if bf16 else "float32"
-            found = take_look(self.config, self.encoder, self.held_out, self.exam, precision)
+            mixed = self.accelerator.mixed_precision
+            found = take_look(self.config, self.encoder, self.held_out, self.exam, mixed)
             self.looks.append({"step": float(self.loop.step), **found})
-        self.accelerator.wait_for_everyone()
+        look = agreed(self.accelerator, self.looks[-1] if self.main else None)
+        for name, value in look.items():
+            if not math.isfinite(value):
+                raise Diverged(self.loop.step, name, value)
 
     def _choice(self) -> Choice:
         return choose(self.looks, self.config.select, self.held_out.natural)
 
     def _keep_if_best(self, run: Run) -> None:
-        """Write the weights if the newest look is the one to keep so far."""
+        """Write the weights if they are of the look to keep so far."""
         if self.main and self._choice().step == self.loop.step:
             checkpoint.save_weights(run.kept_weights, self.encoder.model)
 
@@ -182,7 +178,7 @@ class _Session:
         return self._earlier_seconds + time.monotonic() - self.started
 
     def _save(self, run: Run) -> None:
-        """Write the checkpoint from which a resumed run goes on bit for bit."""
+        """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""
         states = gather_object([checkpoint.random_state()])
         if self.main:
             state = {
@@ -194,6 +190,8 @@ class _Session:
                 "seconds": self._seconds(),
             }
             checkpoint.save(run.last_checkpoint, state)
+        # Last, so that kept weights are never of a look that the checkpoint does not know.
+        self._keep_if_best(run)
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
     def _load_checkpoint(self, run: Run) -> dict[str, Any]:
@@ -223,6 +221,7 @@ class _Session:
         if self.main:
             self.looks = list(state["looks"])
             run.rewind(self.loop.step)
+        self._keep_if_best(run)  # a kill may have come between the two
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
@@ -239,7 +238,6 @@ class _Session:
                 looked = step.step in look_steps
                 if looked:
                     self._look()
-                    self._keep_if_best(run)
                     self._record_look(run)
                     self.display.look(self.looks)
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes

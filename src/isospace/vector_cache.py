@@ -33,7 +33,7 @@ def cached(encoder: Encoder, cache: Path) -> Encode:
     def encode(texts: Sequence[str]) -> np.ndarray:
         name = blake2b("\0".join(about).encode(), digest_size=16)
         for text in texts:
-            content = text.encode("utf-8")
+            content = text.encode("utf-8", "surrogatepass")
             name.update(f"{len(content)} ".encode() + content)
 
         def build(folder: Path) -> None:

@@ -25,7 +25,6 @@ from sentence_transformers import SentenceTransformer
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.sentences import Corpus, load_corpus
-from isospace.devices import default_device
 from isospace.display import Display
 from isospace.encoder import Encoder
 from isospace.errors import UserError
@@ -40,6 +39,7 @@ from isospace.files import cache_folder, is_occupied, require_writable
 from isospace.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.loading import load_encoder
 from isospace.pooling import PoolingName
+from isospace.processes import join_processes
 from isospace.whiten_outcome import Measured, Outcome, Power, model_card, sentence
 
 POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -108,7 +108,7 @@ class _Session:
 
     def __init__(self, config: WhitenConfig, quiet: bool) -> None:
         self.config, self.folder = config, _usable_folder(config)
-        self.accelerator = Accelerator(cpu=default_device() == "cpu")
+        self.accelerator = join_processes()
         self.display = Display(quiet or not self.accelerator.is_main_process)
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
             raise UserError("--corpus -: standard input cannot be shared by processes; give a file")

@@ -62,13 +62,16 @@ def effective_rank(x: Embeddings) -> float:
     r"""How many directions the centred embeddings really use, 1 to min(sentences - 1, dim).
 
     $\exp(-\sum_k p_k \log p_k)$ with $p_k = \sigma_k / \sum_l \sigma_l$ of the singular values of
-    $X - \bar X$; Roy & Vetterli 2007, definition 1. Collapsed embeddings (all rows equal) have 0.
+    $X - \bar X$; Roy & Vetterli 2007, definition 1. Collapsed embeddings (all rows equal) have 0;
+    where a row is not finite, it is NaN.
 
     >>> round(effective_rank(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])), 6)
     2.0
     """
     values = as_array(x)
     require_two_rows(values)
+    if not np.isfinite(values).all():
+        return float("nan")  # numpy would not find singular values
     singular = np.linalg.svd(values - values.mean(0), compute_uv=False)
     if np.linalg.norm(singular) <= COLLAPSED * np.linalg.norm(values):
         return 0.0

@@ -63,6 +63,11 @@ def papers_table(found: RunSet) -> Table | None:
         "quoted from the papers, never ours; other starts are another comparison. Alignment and "
         "uniformity are ours alone, on held-out sentences of the corpus (two dropout views)."
     )
+    if any(_ours("stsb-dev") == row["source"] for row in ours):
+        note += (
+            " STS-B dev was drawn from the same sets: 1,131 of its 1,500 pairs, which chose the "
+            "checkpoints of rows that say so, are test pairs of STS12-16."
+        )
     published = _published(groups.values(), STS_COLUMNS, lambda recipe: recipe.published)
     return Table("sts", "STS, in the papers' columns", [*starts.values(), *ours, *published], note)
 
