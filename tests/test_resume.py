@@ -279,3 +279,11 @@ def test_seconds_count_the_sessions_before_a_resumption(config, monkeypatch):
     last = Run(config.output).last_checkpoint
     checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
     assert train(resume=config.output, quiet=True).results["seconds"] > 1e6
+
+
+def test_a_run_of_several_processes_says_how_they_go_on(config, monkeypatch):
+    run = Run.create(config)
+    assert run.how_to_resume.endswith(f"with: isospace train --resume {run.folder}")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    wanted = f"with: torchrun --nproc-per-node 2 -m isospace.cli train --resume {run.folder}"
+    assert run.how_to_resume.endswith(wanted)

@@ -28,6 +28,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.files import atomic_path, is_occupied, remove_torn, require_writable, write_text
 from isospace.loading import folder_of, run_model
+from isospace.processes import command
 
 _TRANSFER = "transfer.json"
 
@@ -105,7 +106,7 @@ class Run:
     @property
     def how_to_resume(self) -> str:
         """What to tell a person whose run was stopped."""
-        again = f"isospace train --resume {self.folder}"
+        again = f"{command()} train --resume {self.folder}"
         if "-" in self.config.text.corpus:
             again += ", with the same text on standard input"
         return f"nothing is lost. Continue with: {again}"
