@@ -25,11 +25,25 @@ from isospace.train import train
         ("simcse:learning_rate=0", "learning-rate"),
         ("simcse:pooling=clss", "simcse:pooling=clss: --pooling clss: expected one of cls, mean"),
         ("simcse:batch_size=8.5", "whole number"),
+        ("whitenedcse:stop_gradient=False", "stop_gradient must be true or false; got 'False'"),
+        ("whitenedcse:groups=None", r"groups must be a whole number or None \(in JSON null\)"),
+        ("whitenedcse:groups=96.0", "groups must be a whole number .*; got 96.0"),
+        ("whitenedcse:eps=small", "eps must be a finite number; got 'small'"),
+        ("scd:projector=512-512-512", "projector must be a tuple .*; got '512-512-512'"),
+        ("scd:projector=[512,0]", r"projector must be at least 1; got \(512, 0\)"),
+        ("noise-study:passes=2.0", "passes must be a whole number; got 2.0"),
     ],
 )
 def test_bad_contestants_are_refused(base, text, words):
     with pytest.raises(UserError, match=words):
         contestant(text, base)
+
+
+def test_values_are_those_of_json(base):
+    settings = "whitenedcse:stop_gradient=false,groups=null,eps=0"
+    objective = contestant(settings, base).objective
+    assert (objective.stop_gradient, objective.groups, objective.eps) == (False, None, 0)
+    assert contestant("scd:projector=[8,8]", base).objective.projector == (8, 8)
 
 
 def test_names_that_look_like_numbers_are_names(base):

@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from isospace.inverse_sqrt import in_float64
 from isospace.similarity import upcast, without_autocast
 from isospace.whitening import (
     INVERSE_ROOTS,
@@ -189,7 +190,10 @@ class GroupWhitening(RandomHead):
         )
 
     def _by_running_statistics(self, views: Tensor) -> Tensor:
-        matrix = INVERSE_ROOTS[self.method](regularise(self.running_covariance, eps=self.eps))
+        cov = self.running_covariance
+        if self.eps and cov.shape[-1] > 2:  # as `whiten`; order 2 has its closed form
+            cov = in_float64(cov)
+        matrix = INVERSE_ROOTS[self.method](regularise(cov, eps=self.eps))
         centred = split_groups(views, self.groups) - self.running_mean.to(views)
         return join_groups(centred @ matrix.to(views))
 

@@ -16,23 +16,26 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
+def in_float64(x: Tensor) -> Tensor:
+    """Float64; tensors of MPS, which has no float64, go to the CPU."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
+
+
 def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (..., dim), largest first, and their eigenvectors as columns (..., dim, dim).
 
     Matrices of order 2 use the closed form, which needs no iteration and is exact where the two
     eigenvalues meet (any rotation is right there). Order 3 has a closed form too (Cardano), but it
     loses half the digits at nearly equal eigenvalues; 3 and more go to a batched `eigh`, in float64
-    because single precision there costs another digit of the result (on the CPU for tensors of
-    MPS, which has no float64).
+    because single precision there costs another digit of the result.
     A matrix with NaN or infinity is read as the identity: the rows that made it are NaN anyway.
     """
     if covariance.shape[-1] == 2:
         return _eigensystem_2x2(covariance)
-    matrix = covariance.cpu() if covariance.device.type == "mps" else covariance
+    matrix = in_float64(covariance)
     finite = matrix.isfinite().all(dim=-1).all(dim=-1)[..., None, None]
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    finite_matrix = torch.where(finite, matrix, identity).double()
-    eigenvalues, eigenvectors = torch.linalg.eigh(finite_matrix)
+    eigenvalues, eigenvectors = torch.linalg.eigh(torch.where(finite, matrix, identity))
     return eigenvalues.flip(-1).to(covariance), eigenvectors.flip(-1).to(covariance)
 
 

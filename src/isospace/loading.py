@@ -154,8 +154,8 @@ def load_encoder(
         raise UserError(f"{name}: {path} cannot be loaded as an encoder: {first}") from error
     if not all(weights.isfinite().all() for weights in model.parameters()):
         raise UserError(
-            f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or its "
-            "training diverged. Give another model"
+            f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "
+            "its training diverged. Give another model"
         )
     # Weights saved in half precision: small updates would be rounded away.
     encoder = Encoder(model.float(), name)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from isospace.inverse_sqrt import cholesky, newton_schulz, pca, zca, zca_pairs
+from isospace.inverse_sqrt import cholesky, in_float64, newton_schulz, pca, zca, zca_pairs
 from isospace.similarity import (
     back_through_centre,
     centre,
@@ -131,7 +131,9 @@ def whiten(
         stop_gradient: treat the whitening matrix as a constant (the mean is always differentiated).
 
     Returns:
-        A tensor like `x`. Directions without variance come out as zeros when `eps` is 0.
+        A tensor like `x`. Directions without variance come out as zeros. With `eps` 0 the matrix
+        is 0 there, else `eps ** -0.5`, which with `stop_gradient` multiplies the gradient; without
+        it, the gradient of zca and pca hardly depends on `eps`.
 
     Raises:
         ValueError: fewer than 2 rows, or `groups` does not divide `dim`.
@@ -149,9 +151,11 @@ def whiten(
         dealt = centred if permutation is None else permute_columns(centred, permutation)
         grouped = split_groups(dealt, groups)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
-            cov = grouped.mT @ grouped / (x.shape[-2] - ddof)
+            # In float32 what is added can lie below the rounding of the largest variance.
+            rows = in_float64(grouped) if eps or shrinkage else grouped
+            cov = rows.mT @ rows / (x.shape[-2] - ddof)
             matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
-        out = join_groups(grouped @ matrices)
+        out = join_groups(grouped @ matrices.to(x))
         return (
             out if permutation is None else permute_columns(out, inverse_permutation(permutation))
         )

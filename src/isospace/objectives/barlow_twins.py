@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from isospace.heads import ArtificialRows, HeadChoice, Projector, mlp_or_none, seeded
 from isospace.objectives import simcsepp
-from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
 from isospace.similarity import info_nce, standardise
 
 
@@ -84,6 +84,11 @@ class BarlowTwins(Objective):
     )
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_not_negative(self, "off_diagonal_weight", "eps")
+        require_widths(self.projector)
+
     @property
     def views(self) -> tuple[View, ...]:
         """Two noisy views."""
@@ -102,6 +107,16 @@ class BarlowTwins(Objective):
         """Invariance and redundancy reduction."""
         on, off = correlation_terms(*(unit_columns(p, eps=self.eps) for p in views.projected))
         return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
+
+
+def require_widths(projector: tuple[int, ...]) -> None:
+    """Refuse layers without units.
+
+    Raises:
+        ValueError: with the widths.
+    """
+    least = min(projector, default=1)
+    require(least >= 1, f"the widths of projector must be at least 1; got {projector}")
 
 
 def describe_projector(widths: tuple[int, ...]) -> str:
@@ -152,7 +167,7 @@ class RankStudy(Objective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.rows >= 0, f"rows must not be negative; got {self.rows}")
+        require_not_negative(self, "rows", "barlow_weight", "off_diagonal_weight", "eps")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
 
     @property

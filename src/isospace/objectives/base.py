@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
@@ -13,6 +15,13 @@ from torch import Tensor, nn
 from isospace.similarity import upcast, without_autocast
 
 Self = TypeVar("Self", bound="Objective")
+
+_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    NoneType: "None (in JSON null)",
+}
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,8 @@ class Objective(ABC):
     def __post_init__(self) -> None:
         types = get_type_hints(type(self))
         for field in fields(self):
-            choices, value = get_args(types[field.name]), getattr(self, field.name)
-            if get_origin(types[field.name]) is Literal:
-                require(value in choices, f"{field.name} must be one of {choices}; got {value!r}")
+            kind, value = types[field.name], getattr(self, field.name)
+            require(_fits(value, kind), f"{field.name} must be {_in_words(kind)}; got {value!r}")
 
     @property
     @abstractmethod
@@ -169,10 +177,9 @@ class Objective(ABC):
             raise ValueError(
                 f"{cls.__name__} has no hyper-parameter {', '.join(unknown)}; it has {known}"
             )
-        types = get_type_hints(cls)
         return cls(
             **{
-                name: tuple(value) if get_origin(types[name]) is tuple else value
+                name: tuple(value) if isinstance(value, list) else value
                 for name, value in values.items()
             }
         )
@@ -184,6 +191,31 @@ def _describe(view: View) -> str:
     return noise + ("", " of the positive", " of the hard negative")[view.text]
 
 
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a field's type; a truth value is no number, and numbers are finite."""
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in parts
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, parts[0]) for item in value)
+    if parts:
+        return any(_fits(value, part) for part in parts)
+    if kind is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and abs(value) <= sys.float_info.max
+    return type(value) is kind
+
+
+def _in_words(kind: Any) -> str:
+    """What a field's type expects."""
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return f"one of {parts}"
+    if get_origin(kind) is tuple:
+        return f"a tuple (in JSON a list), each item {_in_words(parts[0])}"
+    return " or ".join(_WORDS[part] for part in parts or (kind,))
+
+
 def require(holds: bool, message: str) -> None:
     """Refuse impossible hyper-parameters.
 
@@ -192,3 +224,14 @@ def require(holds: bool, message: str) -> None:
     """
     if not holds:
         raise ValueError(message)
+
+
+def require_not_negative(objective: Objective, *names: str) -> None:
+    """Refuse negative values of these hyper-parameters: weights, variances, counts.
+
+    Raises:
+        ValueError: with the name and the value of the first.
+    """
+    for name in names:
+        value = getattr(objective, name)
+        require(value >= 0, f"{name} must not be negative; got {value}")

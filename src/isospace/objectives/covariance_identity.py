@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from isospace.heads import HeadChoice, mlp_or_none, seeded
-from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
 from isospace.similarity import info_nce
 from isospace.whitening import covariance
 
@@ -65,6 +65,7 @@ class CovarianceIdentity(Objective):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
+        require_not_negative(self, "covariance_weight")
 
     @property
     def views(self) -> tuple[View, ...]:

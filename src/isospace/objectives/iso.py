@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isospace.heads import GroupWhitening, HeadChoice, TanhMLP, seeded
 from isospace.objectives import simcsepp, whitenedcse
-from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Iso(Objective):
         require(self.num_views >= 2, f"num_views must be at least 2; got {self.num_views}")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
+        require_not_negative(self, "dimension_weight", "eps")
 
     @property
     def views(self) -> tuple[View, ...]:

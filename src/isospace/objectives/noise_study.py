@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from isospace.heads import GaussianCopies, HeadChoice, mlp_or_none, seeded
-from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
 from isospace.objectives.simcsepp import PAPER
 from isospace.similarity import cosine_matrix, cosine_pairs, softmax_losses, with_diagonal
 
@@ -46,7 +46,7 @@ class NoiseStudy(Objective):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.passes >= 1, f"passes must be at least 1; got {self.passes}")
-        require(self.variance >= 0, f"variance must not be negative; got {self.variance}")
+        require_not_negative(self, "variance")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
 
     @property

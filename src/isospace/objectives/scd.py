@@ -12,9 +12,10 @@ from isospace.objectives.barlow_twins import (
     correlation_terms,
     describe_projector,
     diagonal_terms,
+    require_widths,
     unit_columns,
 )
-from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
 from isospace.similarity import cosine_pairs
 
 
@@ -83,6 +84,20 @@ class SCD(Objective):
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         for rate in (self.low_dropout, self.high_dropout):
             require(0 <= rate < 1, f"a dropout rate lies in [0, 1); got {rate}")
+        require(
+            self.low_dropout <= self.high_dropout,
+            "low_dropout must not be above high_dropout; "
+            f"got {self.low_dropout} and {self.high_dropout}",
+        )
+        require(self.high_dropout > 0, "high_dropout must be above 0: at 0 both views are the same")
+        require_not_negative(
+            self, "self_contrast_weight", "decorrelation_weight", "off_diagonal_weight", "eps"
+        )
+        require(
+            self.self_contrast_weight > 0 or self.decorrelation_weight > 0,
+            "self_contrast_weight and decorrelation_weight must not both be 0: nothing is learnt",
+        )
+        require_widths(self.projector)
 
     @property
     def views(self) -> tuple[View, ...]:

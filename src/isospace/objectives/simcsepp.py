@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from isospace.heads import HeadChoice, mlp_or_none, seeded
-from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
 from isospace.similarity import (
     cosine_matrix,
     cosine_pairs,
@@ -147,6 +147,11 @@ class DCL(Objective):
         super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
+        require_not_negative(self, "contrast_weight", "dimension_weight")
+        require(
+            self.contrast_weight > 0 or self.dimension_weight > 0,
+            "contrast_weight and dimension_weight must not both be 0: nothing is learnt",
+        )
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -205,6 +210,7 @@ class SimCSEPP(Objective):
         super().__post_init__()
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
+        require_not_negative(self, "dimension_weight")
         require(self.m > 0, f"m must be above 0; got {self.m}")
 
     @property

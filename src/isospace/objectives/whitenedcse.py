@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isospace.heads import GroupWhitening, HeadChoice, TanhMLP, mlp_or_none, seeded
-from isospace.objectives.base import Objective, Paper, View, Views, require
+from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
 from isospace.similarity import cosine_matrix
 
 
@@ -58,7 +58,9 @@ class WhitenedCSE(Objective):
     temperature: float = 0.05
     """tau, divides the cosines."""
     eps: float = 1e-5
-    """Added to every variance; the released code has none."""
+    """Added to every variance; the released code has none. By a constant matrix, directions in
+    which a batch does not vary (all dimensions as one group) get gradients times eps^(-1/2), and
+    none with 0."""
     stop_gradient: bool = True
     """Treat the whitening matrix as a constant (released code)."""
     momentum: float = 0.99
@@ -88,6 +90,8 @@ class WhitenedCSE(Objective):
         require(self.num_views >= 2, f"num_views must be at least 2; got {self.num_views}")
         require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
         require(self.positive_weight > 0, "positive_weight must be above 0")
+        require_not_negative(self, "eps")
+        require(0 <= self.momentum <= 1, f"momentum must lie in [0, 1]; got {self.momentum}")
         require(
             self.positives == "dropout" or self.whitening == "shuffled-group",
             "positives by permutation need whitening shuffled-group: nothing else tells them apart",
