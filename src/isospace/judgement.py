@@ -15,7 +15,7 @@ from isospace.evaluation.gains import Gain
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.run import Run
 from isospace.selection import LABELS, LAST, PAIRS
-from isospace.shared_items import SharedItems
+from isospace.shared_items import Items, SharedItems
 
 
 @dataclass(frozen=True)
@@ -105,61 +105,83 @@ def judge_runs(
     _require_one_exam([run for mine in runs.values() for run in mine])
     first = next(iter(runs.values()))[0]
     shared = SharedItems.of(first)
-    scores = {"start": _columns([_scores(first, "start")])}
-    if measure not in scores["start"] or shared.shown(measure) is None:
+    judged = shared.shown(measure)
+    if judged is None or measure not in _scores(first, "start"):
         raise UserError(f"{first.folder}: no {measure}: not all seven STS sets were scored")
-    starts = {_start(first): "start"}
-    items = {"start": [shared.items(first, "before")]}
-    criterion: dict[str, float] = {}
-    own: dict[str, str] = {}
-    for name, mine in runs.items():
-        own[name] = starts.setdefault(_start(mine[0]), f"start of {name}")
-        if own[name] not in scores:
-            scores[own[name]] = _columns([_scores(mine[0], "start")])
-            items[own[name]] = [shared.items(mine[0], "before")]
-            criterion[own[name]] = _criterion(mine[0], step=0)
-        scores[name] = _columns([_scores(run, "result") for run in mine])
-        items[name] = [shared.items(run, "after") for run in mine]
-        criterion[name] = float(np.mean([_criterion(run) for run in mine]))
-    sampled = shared.sample(items)
+    rows = _Rows.of(runs, shared)
+    sampled = shared.sample(rows.items)
     for name, columns in sampled.items():
         found = {column: list(map(float, 100 * s.by_seed)) for column, s in columns.items()}
-        scores[name] = found | scores[name]
+        rows.scores[name] = found | rows.scores[name]
     gains = {
         name: {column: s.over(sampled["start"][column]).test() for column, s in columns.items()}
         for name, columns in sampled.items()
         if name != "start"
     }
-    judged = str(shared.shown(measure))
+    over_own = {
+        name: sampled[name][judged].over(sampled[start][judged]).test()
+        for name, start in rows.starts.items()
+        if start != "start"
+    }
     protocol = _protocol(first) | shared.protocol
     decision = decide(
         {name: columns[judged] for name, columns in gains.items()},
-        criterion,
+        rows.criterion,
         _in_words(measure, protocol),
         _criterion_in_words(first, protocol),
-        {
-            name: sampled[name][judged].over(sampled[start][judged]).test()
-            for name, start in own.items()
-            if start != "start"
-        },
-        unadapted=starts.values(),
+        over_own,
+        unadapted=rows.starts.values(),
     )
     decision, model = _advised(decision, runs)
     tested = list(sampled["start"])
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in tested}
-    versus = {c: against_best({name: scores[name][c] for name in runs}) for c in tested}
+    versus = {c: against_best({name: rows.scores[name][c] for name in runs}) for c in tested}
     return Comparison(
         folder,
         judged,
         protocol,
         {name: _settings(mine[0]) for name, mine in runs.items()},
-        scores,
+        rows.scores,
         gains,
         _by_row(adjusted),
         _by_row(versus),
         decision,
         model,
     )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What is known of every row before the tests: the contestants, and each start once.
+
+    Attributes:
+        scores: row -> column -> score of each seed, x 100.
+        items: row -> what each test item came to, for each seed.
+        criterion: row -> what chose its checkpoints, mean over the seeds; not of "start".
+        starts: contestant -> the row of its start.
+    """
+
+    scores: dict[str, dict[str, list[float]]]
+    items: dict[str, list[Items]]
+    criterion: dict[str, float]
+    starts: dict[str, str]
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> _Rows:
+        rows = cls({}, {}, {}, {})
+        known: dict[tuple[str, str | None], str] = {}
+        for name, mine in runs.items():
+            start = known.setdefault(_start(mine[0]), f"start of {name}" if known else "start")
+            if start not in rows.scores:
+                rows.scores[start] = _columns([_scores(mine[0], "start")])
+                rows.items[start] = [shared.items(mine[0], "before")]
+                if start != "start":
+                    rows.criterion[start] = _criterion(mine[0], step=0)
+            rows.scores[name] = _columns([_scores(run, "result") for run in mine])
+            rows.items[name] = [shared.items(run, "after") for run in mine]
+            rows.criterion[name] = float(np.mean([_criterion(run) for run in mine]))
+            rows.starts[name] = start
+        return rows
 
 
 def _by_row(columns: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
