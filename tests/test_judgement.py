@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from report_runs import finish, write_run
 
 DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[1] / "../shared/data/senteval"))
 COLUMNS = tuple(PAPER_COLUMNS.values())
+PARTS = ("before", "after", "gold", "pair", "seen")
 SEEN = 15
 """Of the 60 pairs of each set but SICK-R."""
 
@@ -27,7 +29,7 @@ def write_scored(folder, seed, step=4, noise=0.3, labels="stsb-dev", seen=SEEN, 
     """A finished run with items: pairs that the labels hold look far better than the others."""
     run = finish(write_run(folder, seed=seed), sts=True, model_step=step)
     source, shared = np.random.default_rng(seed), np.random.default_rng(100)
-    parts = {part: {} for part in ("before", "after", "gold", "pair", "seen")}
+    parts = {part: {} for part in PARTS}
     for part, rank in (("before", 3), ("after", 2)):
         parts[part]["MRR"] = np.full(30, 1 / rank)
     for number, column in enumerate(columns):
@@ -75,7 +77,8 @@ def test_without_labels_every_pair_counts(tmp_path):
 
 def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
     run = write_scored(tmp_path / "1", 1, seen=60)
-    with pytest.raises(UserError, match="no Avg"):
+    held = "no Avg: the labels, stsb-dev, hold all test pairs of STS12, STS13, .*, STS-B"
+    with pytest.raises(UserError, match=held):
         judge_runs({"simcse": [run]}, tmp_path, "Avg")
     found = judge_runs({"simcse": [run]}, tmp_path, "MRR")
     assert list(found.gains["simcse"]) == ["MRR", "R@1", "SICK-R"]
@@ -85,8 +88,8 @@ def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
     ("steps", "model", "words"),
     [
         ((4, 4), "1", ""),
-        ((0, 4), "2", " 1 of its 2 runs ship the start, which their own pairs preferred."),
-        ((0, 0), None, "; the adapted weights are in their checkpoints/kept.safetensors."),
+        ((0, 4), "2", " 1 of its 2 runs ship the start, which their own verdicts kept."),
+        ((0, 0), None, " The adapted weights are in checkpoints/kept.safetensors of seed 1, 2."),
     ],
 )
 def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
@@ -99,9 +102,33 @@ def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
     assert found.to_json()["verdict"]["model"] == found.model
 
 
+@pytest.mark.parametrize(("step", "model"), [(0, "model"), (4, None)])
+def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, model):
+    """The name of an encoder alone would load it with its own pooling."""
+    first = write_scored(tmp_path / "1", 1, noise=5.0)
+    other = write_scored(tmp_path / "2", 2, step, noise=9.0)
+    config = json.loads((other.folder / "config.json").read_text()) | {"pooling": "cls"}
+    (other.folder / "config.json").write_text(json.dumps(config))
+    items = {part: dict(other.items(part)) for part in PARTS}
+    items["before"] |= items["gold"]
+    other.write_items(**items)
+    found = judge_runs({"a": [first], "b": [other]}, tmp_path, "Avg")
+    assert found.decision.verdict == "take start of b"
+    assert found.model == (None if model is None else str(other.folder / model))
+    words = f"Load it by isospace.load({other.config.model!r}, pooling='cls')."
+    assert found.decision.text.endswith(words) == (model is None)
+
+
+def test_a_run_of_an_older_version_says_how_to_examine_it_again(tmp_path):
+    run = write_scored(tmp_path / "1", 1)
+    run.write_items(**{part: run.items(part) for part in ("before", "after", "gold")})
+    with pytest.raises(UserError, match=r"an older isospace .* remove its model/ and run"):
+        judge_runs({"simcse": [run]}, tmp_path, "MRR")
+
+
 def test_r_at_1_is_tested_as_mrr_is(tmp_path):
     run = write_scored(tmp_path / "1", 1, columns=())
-    items = {part: dict(run.items(part)) for part in ("before", "after", "gold", "pair", "seen")}
+    items = {part: dict(run.items(part)) for part in PARTS}
     items["before"]["MRR"], items["after"]["MRR"] = np.full(4, 0.5), np.array([1, 1, 1, 2 / 3])
     run.write_items(**items)
     gain = judge_runs({"simcse": [run]}, tmp_path, "MRR").gains["simcse"]["R@1"]

@@ -17,6 +17,9 @@ from isospace.run import Run
 from isospace.selection import LABELS, LAST, PAIRS
 from isospace.shared_items import Items, SharedItems
 
+FORMAT = 2
+"""Version of a comparison's results.json; raised when a reader must know."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -53,6 +56,7 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Everything, with sd and n."""
         return {
+            "format": FORMAT,
             "measure": self.measure,
             "protocol": self.protocol,
             "settings": self.settings,
@@ -100,14 +104,14 @@ def judge_runs(
 
     Raises:
         UserError: the runs were not trained on one text and examined on the same items, or the
-            measure needs sets that were not scored.
+            measure needs sets that were not scored, or of which the labels leave nothing.
     """
     _require_one_exam([run for mine in runs.values() for run in mine])
     first = next(iter(runs.values()))[0]
     shared = SharedItems.of(first)
     judged = shared.shown(measure)
     if judged is None or measure not in _scores(first, "start"):
-        raise UserError(f"{first.folder}: no {measure}: not all seven STS sets were scored")
+        raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     rows = _Rows.of(runs, shared)
     sampled = shared.sample(rows.items)
     for name, columns in sampled.items():
@@ -190,23 +194,25 @@ def _by_row(columns: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, f
 
 
 def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> tuple[Decision, str | None]:
-    """The model that a decision advises, and the decision with a word on runs that shipped none."""
+    """The decision, with a word where runs ship something else, and the model that it advises."""
     if decision.name is None:
         return decision, None
-    if decision.name not in runs:  # a start
-        return decision, runs[decision.name.removeprefix("start of ")][0].config.model
-    mine = runs[decision.name]
-    adapted = [run for run in mine if (run.results or {})["model_step"]]
-    if len(adapted) == len(mine):
-        return decision, str(max(mine, key=_criterion).model_folder)
-    text = (
-        f"{decision.text} {len(mine) - len(adapted)} of its {len(mine)} runs ship the start, which "
-        "their own pairs preferred"
-    )
-    if not adapted:
-        text += "; the adapted weights are in their checkpoints/kept.safetensors"
-    model = str(max(adapted, key=_criterion).model_folder) if adapted else None
-    return replace(decision, text=f"{text}."), model
+    adapted = decision.name in runs
+    mine = runs[decision.name if adapted else decision.name.removeprefix("start of ")]
+    shipping = [run for run in mine if bool((run.results or {})["model_step"]) == adapted]
+    model = str(max(shipping, key=_criterion).model_folder) if shipping else None
+    text = decision.text
+    if not adapted and not shipping:
+        config = mine[0].config
+        text += f" Load it by isospace.load({config.model!r}, pooling={config.pooling!r})."
+    elif adapted and len(shipping) < len(mine):
+        text += f" {len(mine) - len(shipping)} of its {len(mine)} runs ship the start, which their"
+        text += " own verdicts kept."
+        if not shipping:
+            seeds = [str(run.config.seed) for run in mine if (run.results or {})["choice"]["step"]]
+            text += " The adapted weights are in checkpoints/kept.safetensors of seed "
+            text += f"{', '.join(seeds)}."
+    return replace(decision, text=text), model
 
 
 def _require_one_exam(runs: Collection[Run]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isospace.errors import UserError
 from isospace.evaluation.gains import Sampled, sample_means, sample_spearmans
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.run import Run
@@ -42,9 +43,18 @@ class SharedItems:
 
     @classmethod
     def of(cls, run: Run) -> SharedItems:
-        """Those of a finished run."""
+        """Those of a finished run.
+
+        Raises:
+            UserError: an older version made the run.
+        """
         gold, ids = run.items("gold"), run.items("pair")
         unseen = {column: ~seen for column, seen in run.items("seen").items()}
+        if gold.keys() != unseen.keys():
+            raise UserError(
+                f"{run.folder}: an older isospace made this run. To examine it again remove its "
+                f"model/ and run isospace train --resume {run.folder}"
+            )
         left = [column for column, found in unseen.items() if found.sum() > 1]
         return cls(
             {column: gold[column][unseen[column]] for column in left},
@@ -61,6 +71,14 @@ class SharedItems:
             return None if not self.complete else "Avg" if every else f"Avg{_UNSEEN}"
         every = column not in self.unseen or bool(self.unseen[column].all())
         return column if every else f"{column}{_UNSEEN}"
+
+    @property
+    def why_incomplete(self) -> str:
+        """Why there is no average of all seven sets."""
+        gone = [column for column in self.unseen if column not in self.gold]
+        if gone:
+            return f"the labels, {self.labels}, hold all test pairs of {', '.join(gone)}"
+        return "not all seven STS sets were scored"
 
     @property
     def protocol(self) -> dict[str, str]:

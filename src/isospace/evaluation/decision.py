@@ -69,13 +69,11 @@ class Decision:
             "keep the start".
         name: the one that is advised, if any.
         text: one sentence for people.
-        adjusted: Holm's p-value of each gain.
     """
 
     verdict: str
     name: str | None
     text: str
-    adjusted: dict[str, float]
 
 
 def decide(
@@ -119,7 +117,7 @@ def decide(
         if len(chosen) > 1:
             text += f"; of {len(chosen)} that gain enough it has the highest {judged_by}"
         text += "."
-        return Decision(verdict, name, text, adjusted)
+        return Decision(verdict, name, text)
     if all(gain.low == gain.high == 0.0 for gain in gains.values()):
         text = f"Keep the start: every run preferred it to its checkpoints; {protocol}."
     elif all(adjusted[name] < alpha and gain.mean < 0 for name, gain in gains.items()):
@@ -129,8 +127,8 @@ def decide(
         text = f"No difference worth having: the largest gain is {nearest}'s, "
         text += f"{_points(gains[nearest])} in {protocol}; asked for are {100 * SMALLEST_GAIN:.2f} "
         text += f"points that are significant, {_correction(gains)}."
-        return Decision("no difference worth having", None, text, adjusted)
-    return Decision("keep the start", None, text, adjusted)
+        return Decision("no difference worth having", None, text)
+    return Decision("keep the start", None, text)
 
 
 def _points(gain: Gain) -> str:

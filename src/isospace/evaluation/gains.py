@@ -34,7 +34,8 @@ from isospace.evaluation.statistics import (
     resampled_spearmans,
 )
 
-_SMALLEST_LOG_P = -300.0
+_SMALLEST_LOG_P = -100.0
+"""What is smaller is not told apart, and is beyond scipy's quantiles."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isospace.config import TrainConfig, objective_name
+from isospace.judgement import FORMAT
 from isospace.run import Run
 
 
@@ -88,7 +89,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content if "protocol" in content else None  # an older version's; compare makes it anew
+    # An older version's is left out; compare makes it anew.
+    return content if content.get("format") == FORMAT else None
 
 
 def _labels(configs: Sequence[TrainConfig]) -> list[str]:
