@@ -54,8 +54,8 @@ def test_pairs_that_chose_the_checkpoints_do_not_test_them(tmp_path):
     runs = [write_scored(tmp_path / str(seed), seed) for seed in (1, 2)]
     found = judge_runs({"simcse": runs}, tmp_path, "Avg")
     assert found.measure == "Avg unseen"
-    assert found.protocol["unseen"] == "without the 90 of 420 test pairs that stsb-dev holds too"
-    assert "STS average without the 90 of 420 test pairs" in found.decision.text
+    assert found.protocol["unseen"] == "without those 90 of 420 test pairs that stsb-dev holds too"
+    assert "STS average without those 90 of 420 test pairs" in found.decision.text
     assert list(found.gains["simcse"]) == [
         "MRR", "R@1", *(f"{column} unseen" for column in COLUMNS[:-1]), "SICK-R", "Avg unseen",
     ]  # fmt: skip

@@ -87,7 +87,7 @@ class SharedItems:
         if pairs.all():
             return {}
         left_out = f"{(~pairs).sum():,} of {len(pairs):,} test pairs"
-        return {"unseen": f"without the {left_out} that {self.labels} holds too"}
+        return {"unseen": f"without those {left_out} that {self.labels} holds too"}
 
     def items(self, run: Run, part: str) -> Items:
         """What each item came to."""
