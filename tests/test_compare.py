@@ -131,7 +131,7 @@ def test_processes_can_share_every_run(base, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)  # the first process alone prints
-    assert [len(found["scores"][name]["MRR"]) for name in ("simcse:head=none", "dcl")] == [2, 2]
+    assert [found["scores"][name]["MRR"]["n"] for name in ("simcse:head=none", "dcl")] == [2, 2]
 
 
 def test_processes_take_turns_on_the_gpus(monkeypatch):
