@@ -3,7 +3,8 @@
 config.json     the settings
 metrics.jsonl   a line per logged update ("step") and per evaluation ("look")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
-items.npz       what each test item came to, before and after
+items.npz       what each test item came to, before and after; of STS pairs gold score, id, and
+                whether labels chose by them
 sample.npz      held-out sentences and their vectors, before and after
 transfer.json   scores of the transfer tasks, where `evaluate --transfer` was asked for them
 results.json    scores with their protocols, the choice, the verdict, the environment

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from isospace.evaluation.statistics import CONFIDENCE
 from isospace.report.papers import finished, mean_sd, papers_table, sts_rows, transfer_table
 from isospace.report.run_set import RunSet
 from isospace.run import Run
 from isospace.tables import Table
 
 _PAIR_SCORES = {"MRR", "R@1"}
-_ALPHA = 0.05
 
 
 def all_tables(found: RunSet) -> list[Table]:
@@ -85,7 +85,7 @@ def gains_table(name: str, content: Mapping[str, Any]) -> Table | None:
     """
 
     def shown(gain: Mapping[str, Any]) -> str:
-        return gain_interval(gain) + ("*" if gain["holm_p"] < _ALPHA else "")
+        return gain_interval(gain) + ("*" if gain["holm_p"] < 1 - CONFIDENCE else "")
 
     note = (
         "Gain over the start x 100, mean over the seeds, and its 95 % interval over seeds and test "
