@@ -50,7 +50,15 @@ def _style(chart: Picture | alt.ConcatChart) -> Any:
     lines = {"gridColor": _INK, "gridOpacity": 0.25, "domainColor": _INK, "tickColor": _INK}
     return chart.configure(
         background="transparent",
-        axis={**text, **lines, "titleFontWeight": "normal", "tickCount": 5, "labelFlush": False},
+        axis={
+            **text,
+            **lines,
+            "titleFontWeight": "normal",
+            "tickCount": 5,
+            "labelFlush": False,
+            "titlePadding": 10,
+            "labelSeparation": 8,  # numbers that would touch are left out
+        },
         legend={
             **text,
             "titleFontWeight": "normal",
