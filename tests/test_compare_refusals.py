@@ -23,6 +23,8 @@ from isospace.train import train
         ("simcse:head=big", "head"),
         ("simcse:budget=3", "'budget=3' is not"),
         ("simcse:learning_rate=0", "learning-rate"),
+        ("simcse:learning_rate=true", "--learning-rate True: expected a number"),
+        ("simcse:dropout=high", "--dropout high: expected a number"),
         ("simcse:pooling=clss", "simcse:pooling=clss: --pooling clss: expected one of cls, mean"),
         ("simcse:batch_size=8.5", "whole number"),
         ("whitenedcse:stop_gradient=False", "stop_gradient must be true or false; got 'False'"),

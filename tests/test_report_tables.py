@@ -144,9 +144,9 @@ def comparison(tmp_path) -> Comparison:
 def test_a_comparison_comes_with_its_verdict(comparison):
     found = collect([comparison.folder])
     assert [named.name for named in found.runs] == [
-        "dcl/seed-1", "dcl/seed-2", "simcse_head=none/seed-1", "simcse_head=none/seed-2",
+        "dcl/seed-1", "dcl/seed-2", "simcse:head=none/seed-1", "simcse:head=none/seed-2",
     ]  # fmt: skip
-    assert list(found.groups()) == ["dcl", "simcse_head=none"]
+    assert list(found.groups()) == ["dcl", "simcse:head=none"]
     page = page_of(comparison.folder)
     assert comparison.decision.text.split(";")[0] in page
     assert page.index(comparison.decision.text[:20]) < page.index("<svg")
@@ -195,7 +195,7 @@ def test_a_comparison_among_other_folders_keeps_its_name(comparison, tmp_path):
     found = collect([comparison.folder, run.folder])
     assert [named.group for named in found.runs[::2]] == [
         "which/dcl",
-        "which/simcse_head=none",
+        "which/simcse:head=none",
         "simcse",
     ]
     assert found.home is None

@@ -246,6 +246,13 @@ def test_the_sample_is_what_the_run_kept(run, monkeypatch):
     assert sample_seen(monkeypatch, str(run.folder)).sentences == ("kept one", "kept two")
 
 
+def test_a_sample_keeps_vectors_that_half_precision_cannot_hold(run):
+    before, after = np.full((2, 4), 1e5), np.full((2, 4), 1 / 3)
+    run.write_sample(["one", "two"], before, after)
+    assert np.array_equal(run.sample.before, before)
+    assert np.allclose(run.sample.after, after, rtol=1e-3)
+
+
 def test_the_sample_is_pythons_docstrings_otherwise(toy_model, tmp_path, monkeypatch):
     sample = sample_seen(monkeypatch, str(toy_model), output=tmp_path / "out")
     assert len(set(sample.sentences)) == len(sample.sentences) > 200

@@ -21,7 +21,7 @@ from isospace.files import write_text
 from isospace.judgement import Comparison, judge_runs
 from isospace.objectives import OBJECTIVES
 from isospace.prepare import require_usable
-from isospace.report.run_set import collect
+from isospace.report.run_set import collect, folder_name
 from isospace.report.write import write_report
 from isospace.run import Run
 
@@ -138,8 +138,8 @@ def _require_comparable(
     names = list(contestants)
     for place, name in enumerate(names):
         for earlier in names[:place]:
-            same = contestants[name] == contestants[earlier] or _slug(name) == _slug(earlier)
-            if same:
+            one_folder = folder_name(name) == folder_name(earlier)
+            if one_folder or contestants[name] == contestants[earlier]:
                 raise UserError(f"{earlier} and {name}: the same contestant twice; leave one out")
 
 
@@ -153,9 +153,5 @@ def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
             )
 
 
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in name)
-
-
 def _cell(folder: Path, name: str, config: TrainConfig) -> Cell:
-    return Cell(name, replace(config, output=folder / _slug(name) / f"seed-{config.seed}"))
+    return Cell(name, replace(config, output=folder / folder_name(name) / f"seed-{config.seed}"))

@@ -137,6 +137,11 @@ class TrainConfig:
             value = getattr(self, name)
             if type(value) is not int:
                 raise UserError(f"--{name.replace('_', '-')} {value}: expected a whole number")
+        for name in ("learning_rate", "weight_decay", "clip_norm", "dropout", "checkpoint_minutes"):
+            value = getattr(self, name)
+            absent = name == "dropout" and value is None
+            if not absent and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise UserError(f"--{name.replace('_', '-')} {value}: expected a number")
         positive = ("max_length", "batch_size", "accumulate", "learning_rate", "clip_norm", "looks")
         for name in positive:
             value = getattr(self, name)

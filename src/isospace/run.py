@@ -156,7 +156,7 @@ class Run:
             return {name.removeprefix(f"{part}/"): arrays[name] for name in names}
 
     def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
-        """Write sample.npz, in half precision: enough for pictures and neighbours.
+        """Write sample.npz, in half precision where it fits: enough for pictures and neighbours.
 
         Args:
             sentences: n of them.
@@ -167,8 +167,8 @@ class Run:
             np.savez_compressed(
                 file,
                 sentences=np.array(sentences, dtype=np.str_),
-                before=before.astype(np.float16),
-                after=after.astype(np.float16),
+                before=_half(before),
+                after=_half(after),
             )
 
     @property
@@ -230,6 +230,12 @@ class Run:
         """Drop the metrics of updates after `step`: a resumed run will make them again."""
         kept = [line for line in self.metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _half(vectors: np.ndarray) -> np.ndarray:
+    """In half precision, but for numbers that are too large for it."""
+    fits = np.abs(vectors).max(initial=0.0) <= np.finfo(np.float16).max
+    return vectors.astype(np.float16 if fits else np.float32)
 
 
 def run_of(model: str) -> Run | None:

@@ -65,10 +65,11 @@ def collect(folders: Sequence[Path]) -> RunSet:
     for folder, name in zip(folders, _names(folders), strict=True):
         cells = sorted(cell.parent for cell in folder.glob("*/seed-*/config.json"))
         if cells and not (folder / "config.json").is_file():
-            comparisons[name] = _read(folder / "results.json")
+            content = comparisons[name] = _read(folder / "results.json")
+            rows = {folder_name(row): row for row in content["scores"]} if content else {}
             prefix = f"{name}/" if len(folders) > 1 else ""
             for cell in cells:
-                group = f"{prefix}{cell.parent.name}"
+                group = f"{prefix}{rows.get(cell.parent.name, cell.parent.name)}"
                 runs.append(NamedRun(Run(cell), f"{group}/{cell.name}", group))
         else:
             loose.append(Run(folder))
@@ -77,6 +78,15 @@ def collect(folders: Sequence[Path]) -> RunSet:
     alone = len(folders) == 1
     title = folders[0].name if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
+
+
+def folder_name(row: str) -> str:
+    """The folder, in that of the comparison, which holds the runs of a row.
+
+    >>> folder_name("simcse:head=none")
+    'simcse_head=none'
+    """
+    return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in row)
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
