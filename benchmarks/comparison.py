@@ -1,10 +1,11 @@
 """docs/results/comparison.md: rows of the first table again, by `isospace compare`.
 
-    python benchmarks/comparison.py CORPUS STS_FOLDER [--jobs 2] [--output FOLDER]
+    python benchmarks/comparison.py CORPUS STS_FOLDER [--jobs 2] [--seeds 5] [--output FOLDER]
 
 From [CLS], with the settings, the number of looks and the rule of first_table.py, but twice its
 sentences, five seeds and 1,000 sentences held out.
-Goes on where it was stopped, as every comparison does; the report is in the folder of the runs.
+Goes on where it was stopped, as every comparison does, and with the cells whose records are in
+docs/results/comparison-cells.tar.xz; the report is in the folder of the runs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import first_table
+from cell_archive import pack, unpack
 from common import draw
 from isospace.compare import compare
 from isospace.config import CorpusConfig, TrainConfig
@@ -32,6 +34,7 @@ from isospace.train import Stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
+CELLS = PAGE.with_name("comparison-cells.tar.xz")
 SEEDS, SENTENCES, LOOKS, HELD_OUT = 5, 32_000, 4, 1_000
 
 
@@ -41,6 +44,7 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("sts", type=Path)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--output", type=Path, default=Path("runs") / "comparison")
     options = parser.parse_args()
     table = first_table.TABLES["cls"]
@@ -55,10 +59,14 @@ def main() -> None:
         seed=0,
     )
     contestants = {name: replace(base, objective=table.objectives[name]) for name in OBJECTIVES}
+    if CELLS.is_file():
+        unpack(CELLS, options.output, options.corpus, options.sts)
     try:
-        found = compare(contestants, SEEDS, options.output, "sts", options.jobs)
+        found = compare(contestants, options.seeds, options.output, "sts", options.jobs)
     except (UserError, Stopped) as error:
         sys.exit(str(error))
+    finally:
+        pack(options.output, CELLS)
     if found is not None:
         _draw(found.to_json())
 
