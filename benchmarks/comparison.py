@@ -80,7 +80,11 @@ def _draw(content: Mapping[str, Any]) -> None:
     ]
     tests, gains, against_best = (made("", content) for made in COMPARISON_TABLES)
     tables = {"tests": tests, "gains": gains, "against-best": against_best}
-    parts = {name: markdown_table(table.rows) for name, table in tables.items() if table}
+    parts = {
+        name: f"{markdown_table(table.rows)}\n{table.note}"
+        for name, table in tables.items()
+        if table
+    }
     parts |= {"verdict": content["verdict"]["text"], "scores": markdown_table(scores)}
     draw(PAGE, {name: text.rstrip() + "\n" for name, text in parts.items()})
 

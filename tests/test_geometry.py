@@ -46,6 +46,13 @@ def test_alignment_and_uniformity_equal_the_authors():
         assert uniformity(torch.from_numpy(rows)) == pytest.approx(expected, rel=1e-10)
 
 
+def test_uniformity_of_a_dead_encoder_is_that_of_equal_vectors():
+    assert uniformity(np.zeros((4, 3))) == 0.0
+    half = np.concatenate([np.zeros((2, 2)), np.eye(2)])
+    potentials = [1.0, *[np.exp(-2)] * 4, np.exp(-4)]  # distances 0, 1 and the square root of 2
+    assert uniformity(half) == pytest.approx(np.log(np.mean(potentials)))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_the_rank_of_what_is_not_finite_is_not_a_number(value):
     broken = X.copy()
@@ -146,6 +153,7 @@ def squared_distance(degrees):
         (
             "stsb-all > 4", "train + dev + test", "gold > 4", (20, 60), (0, 20, 30, 45, 60, 90),
         ),
+        ("stsb-dev >= 4, repeated", "dev", "gold >= 4", (60, 30), (0, 60, 0, 30, 0, 90)),
         ("dropout-views", "dev", "two dropout views", (10, 10, 10, 10), (0, 30, 60, 90)),
     ],
 )  # fmt: skip
@@ -161,9 +169,10 @@ def test_protocols_choose_pairs_and_sentences(protocol, splits, positives, gaps,
     between = [b - a for a, b in itertools.combinations(sentences, 2)]
     potentials = np.exp(-2 * squared_distance(between))
     assert result.uniformity == pytest.approx(np.log(potentials.mean()), abs=1e-5)
+    which = "sentences as the pairs have them" if "repeated" in protocol else "distinct sentences"
     assert result.protocol == (
         f"STS-B {splits}, L2-normalised; alignment over {len(gaps)} pairs ({positives}), "
-        f"uniformity over {len(sentences)} distinct sentences, no dropout"
+        f"uniformity over {len(sentences)} {which}, no dropout"
     )
     document = result.to_json()
     assert json.loads(json.dumps(document)) == document
@@ -191,7 +200,7 @@ def test_only_possible_protocols_are_offered():
 
 def test_a_protocols_name_says_what_it_does():
     for name, protocol in PROTOCOLS.items():
-        data, _, threshold = name.removeprefix("stsb-").partition(" ")
+        data, _, threshold = name.removeprefix("stsb-").removesuffix(", repeated").partition(" ")
         if threshold:
             assert protocol.positives == f"gold {threshold}"
             assert protocol.splits == (("train", "dev", "test") if data == "all" else (data,))

@@ -153,6 +153,18 @@ def test_describe_gives_every_measure():
     }
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_finite_has_no_good_numbers():
+    broken = RANDOM.normal(size=(70, 16))
+    broken[3, 2] = np.nan
+    measures = describe(broken)
+    assert (measures.pop("sentences"), measures.pop("dim")) == (70, 16)
+    assert "mean_correlation" in measures
+    assert np.isnan(list(measures.values())).all()
+    with pytest.raises(ValueError, match="finite"):
+        correlation_rank(broken, (64,))
+
+
 def test_a_collapsed_encoder_has_numbers_too():
     collapsed = np.tile(RANDOM.normal(size=16).astype(np.float32), (70, 1))
     measures = describe(collapsed)

@@ -124,6 +124,10 @@ def test_the_vote_does_not_depend_on_the_order_of_tied_neighbours():
     assert knn_accuracy(x, labels, 5) == pytest.approx(knn_accuracy(x[order], labels[order], 5))
 
 
+def test_vectors_that_are_no_numbers_have_no_clusters():
+    assert np.isnan(cluster_nmi(np.full((4, 2), np.nan), list("aabb")))
+
+
 def test_nmi_of_known_clusters():
     """Three groups far apart; the labels "b" and "c" are mixed in the second and third."""
     axes = np.repeat(np.eye(3), 4, axis=0) + RANDOM.normal(size=(12, 3), scale=1e-3)

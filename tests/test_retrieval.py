@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from isospace.evaluation.pairs import ScoredPairs, TextPairs, remembering
 from isospace.evaluation.retrieval import (
     evaluate_retrieval,
     halves,
+    rank_pairs,
     rank_targets,
     same_meaning_retrieval,
+    unit_rows,
 )
 
 
@@ -108,12 +111,30 @@ def test_a_second_text_of_several_first_texts_is_one_target():
     assert scores.protocol.endswith("mean rank")
 
 
+def test_other_right_answers_of_a_query_take_no_memory_of_rows_times_answers():
+    """Two queries with 1,500 answers each: a list of row and answer would hold two million."""
+    random = np.random.default_rng(0)
+    first = tuple(f"query {i % 2}" for i in range(3000))
+    second = tuple(f"answer {i}" for i in range(3000))
+    vectors = random.normal(size=(3000, 4))
+    tracemalloc.start()
+    try:
+        scores = rank_pairs(TextPairs("few", first, second), vectors[np.arange(3000) % 2], vectors)
+        assert tracemalloc.get_traced_memory()[1] < 200e6  # a block of cosines, several times
+    finally:
+        tracemalloc.stop()
+    cosines = unit_rows(vectors[:2]) @ unit_rows(vectors).T
+    for i in range(8):
+        others = cosines[i % 2, 1 - i % 2 :: 2]
+        assert scores.ranks[i] == 1 + (others > cosines[i % 2, i]).sum()
+
+
 @pytest.mark.parametrize("chunk", [1, 1 << 24])
 def test_queries_among_the_targets_are_left_out(monkeypatch, chunk):
     monkeypatch.setattr(retrieval, "_CHUNK_ENTRIES", chunk)
     targets = np.random.default_rng(3).integers(-1, 2, (20, 3)).astype(float)
     itself, own = np.arange(8), np.arange(8, 16)
-    left_out = np.stack([itself, itself], axis=1)
+    left_out = [np.array([i, right]) for i, right in zip(itself, own, strict=True)]
     found = rank_targets(targets[itself], targets, own, left_out)
     for i, rank in enumerate(found.ranks):
         others = np.delete(targets, i, axis=0)  # the right one, i + 8, is now in place i + 7

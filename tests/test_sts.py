@@ -179,7 +179,7 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(folder):
 
 
 def test_a_missing_folder_says_what_was_looked_for_and_the_way_out(tmp_path):
-    with pytest.raises(UserError, match=r"nowhere/downstream/STS.*--data hub"):
+    with pytest.raises(UserError, match=r"STS/ and SICK/ in .*nowhere/downstream, .*--data hub"):
         load_sts(tmp_path / "nowhere")
 
 

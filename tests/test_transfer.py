@@ -76,8 +76,8 @@ def class_encoder(sentences):
     return vectors
 
 
-@pytest.mark.parametrize("inner", ["", "downstream"])
-def test_the_folder_may_be_named_at_two_levels(folder, inner):
+@pytest.mark.parametrize("inner", ["", "downstream", "downstream/MR"])
+def test_the_folder_may_be_named_at_three_levels(folder, inner):
     tasks = load_transfer(folder / inner)
     assert tuple(tasks) == TASKS
     assert {

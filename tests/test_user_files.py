@@ -107,6 +107,17 @@ def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
         assert read_user_file(path, kind).kind == kind
 
 
+@pytest.mark.parametrize("labels", [("pos", "neg"), (0, 1)])
+def test_labels_before_their_texts_are_not_taken_for_pairs(tmp_path, labels):
+    rows = [[labels[i % 2], f"a review, number {i}"] for i in range(6)]
+    path = write(tmp_path / "f.jsonl", "\n".join(map(json.dumps, rows)))
+    with pytest.raises(UserError, match=r"the first column has 2 values in 6 rows: labels"):
+        read_user_file(path)
+    assert read_user_file(path, "pairs").kind == "pairs"
+    named = "label,text\n" + "".join(f'{label},"{text}"\n' for label, text in rows)
+    assert read_user_file(write(tmp_path / "f.csv", named)).kind == "labelled"
+
+
 @pytest.mark.parametrize(
     ("header", "kind", "columns"),
     [
@@ -192,6 +203,13 @@ def test_the_users_word_beats_names_and_values(tmp_path):
             '{"text": "a", "label": null}\n{"text": "b", "label": 1}',
             r":1: expected a label",
         ),
+        (
+            "f.jsonl",
+            '{"text": "a", "label": NaN}\n{"text": "b", "label": 1}',
+            ":1: expected a label",
+        ),
+        ("f.jsonl", '["a", "b"]\n{}\n["c", "d"]\n', r"f\.jsonl:2: 0 columns; expected 2 \(query"),
+        ("f.tsv", "a\tb\t3\nc\td\t3\n", r"f\.tsv: all rows have the score 3"),
         ("f.csv", "text,label\na,x\nb,x\n", r"f\.csv: 1 distinct labels in 2 rows; expected two"),
         ("f.csv", "text,label\na,x\nb,y\n", r"f\.csv: 2 distinct labels in 2 rows"),
         ("f.jsonl", "[" * 100_000 + "\n[1, 2]\n", r"f\.jsonl:1: not JSON"),
@@ -211,6 +229,27 @@ def test_parquet_that_is_no_utf8_is_named(tmp_path):
     pq.write_table(pa.table({"query": texts, "document": ["a", "b"]}), tmp_path / "f.parquet")
     with pytest.raises(UserError, match=r"cannot read .*f\.parquet \('utf-8' codec"):
         read_user_file(tmp_path / "f.parquet")
+
+
+def test_a_date_that_python_does_not_have_is_named(tmp_path):
+    table = {
+        "query": ["a", "b"],
+        "document": ["c", "d"],
+        "at": pa.array([10**15] * 2, "timestamp[ms]"),
+    }
+    pq.write_table(pa.table(table), tmp_path / "f.parquet")
+    with pytest.raises(UserError, match=r"cannot read .*f\.parquet \("):
+        read_user_file(tmp_path / "f.parquet")
+
+
+def test_whole_numbers_are_one_label_however_they_are_written(tmp_path):
+    lines = [
+        '{"text": "a", "label": 1}',
+        '{"text": "b", "label": 1.0}',
+        '{"text": "c", "label": 0.5}',
+    ]
+    path = write(tmp_path / "f.jsonl", "\n".join(lines))
+    assert load_own(path).content.labels == ("1", "1", "0.5")
 
 
 def test_a_cell_may_be_longer_than_the_csv_module_likes(tmp_path):

@@ -166,8 +166,9 @@ class Exam:
             cosines.
         """
         found: dict[str, np.ndarray] = {"MRR": scores.pairs.reciprocal_ranks}
-        for task, by_subset in (scores.sts.cosines if scores.sts else {}).items():
-            found[PAPER_COLUMNS[task]] = np.concatenate(list(by_subset.values()))
+        cosines = scores.sts.cosines if scores.sts else {}
+        for column, task in self._columns().items():
+            found[column] = np.concatenate(list(cosines[task.name].values()))
         return found
 
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
@@ -178,10 +179,7 @@ class Exam:
             "pair": `TextPairs.ids`, by which one pair in several sets is known (STS-B was drawn
             from the other sets); "seen": whether the labels that choose checkpoints have it too.
         """
-        tests = {
-            PAPER_COLUMNS[name]: list(task.subsets.values())
-            for name, task in self._test_tasks().items()
-        }
+        tests = {column: list(task.subsets.values()) for column, task in self._columns().items()}
         ids = {
             column: np.concatenate([pairs.ids() for pairs in sets])
             for column, sets in tests.items()
@@ -198,6 +196,11 @@ class Exam:
 
     def _test_tasks(self) -> dict[str, STSTask]:
         return {name: task.test_only() for name, task in (self._tasks or {}).items()}
+
+    def _columns(self) -> dict[str, STSTask]:
+        """The papers' columns that can be scored."""
+        tasks = self._test_tasks().items()
+        return {PAPER_COLUMNS[name]: task for name, task in tasks if task.in_papers}
 
     def digest(self) -> str:
         """Identifies the test items: equal for runs whose `items` can be compared one by one."""

@@ -111,8 +111,10 @@ def hubness(x: Embeddings, k: int = NEIGHBOURS) -> Hubness:
 
     $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$;
     an anti-hub has $N_k(x) = 0$. Radovanovic et al. 2010. Where every sentence is found equally
-    often (collapsed embeddings too) the skewness is 0.
+    often (collapsed embeddings too) the skewness is 0; where a row is not finite, both are NaN.
     """
+    if not np.isfinite(as_array(x)).all():
+        return Hubness(float("nan"), float("nan"))
     occurrence = k_occurrence(x, k)
     excess = occurrence - k
     deviation = float(np.sqrt((excess**2).mean()))
@@ -126,9 +128,12 @@ def mean_correlation(x: Embeddings) -> float:
     $C$ is Pearson's correlation of the dimensions over the sentences, whose off-diagonal Barlow
     Twins (Zbontar et al. 2021) drives to 0. Independent dimensions have about
     $\sqrt{2 / (\pi n)}$ at n sentences. Dimensions without spread have no correlation and are left
-    out; where fewer than two remain it is 0.
+    out; where fewer than two remain it is 0; where a row is not finite it is NaN.
     """
-    columns = _standardised(as_array(x))
+    values = as_array(x)
+    if not np.isfinite(values).all():
+        return float("nan")
+    columns = _standardised(values)
     dim = columns.shape[1]
     if dim < 2:
         return 0.0
@@ -160,6 +165,8 @@ def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) ->
     {2: 1, 4: 2}
     """
     values = as_array(x)
+    if not np.isfinite(values).all():
+        raise ValueError("expected finite embeddings: numpy would not find their rank")
     for size in batch_sizes:
         if not 2 <= size <= len(values):
             raise ValueError(f"expected batch sizes from 2 to {len(values)}, got {size}")
@@ -177,7 +184,8 @@ def describe(x: Embeddings) -> dict[str, float]:
     Returns:
         sentences and dim; effective_rank, mean_cosine, isoscore, uniformity; hubness (skewness of
         the 10-occurrence) and antihubs; mean_correlation, and correlation_rank@n for each n of
-        `BATCH_SIZES` that the sentences allow.
+        `BATCH_SIZES` that the sentences allow. Where a row is not finite, measures are NaN, and
+        there are no ranks.
 
     Raises:
         ValueError: for up to `NEIGHBOURS` sentences, or one dimension.
@@ -185,7 +193,9 @@ def describe(x: Embeddings) -> dict[str, float]:
     values = as_array(x)
     sentences, dim = values.shape
     hubs = hubness(values)
-    ranks = correlation_rank(values, [size for size in BATCH_SIZES if size <= sentences])
+    finite = bool(np.isfinite(values).all())
+    sizes = [size for size in BATCH_SIZES if size <= sentences and finite]
+    ranks = correlation_rank(values, sizes) if sizes else {}
     return {
         "sentences": sentences,
         "dim": dim,

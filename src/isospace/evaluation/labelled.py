@@ -62,12 +62,15 @@ def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
 
     k-means on the unit vectors with as many clusters as labels, and the normalised mutual
     information of the two, $2 I(C; L) / (H(C) + H(L))$, which is the V-measure that mteb reports.
+    Where a row is not finite it is NaN.
 
     Args:
         x: embeddings `(sentence, dim)`.
         labels: of each sentence.
     """
     units = unit_rows(x).astype(np.float32)
+    if not np.isfinite(units).all():
+        return float("nan")
     means = KMeans(len(set(labels)), n_init=_STARTS, random_state=_SEED)
     with warnings.catch_warnings():
         # Fewer distinct vectors than labels: a collapsed encoder, whose score says so.

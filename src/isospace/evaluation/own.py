@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -216,9 +217,12 @@ def _as_labelled(file: UserFile) -> LabelledSentences:
 
 
 def _label(path: Path, line: int, cell: Any) -> str:
-    if not isinstance(cell, str | int | float) or not str(cell).strip():
+    number = isinstance(cell, float)
+    usable = math.isfinite(cell) if number else isinstance(cell, str | int) and str(cell).strip()
+    if not usable:
         raise UserError(f"{path}:{line}: expected a label (a word or a number), found {cell!r}")
-    return str(cell).strip()
+    # A table that has gaps elsewhere may hold whole numbers as 1.0.
+    return f"{cell:g}" if number and cell.is_integer() else str(cell).strip()
 
 
 _CONTENT: dict[Kind, Callable[[UserFile], Any]] = {

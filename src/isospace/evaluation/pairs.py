@@ -93,7 +93,11 @@ def as_pairs(file: UserFile) -> TextPairs:
 
 
 def as_scored_pairs(file: UserFile) -> ScoredPairs:
-    """The pairs of a file of kind "scored"."""
+    """The pairs of a file of kind "scored".
+
+    Raises:
+        UserError: an empty text, a score that is no finite number, or one score in all rows.
+    """
     rows = [
         (
             text_cell(file.path, line, first),
@@ -103,6 +107,11 @@ def as_scored_pairs(file: UserFile) -> ScoredPairs:
         for line, (first, second, score) in file.rows
     ]
     first, second, gold = zip(*rows, strict=True)
+    if len(set(gold)) < 2:
+        raise UserError(
+            f"{file.path}: all rows have the score {gold[0]:g}; expected different ones, because "
+            "only their order counts"
+        )
     return ScoredPairs(file.path.name, first, second, np.array(gold, np.float64), "own file")
 
 

@@ -82,7 +82,7 @@ def rank_targets(
     queries: NDArray[Any],
     targets: NDArray[Any],
     own: NDArray[np.int64],
-    left_out: NDArray[np.int64] | None = None,
+    left_out: Sequence[NDArray[np.int64]] | None = None,
 ) -> RetrievalScores:
     """Rank `targets[own[i]]` for `queries[i]` among the targets by cosine.
 
@@ -94,7 +94,8 @@ def rank_targets(
         queries: `(query, dim)`.
         targets: `(target, dim)`.
         own: `(query,)` positions of the right targets.
-        left_out: `(m, 2)` positions of a query and of a target that is not ranked for it.
+        left_out: for each query the positions of targets that are not ranked for it; its own is
+            ranked all the same.
 
     >>> rank_targets(np.eye(3), np.eye(3)[[0, 2, 1]], np.arange(3)).ranks
     array([1. , 2.5, 2.5])
@@ -106,15 +107,16 @@ def rank_targets(
             f"a target for each query; got {queries.shape}, {targets.shape} and {own.shape}"
         )
     queries, targets = unit_rows(queries), unit_rows(targets)
-    out = np.empty((0, 2), np.int64) if left_out is None else left_out
     step = max(1, _CHUNK_ENTRIES // len(targets))
     ranks = np.empty(len(queries))
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         cosines = queries[block] @ targets.T
-        rows, columns = out[(out[:, 0] >= start) & (out[:, 0] < start + step)].T
-        cosines[rows - start, columns] = -np.inf
         right = np.take_along_axis(cosines, own[block, None], axis=1)
+        if left_out is not None:
+            for row, places in zip(cosines, left_out[block], strict=True):
+                row[places] = -np.inf
+            np.put_along_axis(cosines, own[block, None], right, axis=1)
         better = (cosines > right + TIE).sum(1)
         tied = (np.abs(cosines - right) <= TIE).sum(1) - 1
         ranks[block] = 1 + better + tied / 2
@@ -141,15 +143,12 @@ def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> R
     answers: dict[str, set[int]] = {}
     for query, place in zip(pairs.first, own.tolist(), strict=True):
         answers.setdefault(query, set()).add(place)
-    left_out = [
-        (i, place)
-        for i, (query, mine) in enumerate(zip(pairs.first, own.tolist(), strict=True))
-        for place in answers[query] - {mine}
-    ]
     _, where = np.unique(own, return_index=True)
-    found = rank_targets(first, second[where], own, np.array(left_out, np.int64).reshape(-1, 2))
-    if not left_out:
-        return found
+    if all(len(found) == 1 for found in answers.values()):
+        return rank_targets(first, second[where], own)
+    # One array per query, however many rows it has: rows times answers would not fit in memory.
+    right = {query: np.array(sorted(found)) for query, found in answers.items()}
+    found = rank_targets(first, second[where], own, [right[query] for query in pairs.first])
     return replace(found, protocol=f"{found.protocol}, a query's other right targets left out")
 
 
@@ -189,8 +188,7 @@ def same_meaning_retrieval(
     rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
     both_ways = np.array([(rows[a], rows[b]) for pair in chosen for a, b in (pair, pair[::-1])])
     queries, own = both_ways.T
-    itself = np.stack([np.arange(len(queries)), queries], axis=1)
-    scores = rank_targets(embeddings[queries], embeddings, own, itself)
+    scores = rank_targets(embeddings[queries], embeddings, own, list(queries[:, None]))
     candidates = len(embeddings) - 1
     protocol = (
         f"{pairs.name}: both sides of the {len(chosen)} pairs with gold >= {gold:g}, each ranked "

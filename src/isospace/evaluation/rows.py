@@ -74,6 +74,12 @@ def read_lines(path: Path, expected: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
+def sentevals_root(folder: Path, names: Sequence[str]) -> Path | None:
+    """Which of a folder, its `downstream` and its parent holds one of these folders of SentEval."""
+    candidates = (folder / "downstream", folder, folder.parent)
+    return next((c for c in candidates if any((c / name).is_dir() for name in names)), None)
+
+
 def columns_in_words(number: int) -> str:
     """How many columns there are.
 
@@ -127,7 +133,9 @@ def _parquet_rows(path: Path) -> list[dict[str, Any]]:
     try:
         with path.open("rb") as file, pq.ParquetFile(file) as parquet:
             rows: list[dict[str, Any]] = parquet.read().to_pylist()
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+    except (OSError, pa.ArrowException, ValueError, OverflowError) as error:
+        # Every column is read: a date that Python does not have is in the way too.
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise UserError(f"cannot read {path} ({reason}); expected a parquet file") from error
+        expected = "a parquet file of texts and numbers"
+        raise UserError(f"cannot read {path} ({reason}); expected {expected}") from error
     return rows

@@ -17,7 +17,7 @@ import numpy as np
 from isospace.errors import UserError
 from isospace.evaluation.correlation import FloatArray, cosine, pearson, spearman
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
-from isospace.evaluation.rows import read_lines
+from isospace.evaluation.rows import read_lines, sentevals_root
 from isospace.evaluation.user_files import parse_score
 
 YEARS = {
@@ -76,6 +76,11 @@ class STSTask:
 
     name: str
     subsets: dict[str, ScoredPairs]
+
+    @property
+    def in_papers(self) -> bool:
+        """Whether it holds the papers' test pairs: a Hub copy of SICK-R may hide them."""
+        return self.name in YEARS or "test" in self.subsets
 
     def test_only(self) -> STSTask:
         """What the papers' tables report: all of STS12-16, the test split of the other two."""
@@ -231,12 +236,10 @@ def _score_task(task: STSTask, cosines: Mapping[str, FloatArray], metric: str) -
 
 
 def _find_root(folder: Path) -> Path:
-    """The folder that holds `STS/` and `SICK/`: the one given, its `downstream`, or its parent."""
-    candidates = (folder / "downstream", folder, folder.parent)
-    for candidate in candidates:
-        if any((candidate / name).is_dir() for name in ("STS", "SICK")):
-            return candidate
-    looked = ", ".join(f"{candidate}/STS" for candidate in candidates)
+    """The folder that holds `STS/` and `SICK/`."""
+    if (root := sentevals_root(folder, ("STS", "SICK"))) is not None:
+        return root
+    looked = f"STS/ and SICK/ in {folder / 'downstream'}, {folder} and {folder.parent}"
     raise UserError(f"no STS sets under {folder} (looked for {looked}); expected {_LAYOUT}")
 
 

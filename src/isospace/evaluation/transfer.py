@@ -27,7 +27,7 @@ from isospace.evaluation.classifiers import (
     nested_k_fold,
 )
 from isospace.evaluation.pairs import Encode, encode_distinct
-from isospace.evaluation.rows import read_lines
+from isospace.evaluation.rows import read_lines, sentevals_root
 from isospace.evaluation.stacked import SEED, IntArray
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
@@ -140,14 +140,14 @@ def load_transfer(folder: Path, names: Iterable[str] = TASKS) -> dict[str, Trans
     files and TREC's are read as Latin-1.
 
     Args:
-        folder: holds `downstream/MR/...`, or `MR/...`.
+        folder: holds `downstream/MR/...`, or `MR/...`; or is a folder beside `MR`.
         names: which tasks; all seven by default.
 
     Raises:
         UserError: naming file and line, for a missing file, a row with a wrong number of fields
             or an unknown label; too few examples of a label; an unknown name.
     """
-    root = folder / "downstream" if (folder / "downstream").is_dir() else folder
+    root = sentevals_root(folder, [*TASKS, "SST"]) or folder
     return {name: _load_task(root, name) for name in names}
 
 

@@ -160,6 +160,8 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Row]) -> Kind:
             f"{path}: {columns_in_words(width)}{found}; expected {_kinds_in_words()}, "
             "in this order or under these names"
         )
+    if not names:
+        _require_no_labels_first(path, values)
     distinct = len({str(value) for value in last})
     if 2 * distinct > len(last) and not numeric:
         return "pairs"
@@ -169,6 +171,19 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Row]) -> Kind:
         f"{path}: the second column has {distinct} values in {len(last)} rows: labels, or texts "
         "that belong to several others? Say which: --kind labelled, or --kind pairs"
     )
+
+
+def _require_no_labels_first(path: Path, rows: Sequence[Sequence[Any]]) -> None:
+    """Refuse labels and their texts without names: as pairs they would be scored all the same."""
+    first, last = ([str(row[place]) for row in rows if len(row) == 2] for place in (0, -1))
+    short = all(len(value.split()) <= _LABEL_WORDS for value in first)
+    repeats = 2 * len(set(first)) <= len(first) and 2 * len(set(last)) > len(last)
+    if short and (repeats or _mostly_numbers(first)) and not _mostly_numbers(last):
+        raise UserError(
+            f"{path}: the first column has {len(set(first))} values in {len(first)} rows: labels, "
+            "or texts that belong to several others? Name the columns (label, text) in a line "
+            "above, in jsonl by objects; or say --kind pairs"
+        )
 
 
 def _labels(scored: Sequence[str], rows: Sequence[Row]) -> bool:
@@ -227,7 +242,7 @@ def _choose(where: str, kind: Kind, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _cells(path: Path, line: int, row: Row, kind: Kind, columns: Sequence[str]) -> list[Any]:
-    if isinstance(row, dict):
+    if isinstance(row, dict) and columns:
         missing = [name for name in columns if name not in row]
         if missing:
             expected = ", ".join(columns)
@@ -238,7 +253,7 @@ def _cells(path: Path, line: int, row: Row, kind: Kind, columns: Sequence[str]) 
             f"{path}:{line}: {columns_in_words(len(row))}; expected {len(COLUMNS[kind])} "
             f"({', '.join(COLUMNS[kind])})"
         )
-    return row
+    return _values(row)
 
 
 def _values(row: Row) -> list[Any]:
