@@ -64,8 +64,9 @@ def finish(run: Run, mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **
         return {"pairs": pairs, "sts": paper}
 
     content = {
+        "isospace": "0.1.0",
         "pooling": "cls",
-        "corpus": {"counts": {"read": 1234, "for training": 1000}},
+        "corpus": {"digest": "of the text", "counts": {"read": 1234, "for training": 1000}},
         "steps": 4,
         "start": {"scores": scores(0.0)},
         "result": {"scores": scores(gain), "labels": None},
@@ -116,8 +117,12 @@ def write_comparison(folder: Path, sts: bool = False) -> Comparison:
     }
     versus = {"dcl": dict.fromkeys(columns, 0.004)}
     model = str(folder / "simcse_head=none" / "seed-1" / "model")
+    runs = {
+        name: [f"{place}/seed-{seed}" for seed in (1, 2)]
+        for name, place in (("simcse:head=none", "simcse_head=none"), ("dcl", "dcl"))
+    }
     found = Comparison(
-        folder, "MRR", protocol, {}, scores, gains, adjusted, versus, decision, model
+        folder, "MRR", protocol, {}, scores, gains, adjusted, versus, runs, decision, model
     )
     (folder / "results.json").write_text(json.dumps(found.to_json()))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from isospace.cells import share
 from isospace.cli import main
 from isospace.compare import compare, contestant
+from isospace.display import Display
 from isospace.errors import UserError
 from isospace.judgement import judge_runs
 from isospace.objectives import SCD, SimCSEPP
@@ -24,6 +26,7 @@ from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import Run
 from isospace.train import Stopped
+from isospace.verbs.training import _say_how_to_load
 
 
 def test_contestants_are_read(base):
@@ -164,6 +167,10 @@ def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
     with pytest.raises(Stopped):
         compare(settings, 1, tmp_path / "c", quiet=True)
     assert collect([tmp_path / "c"]).comparisons == {"c": None}
+    assert not (tmp_path / "c" / "report.html").exists()
+    del settings["dcl"]  # what docs/compare.md advises; the page is then about the rest
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    assert list(collect([tmp_path / "c"]).groups()) == ["simcse"]
 
 
 def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
@@ -201,5 +208,13 @@ def test_the_verb(base, tmp_path, capsys):
     )
     out, err = capsys.readouterr()
     assert "| dcl:head=none |" in out
-    assert out.rstrip().endswith((".", "points."))
+    verdict = json.loads((tmp_path / "c" / "results.json").read_text())["verdict"]["text"]
+    assert out.rstrip().endswith(verdict)
+    capsys.readouterr()
+    model = tmp_path / "c" / "simcse" / "seed-42" / "model"
+    _say_how_to_load(model, Display(False))
+    assert f'SentenceTransformer("{model}")' in capsys.readouterr().err
+    shutil.rmtree(model)
+    _say_how_to_load(model, Display(False))
+    assert f"isospace train --resume {model.parent} makes it again" in capsys.readouterr().err
     assert "2 of 2: dcl:head=none, seed 42" in err

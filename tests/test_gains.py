@@ -113,9 +113,12 @@ def test_what_began_elsewhere_must_gain_over_its_own_start():
 def test_where_every_run_kept_the_start_so_do_we():
     before = np.linspace(0, 1, 50)
     gain = gain_of_means(before, np.stack([before, before]))
-    found = decide({"a": gain, "b": gain}, {"a": 0.0, "b": 0.0}, "MRR")
+    gains, criterion = {"a": gain, "b": gain}, {"a": 0.0, "b": 0.0}
+    found = decide(gains, criterion, "MRR", start_kept=True)
     assert found.verdict == "keep the start"
     assert found.text == "Keep the start: every run preferred it to its checkpoints; MRR."
+    # Adapted encoders that move no test item are something else.
+    assert decide(gains, criterion, "MRR").verdict == "no difference worth having"
 
 
 def test_the_sts_average_keeps_its_error_rate(monkeypatch):

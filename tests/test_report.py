@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from isospace.cli import main
-from isospace.config import TrainConfig
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES
 from isospace.report import write as module
 from isospace.report.figures import (
     curve,
@@ -76,6 +77,9 @@ def test_long_losses_are_thinned(tmp_path):
     lines = [{"kind": "step", "step": i, "sentences": i, "terms": {"a": 1.0}} for i in range(5000)]
     run.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert 300 <= len(values(losses(run))) < 400
+    marked = values(losses(run), 2)
+    assert 12 <= len(marked) <= 14
+    assert marked[-1]["label"] == "a, 4,992 sentences: 1"
 
 
 def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
@@ -96,6 +100,8 @@ def test_spectra_are_shares_of_the_centred_values():
     ]
     total = 8**0.5 + 2**0.5  # the columns are orthogonal, with these lengths
     assert [row["share"] for row in rows] == pytest.approx([8**0.5 / total, 2**0.5 / total])
+    marked = values(spectra({"before": vectors}), 1)
+    assert marked[0]["label"] == "before, singular value 1: 66.67 % of their sum"
 
 
 def test_map_points_are_labelled_by_their_sentences():
@@ -105,6 +111,28 @@ def test_map_points_are_labelled_by_their_sentences():
         {"x": 0.0, "y": 1.0, "kept": 0.1, "label": "a"},
         {"x": 2.0, "y": 3.0, "kept": 1.0, "label": EVIL},
     ]
+
+
+def test_a_page_says_how_a_run_was_made(tmp_path):
+    text = CorpusConfig(corpus=("texts/notes.txt",), held_out=50)
+    dcl = OBJECTIVES["dcl"](temperature=0.15)
+    page = page_of(finish(write_run(tmp_path / "run", objective=dcl, text=text)).folder)
+    for words in (
+        "notes.txt; up to 50 sentences held out",
+        "dcl (temperature 0.15, ",
+        "head mlp",
+        "from SimCSE++: ",
+        "4 updates of 64 sentences of up to 32 tokens, learning rate 3e-05, weight decay 0, ",
+        "isospace 0.1.0, python 3.11.7",
+    ):
+        assert words in page
+
+
+def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):
+    text = CorpusConfig(corpus=("-",))
+    page = page_of(write_run(tmp_path / "my run; x", text=text).folder)
+    command = f"isospace train --resume &#39;{tmp_path / 'my run; x'}&#39;"
+    assert f"<code>{command}</code>, with the same text on standard input" in page
 
 
 def test_page_is_self_contained_and_escaped(run):

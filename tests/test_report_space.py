@@ -44,6 +44,15 @@ def slow_neighbours(vectors: np.ndarray, row: int, count: int) -> list[int]:
     return sorted(cosines, key=lambda other: -cosines[other])[:count]
 
 
+def test_a_collapsed_space_has_a_map_of_one_place():
+    sample, same = random_sample(), np.full((40, 6), 0.5, dtype=np.float32)
+    for before in (sample.before, same):
+        first, second = layouts(before, same)
+        assert not second.any()
+        assert first.any() == (before is not same)
+    assert layouts(same, sample.before)[1].std() > 0
+
+
 def test_spectrum_of_known_singular_values():
     source = np.random.default_rng(0)
     left = np.linalg.qr(np.c_[np.ones(9), source.normal(size=(9, 3))])[0][:, 1:]  # centred columns

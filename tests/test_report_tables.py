@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from isospace.config import CorpusConfig
 from isospace.judgement import Comparison
 from isospace.objectives import SimCSE
 from isospace.recipes import RECIPES
@@ -155,6 +156,40 @@ def test_a_comparison_comes_with_its_verdict(comparison):
     assert table.rows[1]["MRR"] == "52.00 ± 1.41"
     assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
     assert gains_table("which", comparison.to_json()) is None  # no other score than that
+
+
+def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(comparison):
+    write_run(comparison.folder / "dcl" / "seed-3")
+    write_run(comparison.folder / "scd" / "seed-1")
+    assert list(collect([comparison.folder]).groups()) == ["dcl", "simcse:head=none"]
+    assert "seed-3" not in page_of(comparison.folder)
+    (comparison.folder / "results.json").unlink()
+    assert list(collect([comparison.folder]).groups()) == ["dcl", "scd", "simcse_head=none"]
+
+
+def test_verdicts_of_two_comparisons_say_whose_they_are(comparison, tmp_path):
+    other = shutil.copytree(comparison.folder, tmp_path / "german")
+    page = page_of(comparison.folder, other, output=tmp_path / "page.html")
+    assert [f'<p class="verdict">{name}: Adapt' in page for name in ("which", "german")] == [
+        True
+    ] * 2
+    assert '<p class="verdict">Adapt' in page_of(other)
+
+
+def test_means_with_their_spread_are_numbers_on_the_page(comparison):
+    assert '<td class="number">52.00 ±\u00a01.41</td>' in page_of(comparison.folder)
+
+
+def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
+    texts = {name: CorpusConfig(corpus=(f"{name}.txt",)) for name in ("law", "medicine")}
+    runs = [finish(write_run(tmp_path / n, text=text), sts=True) for n, text in texts.items()]
+    corpus = {"digest": "of other text", "counts": {}}
+    looks = [{**look, "alignment": 1 + look["alignment"]} for look in runs[1].results["looks"]]
+    runs[1].write_results(runs[1].results | {"corpus": corpus, "looks": looks})
+    rows = papers_table(collect([run.folder for run in runs])).rows[:2]
+    assert [row["alignment"] for row in rows] == ["0.200", "1.200"]
+    assert rows[0][""] == "start"
+    assert rows[1][""].startswith("start of ")
 
 
 def test_gains_in_several_scores_have_tables(tmp_path):

@@ -21,7 +21,7 @@ from isospace.files import write_text
 from isospace.judgement import Comparison, judge_runs
 from isospace.objectives import OBJECTIVES
 from isospace.prepare import require_usable
-from isospace.report.run_set import collect, folder_name
+from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import Run
 
@@ -110,7 +110,8 @@ def compare(
     ]
     if not all(cell.finished for cell in cells):
         _require_same_text(cells, require_usable(list(settings.values())))
-        (folder / _RESULTS).unlink(missing_ok=True)  # of fewer cells; none is lost with it
+        for old in (_RESULTS, "report.html"):  # of fewer cells; none is lost with them
+            (folder / old).unlink(missing_ok=True)
     if not run_cells(cells, jobs, quiet):
         return None
     runs = {name: [Run(cell.folder) for cell in cells if cell.name == name] for name in settings}
@@ -138,8 +139,7 @@ def _require_comparable(
     names = list(contestants)
     for place, name in enumerate(names):
         for earlier in names[:place]:
-            one_folder = folder_name(name) == folder_name(earlier)
-            if one_folder or contestants[name] == contestants[earlier]:
+            if _slug(name) == _slug(earlier) or contestants[name] == contestants[earlier]:
                 raise UserError(f"{earlier} and {name}: the same contestant twice; leave one out")
 
 
@@ -153,5 +153,9 @@ def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
             )
 
 
+def _slug(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in name)
+
+
 def _cell(folder: Path, name: str, config: TrainConfig) -> Cell:
-    return Cell(name, replace(config, output=folder / folder_name(name) / f"seed-{config.seed}"))
+    return Cell(name, replace(config, output=folder / _slug(name) / f"seed-{config.seed}"))

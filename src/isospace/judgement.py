@@ -17,7 +17,7 @@ from isospace.run import Run
 from isospace.selection import LABELS, LAST, PAIRS
 from isospace.shared_items import Items, SharedItems
 
-FORMAT = 2
+FORMAT = 3
 """Version of a comparison's results.json; raised when a reader must know."""
 
 
@@ -36,10 +36,10 @@ class Comparison:
             what the first row's runs began with, "start of NAME" another start.
         gains: row -> column -> gain over "start".
         adjusted: row -> column -> Holm's p of that gain, over all rows.
-        versus_best: row -> column -> Holm's p of Welch's test over seeds against the row with the
-            column's best mean, over all pairs of rows.
+        versus_best: row -> column -> Holm's p of Welch's test against the row with the best mean.
+        runs: row -> the folders of its runs, in `folder`.
         decision: the verdict.
-        model: where the encoder that it advises is, `None` where there is none.
+        model: where the encoder that it advises is, if any.
     """
 
     folder: Path
@@ -50,6 +50,7 @@ class Comparison:
     gains: dict[str, dict[str, Gain]]
     adjusted: dict[str, dict[str, float]]
     versus_best: dict[str, dict[str, float]]
+    runs: dict[str, list[str]]
     decision: Decision
     model: str | None
 
@@ -60,6 +61,7 @@ class Comparison:
             "measure": self.measure,
             "protocol": self.protocol,
             "settings": self.settings,
+            "runs": self.runs,
             "scores": {
                 name: {column: _summary(seeds) for column, seeds in columns.items()}
                 for name, columns in self.scores.items()
@@ -135,6 +137,7 @@ def judge_runs(
         _criterion_in_words(first, protocol),
         over_own,
         unadapted=rows.starts.values(),
+        start_kept=not any(_adapted(run) for mine in runs.values() for run in mine),
     )
     decision, model = _advised(decision, runs)
     tested = list(sampled["start"])
@@ -149,6 +152,7 @@ def judge_runs(
         gains,
         _by_row(adjusted),
         _by_row(versus),
+        {name: ["/".join(run.folder.parts[-2:]) for run in mine] for name, mine in runs.items()},
         decision,
         model,
     )
@@ -209,10 +213,15 @@ def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> tuple[Dec
         text += f" {len(mine) - len(shipping)} of its {len(mine)} runs ship the start, which their"
         text += " own verdicts kept."
         if not shipping:
-            seeds = [str(run.config.seed) for run in mine if (run.results or {})["choice"]["step"]]
+            seeds = [str(run.config.seed) for run in mine if _adapted(run)]
             text += " The adapted weights are in checkpoints/kept.safetensors of seed "
             text += f"{', '.join(seeds)}."
     return replace(decision, text=text), model
+
+
+def _adapted(run: Run) -> bool:
+    """Whether a run preferred a checkpoint to its start."""
+    return bool((run.results or {})["choice"]["step"])
 
 
 def _require_one_exam(runs: Collection[Run]) -> None:

@@ -15,10 +15,12 @@ report.html     the same for people
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,6 @@ from isospace.errors import UserError
 from isospace.files import atomic_path, is_occupied, remove_torn, require_writable, write_text
 from isospace.loading import folder_of, run_model
 from isospace.processes import command
-
-_TRANSFER = "transfer.json"
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Run:
         self.model_folder = folder / "model"
         self.items_path = folder / "items.npz"
         self.sample_path = folder / "sample.npz"
+        self.transfer_path = folder / "transfer.json"
         self.results_path = folder / "results.json"
         self.report_path = folder / "report.html"
 
@@ -105,12 +106,16 @@ class Run:
             raise UserError(f"{path}: {error}") from error
 
     @property
+    def to_resume(self) -> tuple[str, str]:
+        """The command that goes on with the run, and what else it needs, in words or empty."""
+        same_text = "with the same text on standard input"
+        needs = same_text if "-" in self.config.text.corpus else ""
+        return f"{command()} train --resume {shlex.quote(str(self.folder))}", needs
+
+    @property
     def how_to_resume(self) -> str:
         """What to tell a person whose run was stopped."""
-        again = f"{command()} train --resume {self.folder}"
-        if "-" in self.config.text.corpus:
-            again += ", with the same text on standard input"
-        return f"nothing is lost. Continue with: {again}"
+        return f"nothing is lost. Continue with: {', '.join(filter(None, self.to_resume))}"
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -183,16 +188,15 @@ class Run:
     @property
     def transfer(self) -> dict[str, Any]:
         """Protocol -> scores of the transfer tasks; empty where nobody asked for them."""
-        path = self.folder / _TRANSFER
-        if not path.is_file():
+        if not self.transfer_path.is_file():
             return {}
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(self.transfer_path.read_text(encoding="utf-8"))
         return content
 
     def write_transfer(self, protocol: str, scores: Mapping[str, Any]) -> None:
         """Put the scores by one protocol into transfer.json."""
         content = {**self.transfer, protocol: scores}
-        write_text(self.folder / _TRANSFER, json.dumps(content, indent=2) + "\n")
+        write_text(self.transfer_path, json.dumps(content, indent=2) + "\n")
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Write results.json."""
@@ -209,10 +213,8 @@ class Run:
             return []
         lines = []
         for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
-            try:
+            with suppress(json.JSONDecodeError):
                 lines.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
         return lines
 
     def steps(self) -> list[dict[str, Any]]:
@@ -233,7 +235,6 @@ class Run:
 
 
 def _half(vectors: np.ndarray) -> np.ndarray:
-    """In half precision, but for numbers that are too large for it."""
     fits = np.abs(vectors).max(initial=0.0) <= np.finfo(np.float16).max
     return vectors.astype(np.float16 if fits else np.float32)
 
@@ -291,12 +292,9 @@ def _new_folder(config: TrainConfig) -> Path:
     model = Path(config.model).name or "model"
     name = f"{stamp}-{objective_name(config.objective)}-{model}"
     Path("runs").mkdir(exist_ok=True)
-    number = 1
-    while True:
+    for number in count(1):
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        try:
+        with suppress(FileExistsError):
             folder.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return folder
+            break
+    return folder

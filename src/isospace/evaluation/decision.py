@@ -83,6 +83,7 @@ def decide(
     judged_by: str = "criterion",
     over_own: Mapping[str, Gain] | None = None,
     unadapted: Collection[str] = (),
+    start_kept: bool = False,
 ) -> Decision:
     """Choose among encoders that were all compared with the start.
 
@@ -98,6 +99,7 @@ def decide(
         judged_by: what the criterion is, for the sentence.
         over_own: gains of those that began elsewhere over what they began with.
         unadapted: those of the encoders that are starts themselves.
+        start_kept: whether every run preferred its start to its checkpoints.
     """
     adjusted = holm({name: gain.p for name, gain in gains.items()})
     alpha, own = 1 - CONFIDENCE, over_own or {}
@@ -118,7 +120,7 @@ def decide(
             text += f"; of {len(chosen)} that gain enough it has the highest {judged_by}"
         text += "."
         return Decision(verdict, name, text)
-    if all(gain.low == gain.high == 0.0 for gain in gains.values()):
+    if start_kept and all(gain.low == gain.high == 0.0 for gain in gains.values()):
         text = f"Keep the start: every run preferred it to its checkpoints; {protocol}."
     elif all(adjusted[name] < alpha and gain.mean < 0 for name, gain in gains.items()):
         text = f"Keep the start: every encoder is worse; nearest {nearest}, "

@@ -37,6 +37,7 @@ _BEFORE, _AFTER = "#8a6d3b", "#3b7dd8"
 _COLOURS = [_AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
 _LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
 _POINTS = 300  # of a line; more cannot be told apart
+_READ = 12  # of them marked with their numbers, where a line has no marks of its own
 
 SCORES = {
     PAIRS: "MRR of held-out pairs",
@@ -82,10 +83,9 @@ def to_svg(chart: Picture, name: str, description: str) -> Markup:
         name: unlike that of the page's other pictures.
         description: what is to be seen, for those who do not see it.
     """
-    size = {"width": WIDTH, "height": HEIGHT}
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     buffer = io.StringIO()
-    _style(chart.properties(**size, autosize=fit)).save(buffer, format="svg")
+    _style(chart.properties(width=WIDTH, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
     svg = buffer.getvalue()
     # Vega counts colour ramps and clips through a process; a page wants ids of its own.
     for number, found in enumerate(re.findall(r'id="(\w+)"', svg)):
@@ -123,11 +123,23 @@ def losses(run: Run) -> Picture:
         for i in range(0, len(steps), max(1, len(steps) // _POINTS)):
             first = max(0, i + 1 - RUNNING_MEAN)
             mean = (sums[i + 1] - sums[first]) / (i + 1 - first)
-            row = {"term": term, "sentences": steps[i]["sentences"]}
+            seen = steps[i]["sentences"]
+            label = f"{term}, {seen:,} sentences: {_short(mean)}"
+            row = {"term": term, "sentences": seen, "label": label}
             values.append({**row, "loss": float(loss[i]), "mean": float(mean)})
-    base = _chart(values).encode(x=_sentences(), color=alt.Color("term:N").title(None).sort(None))
+    coloured = alt.Color("term:N").title(None).sort(None)
+    base = _chart(values).encode(x=_sentences(), color=coloured)
     faint = base.mark_line(opacity=0.45, strokeWidth=1).encode(y=alt.Y("loss:Q").title("loss"))
-    return alt.layer(faint, base.mark_line(strokeWidth=2).encode(y="mean:Q"))
+    read = _chart(_some(values, "term")).mark_point(filled=True, size=25, opacity=1)
+    points = read.encode(x=_sentences(), y="mean:Q", color=coloured, description="label:N")
+    return alt.layer(faint, base.mark_line(strokeWidth=2).encode(y="mean:Q"), points)
+
+
+def _some(values: Values, line: str) -> Values:
+    """A few values of every line, evenly spaced and with its last: the points that can be read."""
+    names = dict.fromkeys(row[line] for row in values)
+    lines = [[row for row in values if row[line] == name] for name in names]
+    return [row for mine in lines for row in mine[:: -max(1, len(mine) // _READ)][::-1]]
 
 
 def curves(found: RunSet) -> list[tuple[str, str]]:
@@ -221,24 +233,24 @@ def spectra(spaces: Mapping[str, Vectors]) -> Picture:
     values: Values = []
     for name, vectors in spaces.items():
         shares = spectrum(vectors)
-        values += [
-            {"state": name, "number": i + 1, "share": float(share)}
-            for i, share in enumerate(shares)
-            if share > np.finfo(np.float16).eps * shares[0]
-        ]
+        rounding = np.finfo(np.float16).eps * shares[0]
+        for number, share in enumerate(shares[shares > rounding], start=1):
+            label = f"{name}, singular value {number}: {_short(100 * share)} % of their sum"
+            values.append({"state": name, "number": number, "share": float(share), "label": label})
     powers = [10.0**power for power in range(-6, 1)]
     names, count = list(spaces), len(spaces)
     colours = alt.Scale(domain=names, range=[_BEFORE, _AFTER][:count])
     dashes = alt.Scale(domain=names, range=[[5, 3], [1, 0]][:count])
+    axes = {
+        "x": alt.X("number:Q").title("singular value, largest first"),
+        "y": alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
+        "color": alt.Color("state:N", scale=colours).title(None),
+    }
+    dash = alt.StrokeDash("state:N", scale=dashes)
+    points = _chart(_some(values, "state")).mark_point(filled=True, size=25, opacity=1)
     return alt.layer(
-        _chart(values)
-        .mark_line(strokeWidth=2)
-        .encode(
-            x=alt.X("number:Q").title("singular value, largest first"),
-            y=alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
-            color=alt.Color("state:N", scale=colours).title(None),
-            strokeDash=alt.StrokeDash("state:N", scale=dashes),
-        )
+        _chart(values).mark_line(strokeWidth=2).encode(**axes, strokeDash=dash),
+        points.encode(**axes, description="label:N"),
     )
 
 

@@ -52,11 +52,14 @@ def papers_table(found: RunSet) -> Table | None:
     }
     if not groups:
         return None
-    starts: dict[Encoder, dict[str, str]] = {}
+    starts: dict[tuple[Encoder, str], dict[str, str]] = {}
     ours = []
     for group, runs in groups.items():
         done, encoder = finished(runs), _encoder(runs)
-        starts.setdefault(encoder, _our_row("start", encoder, done[:1], "start"))
+        # On other text alignment and uniformity of a start are other ones.
+        which = (encoder, done[0]["corpus"]["digest"])
+        name = f"start of {group}" if encoder in [known for known, _ in starts] else "start"
+        starts.setdefault(which, _our_row(name, encoder, done[:1], "start"))
         ours.append(_our_row(group, encoder, done, "result"))
     note = (
         "Spearman x 100: 'all' for STS12-16, test for STS-B and SICK-R. Rows marked published are "

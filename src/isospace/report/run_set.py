@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,9 @@ def collect(folders: Sequence[Path]) -> RunSet:
         cells = sorted(cell.parent for cell in folder.glob("*/seed-*/config.json"))
         if cells and not (folder / "config.json").is_file():
             content = comparisons[name] = _read(folder / "results.json")
-            rows = {folder_name(row): row for row in content["scores"]} if content else {}
             prefix = f"{name}/" if len(folders) > 1 else ""
-            for cell in cells:
-                group = f"{prefix}{rows.get(cell.parent.name, cell.parent.name)}"
+            for cell, row in _rows(folder, cells, content).items():
+                group = f"{prefix}{row}"
                 runs.append(NamedRun(Run(cell), f"{group}/{cell.name}", group))
         else:
             loose.append(Run(folder))
@@ -80,13 +79,14 @@ def collect(folders: Sequence[Path]) -> RunSet:
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
 
 
-def folder_name(row: str) -> str:
-    """The folder, in that of the comparison, which holds the runs of a row.
-
-    >>> folder_name("simcse:head=none")
-    'simcse_head=none'
-    """
-    return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in row)
+def _rows(
+    folder: Path, cells: Sequence[Path], content: Mapping[str, Any] | None
+) -> dict[Path, str]:
+    """Cell -> its row; of a comparison that is finished only the cells that it is about."""
+    if content is None:
+        return {cell: cell.parent.name for cell in cells}
+    about = {folder / cell: row for row, mine in content["runs"].items() for cell in mine}
+    return {cell: about[cell] for cell in cells if cell in about}
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

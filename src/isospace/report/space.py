@@ -56,11 +56,14 @@ def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
     first = _layout(before, "pca")
     if np.array_equal(before, after):
         return first, first
+    spread = first[:, 0].std()
     # scikit-learn's own scale of a start: small, so that the early steps can order it.
-    return first, _layout(after, 1e-4 * first / first[:, 0].std())
+    return first, _layout(after, 1e-4 * first / spread if spread > 0 else "pca")
 
 
 def _layout(vectors: Vectors, start: Vectors | str) -> Vectors:
+    if not np.ptp(vectors, axis=0).any():  # t-SNE dies of a collapsed space
+        return np.zeros((len(vectors), 2), dtype=np.float32)
     perplexity = min(_PERPLEXITY, len(vectors) / 3)
     tsne = TSNE(perplexity=perplexity, init=start, metric="cosine", random_state=_SEED)
     return np.asarray(tsne.fit_transform(vectors), dtype=np.float32)

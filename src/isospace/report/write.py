@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from isospace.config import objective_name
 from isospace.display import kept
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
@@ -66,7 +67,7 @@ class Section:
 
     name: str
     verdict: str
-    resume: str
+    resume: tuple[str, str]
     losses: Picture | None
     space: Space | None
     facts: dict[str, str]
@@ -104,6 +105,7 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
     page = environment.get_template("report.html").render(
         title=found.title,
         comparisons=found.comparisons,
+        apart=found.home is None,
         tables=all_tables(found),
         curves=list(_curves(found)),
         key=figures.key(found),
@@ -165,7 +167,7 @@ def _section(named: NamedRun, number: int, queries: Sequence[str]) -> Section:
     return Section(
         name=named.name,
         verdict="" if results is None else results["verdict"]["text"],
-        resume=f"isospace train --resume {run.folder}",
+        resume=run.to_resume,
         losses=losses,
         space=_space(run, number, queries),
         facts={} if results is None else _facts(run, results),
@@ -177,17 +179,24 @@ def _facts(run: Run, results: dict[str, Any]) -> dict[str, str]:
     """Protocol and environment in words."""
     config, scores = run.config, results["result"]["scores"]
     machine = ", ".join(f"{key} {value}" for key, value in results["environment"].items())
+    objective, paper = config.objective, config.objective.paper
+    options = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in objective.to_json().items())
+    texts = [Path(corpus).name or corpus for corpus in config.text.corpus]
+    dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
     facts = {
         "Start": f"{config.model}, pooling {results['pooling']}",
-        "Objective": f"{config.objective.paper.title} ({config.objective.paper.year})",
+        "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",
+        "Objective": f"{objective_name(objective)} ({options}), from {paper.title} ({paper.year})",
         "Training": f"{results['steps']:,} updates of {config.batch_size * config.accumulate} "
-        f"sentences, learning rate {config.learning_rate:g}, seed {config.seed}",
+        f"sentences of up to {config.max_length} tokens, learning rate {config.learning_rate:g}, "
+        f"weight decay {config.weight_decay:g}, gradients clipped to {config.clip_norm:g}, "
+        f"dropout {dropout}, seed {config.seed}",
         "Checkpoint": kept(results),
         "Verdict by": f"{results['verdict']['protocol']}; {scores['pairs']['protocol']}",
     }
     if scores["sts"]:
         facts["STS by"] = PAPER_PROTOCOL
-    facts["Machine"] = f"{machine}; {results['seconds']:.0f} s"
+    facts["Machine"] = f"isospace {results['isospace']}, {machine}; {results['seconds']:.0f} s"
     return facts
 
 

@@ -17,6 +17,7 @@ from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.printing import print_result, print_table
 from isospace.report.scoreboard import COMPARISON_TABLES
+from isospace.run import Run
 from isospace.train import train
 
 DEFAULT_RECIPE = "adapt"
@@ -99,6 +100,16 @@ class Compare:
             print_result(found.decision.text)
             display = Display(self.json)
             if found.model is not None:
-                display.line("load it", f'SentenceTransformer("{found.model}")')
+                _say_how_to_load(Path(found.model), display)
             display.line("report", str(found.folder / "report.html"))
         return 0
+
+
+def _say_how_to_load(model: Path, display: Display) -> None:
+    run = Run(model.parent)
+    how = f'SentenceTransformer("{model}")'
+    if not model.is_dir() and run.kept_weights.is_file():
+        how = f"{model} is gone; {run.to_resume[0]} makes it again"
+    elif not model.is_dir():
+        how = f"{model} is gone, and so are its weights: remove the run and compare again"
+    display.line("load it", how)
