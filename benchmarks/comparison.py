@@ -81,7 +81,7 @@ def _draw(content: Mapping[str, Any]) -> None:
     tests, gains, against_best = (made("", content) for made in COMPARISON_TABLES)
     tables = {"tests": tests, "gains": gains, "against-best": against_best}
     parts = {
-        name: f"{markdown_table(table.rows)}\n{table.note}"
+        name: f"{markdown_table(table.rows)}\n\n{table.note}"
         for name, table in tables.items()
         if table
     }

@@ -127,7 +127,7 @@ def losses(run: Run) -> Picture:
             label = f"{term}, {seen:,} sentences: {_short(mean)}"
             row = {"term": term, "sentences": seen, "label": label}
             values.append({**row, "loss": float(loss[i]), "mean": float(mean)})
-    coloured = alt.Color("term:N").title(None).sort(None)
+    coloured = alt.Color("term:N").title(None).sort(None).legend(symbolType="stroke")
     base = _chart(values).encode(x=_sentences(), color=coloured)
     faint = base.mark_line(opacity=0.45, strokeWidth=1).encode(y=alt.Y("loss:Q").title("loss"))
     read = _chart(_some(values, "term")).mark_point(filled=True, size=25, opacity=1)
@@ -213,7 +213,7 @@ def plane(found: RunSet) -> Picture:
         y=alt.Y("alignment:Q").title("alignment").scale(zero=False),
     )
     ramp = alt.Legend(tickCount=3, gradientLength=150)
-    colour = alt.Color("score:Q", legend=ramp).title(SCORES[score]).scale(range=_LOW_TO_HIGH)
+    colour = alt.Color("score:Q", legend=ramp).title("score").scale(range=_LOW_TO_HIGH)
     states = alt.Scale(domain=["start", "look", "kept"], range=["square", "circle", "diamond"])
     grey = alt.Legend(symbolFillColor=_INK, symbolStrokeColor=_INK, columns=1, title=None)
     shape = alt.Shape("state:N", scale=states, legend=grey)
@@ -244,7 +244,7 @@ def spectra(spaces: Mapping[str, Vectors]) -> Picture:
     axes = {
         "x": alt.X("number:Q").title("singular value, largest first"),
         "y": alt.Y("share:Q").title("share of their sum").scale(type="log").axis(values=powers),
-        "color": alt.Color("state:N", scale=colours).title(None),
+        "color": alt.Color("state:N", scale=colours).title(None).legend(symbolType="stroke"),
     }
     dash = alt.StrokeDash("state:N", scale=dashes)
     points = _chart(_some(values, "state")).mark_point(filled=True, size=25, opacity=1)

@@ -124,9 +124,11 @@ def _curves(found: RunSet) -> Iterator[Picture]:
         description = f"Line chart: {title} over the sentences seen"
         svg = figures.to_svg(figures.curve(found, measure), measure, description)
         yield Picture(title, "", svg)
+    score = figures.SCORES[figures.score_name([named.run for named in found.runs])]
     yield Picture(
         "Alignment and uniformity",
-        "A line is a run, a point a look; colour is the score. Down and to the left is better.",
+        f"A line is a run, a point a look; colour is the score, {score}. Down and to the left is "
+        "better.",
         figures.to_svg(
             figures.plane(found),
             "plane",
