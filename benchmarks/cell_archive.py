@@ -28,6 +28,7 @@ def pack(runs: Path, archive: Path) -> None:
         archive: made anew (.tar.xz).
     """
     folders = sorted(path.parent for path in runs.glob("*/seed-*/report.html"))
+    folders = [folder for folder in folders if (folder / _RESULTS).is_file()]
     with atomic_path(archive) as temporary, tarfile.open(temporary, "w:xz", preset=9) as file:
         for folder in folders:
             name = folder.relative_to(runs).as_posix()
@@ -50,7 +51,7 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         sts: the STS sets.
     """
     with tarfile.open(archive) as file:
-        entries = {entry.name: file.extractfile(entry).read() for entry in file}  # type: ignore[union-attr]
+        entries = {entry.name: file.extractfile(entry).read() for entry in file}
     for name in dict.fromkeys(entry.rpartition("/")[0] for entry in entries):
         folder = runs / name
         if (folder / _SETTINGS).is_file():

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,13 +65,18 @@ def main() -> None:
     except (UserError, Stopped) as error:
         sys.exit(str(error))
     finally:
-        pack(options.output, CELLS)
+        if options.output.is_dir():
+            pack(options.output, CELLS)
     if found is not None:
         _draw(found.to_json())
 
 
-def _draw(content: Mapping[str, Any]) -> None:
-    """The whole record beside the page; in it the verdict and the tables."""
+def _draw(content: dict[str, Any]) -> None:
+    """The whole record beside the page, without paths; in it the verdict and the tables."""
+    content["verdict"].pop("model", None)
+    for settings in content["settings"].values():
+        settings["text"]["corpus"] = [Path(corpus).name for corpus in settings["text"]["corpus"]]
+        settings["data"] = "STS"
     write_text(PAGE.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
     scores = [
         {"": name} | {column: mean_sd(columns[column]["seeds"]) for column in STS_COLUMNS}
