@@ -36,7 +36,7 @@ def test_seeds_are_one_row_and_other_settings_another(tmp_path):
         "simcse (temperature 0.2)",
     ]
     assert rows[0]["n"] == "2"
-    assert rows[0]["MRR start"] == "50.00 ± 0.00"
+    assert rows[0]["MRR start"] == "50.00"
     assert rows[0]["MRR result"] == "53.00 ± 1.41"
     assert rows[0]["gain"] == "+3.00"
     assert rows[0]["verdict"] == "2 adapted, 1 unfinished"

@@ -156,7 +156,7 @@ def runs_table(found: RunSet) -> Table:
     )
     note = "; ".join(protocols)
     if note:
-        note = f"x 100, mean ± standard deviation over n seeds. Measured by: {note}."
+        note = f"x 100, mean ± standard deviation where the n seeds differ. Measured by: {note}."
     return Table("runs", "Runs: before and after", rows, note)
 
 
@@ -167,18 +167,23 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
         row["n"] = str(len(done))
         row["kept"] = _kept(done)
         scores = {state: _pair_scores(done, state) for state in ("start", "result")}
-        row |= {f"MRR {state}": mean_sd(values) for state, values in scores.items()}
+        row |= {f"MRR {state}": _mean_sd_of_different(values) for state, values in scores.items()}
         gains = np.subtract(scores["result"], scores["start"])
         row["gain"] = f"{gains.mean():+.2f}"
         for state in ("start", "result"):
             averages = [row["Avg"] for row in sts_rows(done, state) if "Avg" in row]
             if averages:
-                row[f"STS {state}"] = mean_sd(averages)
+                row[f"STS {state}"] = _mean_sd_of_different(averages)
     verdicts = [results["verdict"]["kind"] for results in done]
     verdicts += ["unfinished"] * (len(runs) - len(done))
     counts = Counter(verdicts)
     row["verdict"] = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
     return row
+
+
+def _mean_sd_of_different(values: Sequence[float]) -> str:
+    """One number where all seeds have the same, as of a start: a spread of 0 says nothing."""
+    return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
 def _kept(done: Sequence[Mapping[str, Any]]) -> str:
