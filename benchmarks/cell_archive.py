@@ -1,4 +1,4 @@
-"""The finished runs of a comparison in one small file: what they came to, without the weights.
+"""What the finished runs of a comparison came to, in small files: no weights, and no test data.
 
 So a comparison that takes hours can be gone on with on another machine, and judged again when the
 statistics change, without training again.
@@ -12,33 +12,45 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from isospace.exam import Exam
 from isospace.files import atomic_path
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
+from isospace.run import Run
 
-_SETTINGS, _RESULTS = "config.json", "results.json"
-_KEPT = (_SETTINGS, _RESULTS, "items.npz", "metrics.jsonl")
+_SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
+_START = "start.npz"
 
 
 def pack(runs: Path, archive: Path) -> None:
-    """Put the finished runs of a comparison into an archive, without the paths of this machine.
+    """Put the finished runs of a comparison of one start into an archive, without paths.
 
     Args:
         runs: the comparison's folder.
-        archive: made anew (.tar.xz).
+        archive: a folder, with a file for each run; those that are there stay as they are.
     """
-    folders = sorted(path.parent for path in runs.glob("*/seed-*/report.html"))
-    folders = [folder for folder in folders if (folder / _RESULTS).is_file()]
-    with atomic_path(archive) as temporary, tarfile.open(temporary, "w:xz", preset=9) as file:
-        for folder in folders:
-            name = folder.relative_to(runs).as_posix()
-            for part in _KEPT:
-                content = (folder / part).read_bytes()
-                if part in (_SETTINGS, _RESULTS):
-                    content = _placed(content, "CORPUS", "STS", Path(name))
+    for folder in sorted(path.parent for path in runs.glob("*/seed-*/report.html")):
+        file = archive / f"{folder.parent.name}-{folder.name}.tar.xz"
+        run, name = Run(folder), f"{folder.parent.name}/{folder.name}"
+        if run.results is None or file.exists():
+            continue
+        if not (archive / _START).exists():
+            with atomic_path(archive / _START) as temporary:
+                temporary.write_bytes(_arrays(run.items("before")))
+        looks = [json.dumps(line) + "\n" for line in run.metrics() if line["kind"] == "look"]
+        contents = {
+            _METRICS: "".join(looks).encode(),
+            _ITEMS: _arrays(run.items("after")),
+            _RESULTS: _placed(run.results_path, "CORPUS", "STS", name),
+            _SETTINGS: _placed(folder / _SETTINGS, "CORPUS", "STS", name),
+        }
+        with atomic_path(file) as temporary, tarfile.open(temporary, "w:xz", preset=9) as tar:
+            for part, content in contents.items():
                 entry = tarfile.TarInfo(f"{name}/{part}")
                 entry.size = len(content)
-                file.addfile(entry, io.BytesIO(content))
+                tar.addfile(entry, io.BytesIO(content))
 
 
 def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
@@ -48,27 +60,40 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         archive: what `pack` made.
         runs: the comparison's folder.
         corpus: the text that they were trained on; its digest is checked when they are judged.
-        sts: the STS sets.
+        sts: the STS sets, whose gold scores are read there.
     """
-    with tarfile.open(archive) as file:
-        entries = {entry.name: file.extractfile(entry).read() for entry in file}
-    for name in dict.fromkeys(entry.rpartition("/")[0] for entry in entries):
-        folder = runs / name
-        if (folder / _SETTINGS).is_file():
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        for part in reversed(_KEPT):  # the settings last: with them it is a run
-            content = entries[f"{name}/{part}"]
-            if part in (_SETTINGS, _RESULTS):
-                content = _placed(content, str(corpus), str(sts), folder)
-            (folder / part).write_bytes(content)
+    known: dict[str, Any] = {}
+    for file in sorted(archive.glob("*.tar.xz")):
+        with tarfile.open(file) as tar:
+            folder = runs / Path(tar.getnames()[0]).parent
+            # The page comes last; where there is a checkpoint the run was trained here.
+            if any((folder / part).exists() for part in ("report.html", "checkpoints")):
+                continue
+            tar.extractall(runs, filter="data")
+        for name in (_RESULTS, _SETTINGS):
+            path = folder / name
+            path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))
+        run = Run(folder)
+        known = known or {
+            "before": dict(np.load(archive / _START)),
+            **Exam(run.config).test_pairs(),
+        }
+        run.write_items(after=dict(np.load(folder / _ITEMS)), **known)
+        (folder / _ITEMS).unlink()
         write_report(collect([folder]))
 
 
-def _placed(content: bytes, corpus: str, sts: str, output: Path) -> bytes:
+def _arrays(columns: dict[str, np.ndarray]) -> bytes:
+    """Not compressed: xz does that better."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **columns)
+    return buffer.getvalue()
+
+
+def _placed(path: Path, corpus: str, sts: str, output: str) -> bytes:
     """Settings or results with these paths in them."""
-    values: dict[str, Any] = json.loads(content)
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     config = values.get("config", values)
-    config["text"]["corpus"], config["output"] = [corpus], str(output)
+    config["text"]["corpus"], config["output"] = [corpus], output
     config["data"] = config["data"] and sts
     return (json.dumps(values, indent=2) + "\n").encode()

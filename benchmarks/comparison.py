@@ -5,7 +5,7 @@
 From [CLS], with the settings, the number of looks and the rule of first_table.py, but twice its
 sentences, five seeds and 1,000 sentences held out.
 Goes on where it was stopped, as every comparison does, and with the cells whose records are in
-docs/results/comparison-cells.tar.xz; the report is in the folder of the runs.
+docs/results/comparison-cells; the report is in the folder of the runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from isospace.train import Stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
-CELLS = PAGE.with_name("comparison-cells.tar.xz")
+CELLS = PAGE.with_name("comparison-cells")
 SEEDS, SENTENCES, LOOKS, HELD_OUT = 5, 32_000, 4, 1_000
 
 
@@ -58,15 +58,13 @@ def main() -> None:
         seed=0,
     )
     contestants = {name: replace(base, objective=table.objectives[name]) for name in OBJECTIVES}
-    if CELLS.is_file():
-        unpack(CELLS, options.output, options.corpus, options.sts)
+    unpack(CELLS, options.output, options.corpus, options.sts)
     try:
         found = compare(contestants, options.seeds, options.output, "sts", options.jobs)
     except (UserError, Stopped) as error:
         sys.exit(str(error))
     finally:
-        if options.output.is_dir():
-            pack(options.output, CELLS)
+        pack(options.output, CELLS)
     if found is not None:
         _draw(found.to_json())
 

@@ -21,18 +21,21 @@ def archive(monkeypatch):
 
 def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corpus, tmp_path):
     found = compare({"simcse": base}, 2, tmp_path / "here", quiet=True)
-    file = tmp_path / "cells.tar.xz"
-    archive.pack(tmp_path / "here", file)
-    with tarfile.open(file) as cells:
-        settings = [cells.extractfile(name).read() for name in cells.getnames() if "json" in name]
-    assert len(settings) == 2 * 3
-    assert not any(str(tmp_path).encode() in text for text in settings)
+    kept = tmp_path / "cells"
+    archive.pack(tmp_path / "here", kept)
+    files = sorted(kept.glob("*.tar.xz"))
+    assert [file.name for file in files] == ["simcse-seed-42.tar.xz", "simcse-seed-43.tar.xz"]
+    for file in files:
+        with tarfile.open(file) as cell:
+            parts = {Path(name).name: cell.extractfile(name).read() for name in cell.getnames()}
+        assert parts.keys() == {"config.json", "results.json", "metrics.jsonl", "after.npz"}
+        assert not any(str(tmp_path).encode() in content for content in parts.values())
 
     corpus, there = shutil.copy(toy_corpus, tmp_path / "moved.txt"), tmp_path / "there"
-    archive.unpack(file, there, corpus, tmp_path)
-    torn = there / "simcse" / "seed-43" / "config.json"
+    archive.unpack(kept, there, corpus, tmp_path)
+    torn = there / "simcse" / "seed-43" / "report.html"
     torn.unlink()
-    archive.unpack(file, there, corpus, tmp_path)
+    archive.unpack(kept, there, corpus, tmp_path)
     cells = sorted(there.glob("simcse/seed-*/report.html"))
     assert len(cells) == 2
     written = [cell.stat().st_mtime_ns for cell in cells]
