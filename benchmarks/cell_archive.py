@@ -18,7 +18,7 @@ from isospace.exam import Exam
 from isospace.files import atomic_path
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
-from isospace.run import Run
+from isospace.run import REPORT, Run
 
 _SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
 _START = "start.npz"
@@ -31,7 +31,7 @@ def pack(runs: Path, archive: Path) -> None:
         runs: the comparison's folder.
         archive: a folder, with a file for each run; those that are there stay as they are.
     """
-    for folder in sorted(path.parent for path in runs.glob("*/seed-*/report.html")):
+    for folder in sorted(path.parent for path in runs.glob(f"*/seed-*/{REPORT}")):
         file = archive / f"{folder.parent.name}-{folder.name}.tar.xz"
         run, name = Run(folder), f"{folder.parent.name}/{folder.name}"
         if run.results is None or file.exists():
@@ -67,7 +67,7 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         with tarfile.open(file) as tar:
             folder = runs / Path(tar.getnames()[0]).parent
             # The page comes last; where there is a checkpoint the run was trained here.
-            if any((folder / part).exists() for part in ("report.html", "checkpoints")):
+            if any((folder / part).exists() for part in (REPORT, "checkpoints")):
                 continue
             tar.extractall(runs, filter="data")
         for name in (_RESULTS, _SETTINGS):

@@ -23,7 +23,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.prepare import require_usable
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
-from isospace.run import Run
+from isospace.run import REPORT, Run
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
@@ -110,7 +110,7 @@ def compare(
     ]
     if not all(cell.finished for cell in cells):
         _require_same_text(cells, require_usable(list(settings.values())))
-        for old in (_RESULTS, "report.html"):  # of fewer cells; none is lost with them
+        for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
             (folder / old).unlink(missing_ok=True)
     if not run_cells(cells, jobs, quiet):
         return None

@@ -33,6 +33,8 @@ from isospace.files import atomic_path, is_occupied, remove_torn, require_writab
 from isospace.loading import folder_of, run_model
 from isospace.processes import command
 
+REPORT = "report.html"  # in the folder of a run or of a comparison
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -73,7 +75,7 @@ class Run:
         self.sample_path = folder / "sample.npz"
         self.transfer_path = folder / "transfer.json"
         self.results_path = folder / "results.json"
-        self.report_path = folder / "report.html"
+        self.report_path = folder / REPORT
 
     @classmethod
     def create(cls, config: TrainConfig) -> Run:
@@ -108,8 +110,7 @@ class Run:
     @property
     def to_resume(self) -> tuple[str, str]:
         """The command that goes on with the run, and what else it needs, in words or empty."""
-        same_text = "with the same text on standard input"
-        needs = same_text if "-" in self.config.text.corpus else ""
+        needs = "with the same text on standard input" if "-" in self.config.text.corpus else ""
         return f"{command()} train --resume {shlex.quote(str(self.folder))}", needs
 
     @property
@@ -289,8 +290,7 @@ def require_free(folder: Path) -> None:
 def _new_folder(config: TrainConfig) -> Path:
     """Make an empty folder of an unused name, also when several runs start in one second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    model = Path(config.model).name or "model"
-    name = f"{stamp}-{objective_name(config.objective)}-{model}"
+    name = f"{stamp}-{objective_name(config.objective)}-{Path(config.model).name or 'model'}"
     Path("runs").mkdir(exist_ok=True)
     for number in count(1):
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")

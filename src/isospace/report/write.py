@@ -21,7 +21,7 @@ from isospace.report import figures, space
 from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
-from isospace.run import Run, Sample
+from isospace.run import REPORT, Run, Sample
 from isospace.tables import Table, is_number
 
 MAPPED = 300
@@ -94,7 +94,7 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
             raise UserError(
                 "a report on several runs needs a file to write to: --output report.html"
             )
-        output = found.home / "report.html"
+        output = found.home / REPORT
     if queries and not any(_has_map(named.run.sample) for named in found.runs):
         raise UserError(
             f"--query: {found.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "

@@ -17,7 +17,7 @@ from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.printing import print_result, print_table
 from isospace.report.scoreboard import COMPARISON_TABLES
-from isospace.run import Run
+from isospace.run import REPORT, Run
 from isospace.train import train
 
 DEFAULT_RECIPE = "adapt"
@@ -101,7 +101,7 @@ class Compare:
             display = Display(self.json)
             if found.model is not None:
                 _say_how_to_load(Path(found.model), display)
-            display.line("report", str(found.folder / "report.html"))
+            display.line("report", str(found.folder / REPORT))
         return 0
 
 
