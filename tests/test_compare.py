@@ -97,8 +97,9 @@ def _updates(folder) -> int:
     return metrics.read_text().count('"kind": "step"') if metrics.is_file() else 0
 
 
-def test_ctrl_c_stops_every_cell_politely(base, tmp_path):
-    """The same command goes on, and nothing runs on behind the user's back."""
+@pytest.fixture
+def long_comparison(base, tmp_path):
+    """A comparison that would run for long, and its two children, which train."""
     words = [*_words(base, 100_000), "--jobs", "2", "--output", str(tmp_path / "c")]
     command = [sys.executable, "-m", "isospace.cli", "compare", "simcse", "dcl", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -109,13 +110,37 @@ def test_ctrl_c_stops_every_cell_politely(base, tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.1)
         children = psutil.Process(process.pid).children()
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
+        assert len(children) == 2
+        yield process, children
+    assert not any(child.is_running() for child in children)
+    logs = [(run / "train.log").read_text() for run in runs]
+    assert any("isospace train --resume" in log for log in logs)  # stopped politely
+
+
+def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
+    """The same command goes on, and nothing runs on behind the user's back."""
+    process, _ = long_comparison
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 1
     assert said.splitlines()[-1].endswith("Continue with the same command")
-    assert len(children) == 2
-    assert not any(child.is_running() for child in children)
-    assert all("isospace train --resume" in (run / "train.log").read_text() for run in runs)
+    logs = [log.read_text() for log in (tmp_path / "c").glob("*/*/train.log")]
+    assert ["isospace train --resume" in log for log in logs] == [True, True]
+
+
+def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
+    process, children = long_comparison
+    process.kill()
+    gone, _ = psutil.wait_procs(children, timeout=120)
+    assert len(gone) == 2
+
+
+def test_a_run_that_was_killed_is_told_by_that_and_not_by_its_last_progress(long_comparison):
+    process, children = long_comparison
+    children[0].kill()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "seed 42: was killed by signal 9" in said.splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.run import Run
 from isospace.train import train
+from test_sts import write_senteval
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,28 @@ def test_bad_input_is_refused_as_in_train_before_the_first_run(base, tmp_path, b
     assert not (tmp_path / "c").exists()
 
 
+def test_runs_side_by_side_leave_no_refused_cell(base, tmp_path, monkeypatch):
+    """It would hold the settings that the error advises to change."""
+    monkeypatch.setattr("isospace.prepare.find_spec", lambda name: None)
+    for bad, words in (
+        (replace(base, text=replace(base.text, held_out=2)), "too few sentences of 8 words"),
+        (replace(base, trackers=("wandb",)), "--trackers wandb: not installed"),
+    ):
+        with pytest.raises(UserError, match=words):
+            compare({"simcse": bad}, 1, tmp_path / "c", jobs=2, quiet=True)
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_path):
+    write_senteval(tmp_path / "sts")
+    labels = tmp_path / "labels.tsv"
+    labels.write_text("0 a\t70 b\t5\n0 a\t5 b\t1\n")
+    chosen = replace(base, data=str(tmp_path / "sts"), select="labels", labels=str(labels))
+    with pytest.raises(UserError, match=r"labels\.tsv, leave too few test pairs of STS-B, SICK-R"):
+        compare({"simcse": chosen}, 1, tmp_path / "c", "sts", quiet=True)
+    assert not (tmp_path / "c").exists()
+
+
 def test_a_run_is_no_comparison(base, tmp_path):
     train(replace(base, output=tmp_path / "run"), quiet=True)
     with pytest.raises(UserError, match="is a run; give the comparison a folder of its own"):
@@ -103,6 +126,9 @@ def test_cells_of_other_settings_are_refused(base, tmp_path):
     other = {"simcse": contestant("simcse", replace(base, learning_rate=1e-3))}
     with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
         compare(other, 1, tmp_path / "c", quiet=True)
+    with pytest.raises(UserError, match="learning_rate was"):
+        compare(other, 2, tmp_path / "c", quiet=True)
+    assert all((tmp_path / "c" / name).is_file() for name in ("results.json", "report.html"))
     moved = (tmp_path / "c").rename(tmp_path / "moved")
     same = {"simcse": contestant("simcse", replace(base, checkpoint_minutes=9.0))}
     compare(same, 1, moved, quiet=True)

@@ -108,6 +108,23 @@ def test_what_began_elsewhere_must_gain_over_its_own_start():
     assert worse.text.startswith("Take start of b as it is: +17.")
     better = decide(gains, criterion, "MRR", "dev", {"b": gain(0.07)}, unadapted)
     assert better.verdict == "adapt with b"
+    # What it lacks is said where the gain over the first start is enough.
+    gains = {"a": gain(0.0), "start of b": gain(0.002), "b": gain(0.03)}
+    lacking = decide(gains, criterion, "MRR", "dev", {"b": gain(0.003)}, unadapted)
+    assert lacking.verdict == "no difference worth having"
+    assert "the largest gain is b's, +2.92" in lacking.text
+    assert "and as much over its own start, where it is +0.30" in lacking.text
+
+
+def test_where_every_run_kept_its_start_another_worse_start_changes_nothing():
+    before = np.linspace(0, 1, 50)
+    same = gain_of_means(before, before[None])
+    worse = gain_of_means(before, before[None] - 0.3)
+    gains = {"a": same, "start of b": worse, "b": worse}
+    found = decide(
+        gains, dict.fromkeys(gains, 0.0), "MRR", "dev", {"b": same}, ["start of b"], start_kept=True
+    )
+    assert found.verdict == "keep the start"
 
 
 def test_where_every_run_kept_the_start_so_do_we():
@@ -116,7 +133,7 @@ def test_where_every_run_kept_the_start_so_do_we():
     gains, criterion = {"a": gain, "b": gain}, {"a": 0.0, "b": 0.0}
     found = decide(gains, criterion, "MRR", start_kept=True)
     assert found.verdict == "keep the start"
-    assert found.text == "Keep the start: every run preferred it to its checkpoints; MRR."
+    assert found.text == "Keep the start: every run preferred its start to its checkpoints; MRR."
     # Adapted encoders that move no test item are something else.
     assert decide(gains, criterion, "MRR").verdict == "no difference worth having"
 

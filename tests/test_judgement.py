@@ -12,6 +12,7 @@ import pytest
 
 from isospace.errors import UserError
 from isospace.evaluation.correlation import spearman
+from isospace.evaluation.decision import welch
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts
 from isospace.exam import Exam
 from isospace.judgement import judge_runs
@@ -77,7 +78,7 @@ def test_without_labels_every_pair_counts(tmp_path):
 
 def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
     run = write_scored(tmp_path / "1", 1, seen=60)
-    held = "no Avg: the labels, stsb-dev, hold all test pairs of STS12, STS13, .*, STS-B"
+    held = "no Avg: the labels, stsb-dev, leave too few test pairs of STS12, STS13, .*, STS-B"
     with pytest.raises(UserError, match=held):
         judge_runs({"simcse": [run]}, tmp_path, "Avg")
     found = judge_runs({"simcse": [run]}, tmp_path, "MRR")
@@ -102,20 +103,52 @@ def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
     assert found.to_json()["verdict"]["model"] == found.model
 
 
+def ask_for_pooling(run, pooling):
+    config = json.loads((run.folder / "config.json").read_text()) | {"pooling": pooling}
+    (run.folder / "config.json").write_text(json.dumps(config))
+    run.write_results(run.results | {"pooling": pooling})
+
+
+def test_a_pooling_that_is_the_encoders_own_is_no_other_start(tmp_path):
+    first, other = (write_scored(tmp_path / str(seed), seed) for seed in (1, 2))
+    assert first.results["pooling"] == "cls"
+    assert first.config.pooling is None
+    ask_for_pooling(other, "cls")
+    found = judge_runs({"a": [first], "b": [other]}, tmp_path, "MRR")
+    assert list(found.gains) == ["a", "b"]
+
+
+def test_seeds_are_tested_by_exact_scores(tmp_path):
+    """Rounded as in the papers' row, small differences between seeds are none."""
+    rows = {
+        name: [write_scored(tmp_path / name / str(s), s, labels=None, seen=0) for s in seeds]
+        for name, seeds in {"a": (1, 2), "b": (3, 4)}.items()
+    }
+    found = judge_runs(rows, tmp_path, "Avg")
+    exact = {
+        name: [
+            np.mean([spearman(run.items("after")[c], run.items("gold")[c]) for c in COLUMNS])
+            for run in runs
+        ]
+        for name, runs in rows.items()
+    }
+    (p,) = [columns["Avg"] for columns in found.versus_best.values() if "Avg" in columns]
+    assert p == pytest.approx(welch(exact["a"], exact["b"]), rel=1e-6)
+
+
 @pytest.mark.parametrize(("step", "model"), [(0, "model"), (4, None)])
 def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, model):
     """The name of an encoder alone would load it with its own pooling."""
     first = write_scored(tmp_path / "1", 1, noise=5.0)
     other = write_scored(tmp_path / "2", 2, step, noise=9.0)
-    config = json.loads((other.folder / "config.json").read_text()) | {"pooling": "cls"}
-    (other.folder / "config.json").write_text(json.dumps(config))
+    ask_for_pooling(other, "mean")
     items = {part: dict(other.items(part)) for part in PARTS}
     items["before"] |= items["gold"]
     other.write_items(**items)
     found = judge_runs({"a": [first], "b": [other]}, tmp_path, "Avg")
     assert found.decision.verdict == "take start of b"
     assert found.model == (None if model is None else str(other.folder / model))
-    words = f"Load it by isospace.load({other.config.model!r}, pooling='cls')."
+    words = f"Load it by isospace.load({other.config.model!r}, pooling='mean')."
     assert found.decision.text.endswith(words) == (model is None)
 
 

@@ -21,7 +21,7 @@ from isospace.display import Display
 from isospace.errors import UserError
 from isospace.processes import first
 from isospace.run import Run
-from isospace.signals import polite_stop
+from isospace.signals import END_WITH_INPUT, polite_stop
 from isospace.train import Stopped, train
 
 _FREE = ("output", "checkpoint_minutes", "trackers")
@@ -65,8 +65,21 @@ class Cell:
         return f"{self.name}, seed {self.config.seed}"
 
 
+def require_runnable(cells: Sequence[Cell], jobs: int) -> None:
+    """Refuse what `run_cells` cannot run.
+
+    Raises:
+        UserError: a folder that holds a run with other settings; several processes for each run
+            and several runs at a time.
+    """
+    for cell in cells:
+        _require_same_settings(cell)
+    if jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError(f"--jobs {jobs}: several processes share each run already; give 1")
+
+
 def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
-    """Run what is missing of the cells.
+    """Run what is missing of the cells, which `require_runnable` allows.
 
     Args:
         cells: in the order in which they are run.
@@ -78,11 +91,9 @@ def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
         Whether this process holds the results: of several that share a run, only the first.
 
     Raises:
-        UserError: bad input, or a folder that holds a run with other settings.
+        UserError: bad input.
         Stopped: a cell was stopped or diverged; called again, this goes on from there.
     """
-    for cell in cells:
-        _require_same_settings(cell)
     if jobs > 1:
         with closing(_SideBySide(cells, jobs, Display(quiet))) as side_by_side:
             side_by_side.run()
@@ -113,15 +124,30 @@ def _one_by_one(cells: Sequence[Cell], quiet: bool) -> None:
             train(None if resume else cell.config, resume, quiet)
 
 
+@dataclass(frozen=True)
+class _Running:
+    """A cell in a process of its own.
+
+    Attributes:
+        cell: the cell.
+        process: of `isospace train --resume`.
+        logged: bytes of its log that earlier processes wrote.
+    """
+
+    cell: Cell
+    process: subprocess.Popen[bytes]
+    logged: int
+
+
 class _SideBySide:
     """Processes of `isospace train --resume`, each with a log beside its run."""
 
     def __init__(self, cells: Sequence[Cell], jobs: int, display: Display) -> None:
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise UserError(f"--jobs {jobs}: several processes share each run already; give 1")
         self._cells, self._display = cells, display
         self._waiting = [cell for cell in cells if not cell.finished]
-        self._slots: list[tuple[Cell, subprocess.Popen[bytes]] | None] = [None] * jobs
+        self._slots: list[_Running | None] = [None] * jobs
+        # Nothing is ever written to it: where this process is killed it ends, and so do they.
+        self._lifeline = os.pipe()
 
     def run(self) -> None:
         """Start what waits, as places come free, until all are done."""
@@ -133,35 +159,44 @@ class _SideBySide:
                 if stop:
                     raise Stopped("interrupted; nothing is lost. Continue with the same command")
                 for slot, running in enumerate(self._slots):
-                    if running is not None and running[1].poll() is not None:
+                    if running is not None and running.process.poll() is not None:
                         self._slots[slot] = None
-                        self._finish(*running)
+                        self._finish(running)
                         advance(1)
                     if self._slots[slot] is None and self._waiting:
                         self._slots[slot] = self._start(self._waiting.pop(0), slot)
                 time.sleep(_LOOK_EVERY)
 
-    def _start(self, cell: Cell, slot: int) -> tuple[Cell, subprocess.Popen[bytes]]:
+    def _start(self, cell: Cell, slot: int) -> _Running:
         if not cell.begun:
             Run.create(cell.config)
         command = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(cell.folder)]
-        environment = {**os.environ, **share(slot, len(self._slots))}
+        environment = {**os.environ, **share(slot, len(self._slots)), END_WITH_INPUT: "1"}
         with _log(cell).open("ab") as log:
-            # Ctrl-C is for this process to hear; it asks each of them once.
+            logged = os.fstat(log.fileno()).st_size
             process = subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment, start_new_session=True
+                command,
+                stdin=self._lifeline[0],
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is for this process to hear; it asks each once
             )
         self._say(cell, f"started; its progress: {_log(cell)}")
-        return cell, process
+        return _Running(cell, process, logged)
 
-    def _finish(self, cell: Cell, process: subprocess.Popen[bytes]) -> None:
+    def _finish(self, running: _Running) -> None:
+        cell, status = running.cell, running.process.returncode
         results = Run(cell.folder).results
-        if process.returncode == 0 and results is not None:
+        if status == 0 and results is not None:
             self._say(cell, f"done in {results['seconds']:.0f} s")
             return
-        last = _log(cell).read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
-        reason = "".join(last).removeprefix("isospace: ") or f"exit status {process.returncode}"
-        failure = UserError if process.returncode == 2 else Stopped
+        said = _log(cell).read_bytes()[running.logged :].decode("utf-8", "replace")
+        reason = "".join(said.splitlines()[-1:]).removeprefix("isospace: ")
+        if status < 0:
+            reason = f"was killed by signal {-status} (9 by the system: was there memory enough?)"
+        failure = UserError if status == 2 else Stopped
+        reason = reason or f"exit status {status}"
         raise failure(f"{cell}: {reason} (all it said: {_log(cell)})")
 
     def _say(self, cell: Cell, what: str) -> None:
@@ -170,11 +205,13 @@ class _SideBySide:
 
     def close(self) -> None:
         """Stop what still runs, politely: each writes a checkpoint."""
-        processes = [running[1] for running in self._slots if running is not None]
+        processes = [running.process for running in self._slots if running is not None]
         for process in processes:
             process.terminate()
         for process in processes:
             process.wait()
+        for end in self._lifeline:
+            os.close(end)
 
 
 def _log(cell: Cell) -> Path:

@@ -18,6 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 from isospace.errors import UserError
 from isospace.printing import print_result
 from isospace.recipes import find
+from isospace.signals import end_with_input
 from isospace.train import Stopped
 from isospace.verbs import VERBS
 from isospace.verbs.training import DEFAULT_RECIPE, Compare, Train
@@ -80,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, TextIOWrapper):  # a text that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
+    end_with_input()
     disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr

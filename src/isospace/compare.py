@@ -13,10 +13,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from isospace.cells import Cell, run_cells
+from isospace.cells import Cell, require_runnable, run_cells
 from isospace.config import TrainConfig
 from isospace.errors import UserError
-from isospace.exam import sts_data
+from isospace.exam import Exam, sts_data
 from isospace.files import write_text
 from isospace.judgement import Comparison, judge_runs
 from isospace.objectives import OBJECTIVES
@@ -24,6 +24,7 @@ from isospace.prepare import require_usable
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import REPORT, Run
+from isospace.shared_items import SharedItems
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
@@ -108,7 +109,10 @@ def compare(
         for number in range(seeds)
         for name, config in settings.items()
     ]
+    require_runnable(cells, jobs)
     if not all(cell.finished for cell in cells):
+        if measure == "sts":
+            _require_average(cells[0].config)
         _require_same_text(cells, require_usable(list(settings.values())))
         for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
             (folder / old).unlink(missing_ok=True)
@@ -141,6 +145,14 @@ def _require_comparable(
         for earlier in names[:place]:
             if _slug(name) == _slug(earlier) or contestants[name] == contestants[earlier]:
                 raise UserError(f"{earlier} and {name}: the same contestant twice; leave one out")
+
+
+def _require_average(config: TrainConfig) -> None:
+    """Refuse now what `judge_runs` could not judge after hours."""
+    labels = config.labels if config.select == "labels" else None
+    shared = SharedItems.among(Exam(config).test_pairs(), labels)
+    if not shared.complete:
+        raise UserError(f"--verdict-on sts: no average of the STS sets: {shared.why_incomplete}")
 
 
 def _require_same_text(cells: Sequence[Cell], digest: str) -> None:

@@ -116,9 +116,10 @@ def judge_runs(
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     rows = _Rows.of(runs, shared)
     sampled = shared.sample(rows.items)
-    for name, columns in sampled.items():
-        found = {column: list(map(float, 100 * s.by_seed)) for column, s in columns.items()}
-        rows.scores[name] = found | rows.scores[name]
+    exact = {
+        name: {column: list(map(float, 100 * s.by_seed)) for column, s in columns.items()}
+        for name, columns in sampled.items()
+    }
     gains = {
         name: {column: s.over(sampled["start"][column]).test() for column, s in columns.items()}
         for name, columns in sampled.items()
@@ -142,13 +143,13 @@ def judge_runs(
     decision, model = _advised(decision, runs)
     tested = list(sampled["start"])
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in tested}
-    versus = {c: against_best({name: rows.scores[name][c] for name in runs}) for c in tested}
+    versus = {c: against_best({name: exact[name][c] for name in runs}) for c in tested}
     return Comparison(
         folder,
         judged,
         protocol,
         {name: _settings(mine[0]) for name, mine in runs.items()},
-        rows.scores,
+        {name: columns | rows.scores[name] for name, columns in exact.items()},
         gains,
         _by_row(adjusted),
         _by_row(versus),
@@ -177,7 +178,7 @@ class _Rows:
     @classmethod
     def of(cls, runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> _Rows:
         rows = cls({}, {}, {}, {})
-        known: dict[tuple[str, str | None], str] = {}
+        known: dict[tuple[str, str], str] = {}
         for name, mine in runs.items():
             start = known.setdefault(_start(mine[0]), f"start of {name}" if known else "start")
             if start not in rows.scores:
@@ -207,8 +208,8 @@ def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> tuple[Dec
     model = str(max(shipping, key=_criterion).model_folder) if shipping else None
     text = decision.text
     if not adapted and not shipping:
-        config = mine[0].config
-        text += f" Load it by isospace.load({config.model!r}, pooling={config.pooling!r})."
+        encoder, pooling = _start(mine[0])
+        text += f" Load it by isospace.load({encoder!r}, pooling={pooling!r})."
     elif adapted and len(shipping) < len(mine):
         text += f" {len(mine) - len(shipping)} of its {len(mine)} runs ship the start, which their"
         text += " own verdicts kept."
@@ -239,8 +240,9 @@ def _require_one_exam(runs: Collection[Run]) -> None:
         )
 
 
-def _start(run: Run) -> tuple[str, str | None]:
-    return run.config.model, run.config.pooling
+def _start(run: Run) -> tuple[str, str]:
+    """Encoder and pooling, whether the pooling was asked for or is the encoder's own."""
+    return run.config.model, (run.results or {})["pooling"]
 
 
 def _settings(run: Run) -> dict[str, Any]:

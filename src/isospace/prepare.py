@@ -51,9 +51,7 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     """
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
     precision = "bf16" if bf16 else "no"
-    missing = [name for name in config.trackers if find_spec(name) is None]
-    if missing:
-        raise UserError(f"--trackers {missing[0]}: not installed; pip install {missing[0]}")
+    _require_trackers(config)
     try:
         accelerator = join_processes(
             mixed_precision=precision,
@@ -85,14 +83,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
         corpus = load_corpus(config.text, cache_folder(), exclude=exam.texts())
     _require_a_batch(config, corpus)
     display.corpus(corpus)
-    measured = exam.use_corpus(corpus)
-    if min(len(measured.sentences), len(measured.pairs)) < 2:
-        raise UserError(
-            f"--corpus {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
-            f"{len(measured.sentences)} held-out sentences and {len(measured.pairs)} pairs made of "
-            "them (sentences of 8 words or more are cut in halves); expected 2 of each. Give more "
-            "text, longer sentences, or a larger --held-out"
-        )
+    measured = _hold_out(config, exam, corpus)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     display.encoder(encoder, accelerator.mixed_precision)
@@ -113,10 +104,12 @@ def require_usable(configs: Sequence[TrainConfig]) -> str:
     """
     for config in configs:
         _require_texts(config)
+        _require_trackers(config)
     exam = Exam(configs[0])
     corpus = load_corpus(configs[0].text, cache_folder(), exclude=exam.texts())
     for config in configs:
         _require_a_batch(config, corpus)
+    _hold_out(configs[0], exam, corpus)
     by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         by_start.setdefault((config.model, config.pooling, config.dropout), []).append(config)
@@ -125,6 +118,19 @@ def require_usable(configs: Sequence[TrainConfig]) -> str:
         for config in alike:
             _require_fit(config, encoder)
     return corpus.digest
+
+
+def _hold_out(config: TrainConfig, exam: Exam, corpus: Corpus) -> HeldOut:
+    """Divide the held-out text between the exam and the looks."""
+    measured = exam.use_corpus(corpus)
+    if min(len(measured.sentences), len(measured.pairs)) < 2:
+        raise UserError(
+            f"--corpus {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
+            f"{len(measured.sentences)} held-out sentences and {len(measured.pairs)} pairs made of "
+            "them (sentences of 8 words or more are cut in halves); expected 2 of each. Give more "
+            "text, longer sentences, or a larger --held-out"
+        )
+    return measured
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
@@ -143,6 +149,12 @@ def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
     batch = encoder.batch(ids * objective.texts, objective.texts).to(encoder.device)
     with torch.no_grad():
         require_distinct_views(encoder, batch, objective.views)
+
+
+def _require_trackers(config: TrainConfig) -> None:
+    missing = [name for name in config.trackers if find_spec(name) is None]
+    if missing:
+        raise UserError(f"--trackers {missing[0]}: not installed; pip install {missing[0]}")
 
 
 def _require_texts(config: TrainConfig) -> None:

@@ -48,20 +48,30 @@ class SharedItems:
         Raises:
             UserError: an older version made the run.
         """
-        gold, ids = run.items("gold"), run.items("pair")
-        unseen = {column: ~seen for column, seen in run.items("seen").items()}
-        if gold.keys() != unseen.keys():
+        parts = {part: run.items(part) for part in ("gold", "pair", "seen")}
+        if parts["gold"].keys() != parts["seen"].keys():
             raise UserError(
                 f"{run.folder}: an older isospace made this run. To examine it again remove its "
                 f"model/ and run isospace train --resume {run.folder}"
             )
+        return cls.among(parts, (run.results or {})["result"]["labels"])
+
+    @classmethod
+    def among(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
+        """Those of an examination that no run has sat yet.
+
+        Args:
+            test_pairs: as `exam.Exam.test_pairs` gives them.
+            labels: what chooses the checkpoints, `None` where no labels do.
+        """
+        unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
         left = [column for column, found in unseen.items() if found.sum() > 1]
         return cls(
-            {column: gold[column][unseen[column]] for column in left},
-            {column: ids[column][unseen[column]] for column in left},
+            {column: test_pairs["gold"][column][unseen[column]] for column in left},
+            {column: test_pairs["pair"][column][unseen[column]] for column in left},
             unseen,
             len(left) == len(PAPER_COLUMNS),
-            (run.results or {})["result"]["labels"],
+            labels,
         )
 
     def shown(self, column: str) -> str | None:
@@ -77,7 +87,7 @@ class SharedItems:
         """Why there is no average of all seven sets."""
         gone = [column for column in self.unseen if column not in self.gold]
         if gone:
-            return f"the labels, {self.labels}, hold all test pairs of {', '.join(gone)}"
+            return f"the labels, {self.labels}, leave too few test pairs of {', '.join(gone)}"
         return "not all seven STS sets were scored"
 
     @property

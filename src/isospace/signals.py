@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+END_WITH_INPUT = "ISOSPACE_END_WITH_INPUT"
+"""Environment variable of a process that ends politely where its standard input ends."""
+
+
+def end_with_input() -> None:
+    """Do what `END_WITH_INPUT` says: a parent that is killed cannot stop its children."""
+    if os.environ.pop(END_WITH_INPUT, None) is not None:  # not for children of our own
+        threading.Thread(target=_wait_for_its_end, daemon=True).start()
+
+
+def _wait_for_its_end() -> None:
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager

@@ -120,15 +120,18 @@ def decide(
             text += f"; of {len(chosen)} that gain enough it has the highest {judged_by}"
         text += "."
         return Decision(verdict, name, text)
-    if start_kept and all(gain.low == gain.high == 0.0 for gain in gains.values()):
-        text = f"Keep the start: every run preferred it to its checkpoints; {protocol}."
+    if start_kept:
+        text = f"Keep the start: every run preferred its start to its checkpoints; {protocol}."
     elif all(adjusted[name] < alpha and gain.mean < 0 for name, gain in gains.items()):
         text = f"Keep the start: every encoder is worse; nearest {nearest}, "
         text += f"{_points(gains[nearest])} in {protocol}; {_correction(gains)}."
     else:
         text = f"No difference worth having: the largest gain is {nearest}'s, "
         text += f"{_points(gains[nearest])} in {protocol}; asked for are {100 * SMALLEST_GAIN:.2f} "
-        text += f"points that are significant, {_correction(gains)}."
+        text += f"points that are significant, {_correction(gains)}"
+        if nearest in own:
+            text += f", and as much over its own start, where it is {_points(own[nearest])}"
+        text += "."
         return Decision("no difference worth having", None, text)
     return Decision("keep the start", None, text)
 
