@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from isospace.corpus.sentences import load_corpus
+from isospace.errors import UserError
 from isospace.exam import Exam
-from isospace.files import atomic_path
+from isospace.files import atomic_path, cache_folder
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import REPORT, Run
@@ -59,8 +61,11 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
     Args:
         archive: what `pack` made.
         runs: the comparison's folder.
-        corpus: the text that they were trained on; its digest is checked when they are judged.
+        corpus: the text that they were trained on.
         sts: the STS sets, whose gold scores are read there.
+
+    Raises:
+        UserError: the text or the sets are not those of the archive.
     """
     known: dict[str, Any] = {}
     for file in sorted(archive.glob("*.tar.xz")):
@@ -74,13 +79,23 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
             path = folder / name
             path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))
         run = Run(folder)
-        known = known or {
-            "before": dict(np.load(archive / _START)),
-            **Exam(run.config).test_pairs(),
-        }
+        known = known or {"before": dict(np.load(archive / _START)), **_same_exam(run).test_pairs()}
         run.write_items(after=dict(np.load(folder / _ITEMS)), **known)
         (folder / _ITEMS).unlink()
         write_report(collect([folder]))
+
+
+def _same_exam(run: Run) -> Exam:
+    """What the run was examined by, where it is still that."""
+    exam, results = Exam(run.config), run.results or {}
+    corpus = load_corpus(run.config.text, cache_folder(), exclude=exam.texts())
+    exam.use_corpus(corpus)
+    if (corpus.digest, exam.digest()) != (results["corpus"]["digest"], results["exam"]):
+        raise UserError(
+            f"{run.folder}: comes from the archive, and was trained on other text than "
+            f"{' '.join(run.config.text.corpus)} or examined by other sets than {run.config.data}"
+        )
+    return exam
 
 
 def _arrays(columns: dict[str, np.ndarray]) -> bytes:

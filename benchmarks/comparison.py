@@ -58,13 +58,15 @@ def main() -> None:
         seed=0,
     )
     contestants = {name: replace(base, objective=table.objectives[name]) for name in OBJECTIVES}
-    unpack(CELLS, options.output, options.corpus, options.sts)
     try:
+        unpack(CELLS, options.output, options.corpus, options.sts)
         found = compare(contestants, options.seeds, options.output, "sts", options.jobs)
-    except (UserError, Stopped) as error:
+    except UserError as error:  # other settings than these, perhaps: not for the archive
         sys.exit(str(error))
-    finally:
+    except Stopped as error:
         pack(options.output, CELLS)
+        sys.exit(str(error))
+    pack(options.output, CELLS)
     if found is not None:
         _draw(found.to_json())
 

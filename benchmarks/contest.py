@@ -70,6 +70,7 @@ def contest(
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, prepare, arguments), daemon=True)
         process.start()
+        theirs.close()  # held here too, its end would never be seen
         workers[name] = (process, ours)
         _receive(ours, results[name])  # prepared, or failed
     for number in range(0 if warm_up else 1, rounds + 1):

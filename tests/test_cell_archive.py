@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from isospace.compare import compare
+from isospace.errors import UserError
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -30,6 +31,11 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
             parts = {Path(name).name: cell.extractfile(name).read() for name in cell.getnames()}
         assert parts.keys() == {"config.json", "results.json", "metrics.jsonl", "after.npz"}
         assert not any(str(tmp_path).encode() in content for content in parts.values())
+
+    other = tmp_path / "other.txt"
+    other.write_text(toy_corpus.read_text().replace("cat", "dog"))
+    with pytest.raises(UserError, match=r"trained on other text than .*other\.txt"):
+        archive.unpack(kept, tmp_path / "elsewhere", other, tmp_path)
 
     corpus, there = shutil.copy(toy_corpus, tmp_path / "moved.txt"), tmp_path / "there"
     archive.unpack(kept, there, corpus, tmp_path)
