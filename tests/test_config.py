@@ -33,6 +33,7 @@ def test_json_both_ways(name):
         ("budget", (0.0, "epochs"), "budget"),
         ("dropout", 1.5, "dropout"),
         ("looks", 0, "looks"),
+        ("seed", 2**64, "--seed 18446744073709551616: expected a number below"),
         ("looks", 2.5, "--looks 2.5: expected a whole number"),
         ("pooling", "max", "--pooling max: expected one of cls, mean"),
         ("precision", "fp16", "--precision fp16"),
@@ -46,7 +47,7 @@ def test_impossible_values_are_refused(field, value, words):
         replace(TrainConfig(), **{field: value})
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"objective": {"name": "none"}}'])
+@pytest.mark.parametrize("text", ["", "[]", '"text"', "7", "{}", '{"objective": {"name": "none"}}'])
 def test_what_is_no_configuration_is_refused(text):
     with pytest.raises(UserError, match="not the configuration"):
         TrainConfig.from_json(text)

@@ -253,3 +253,14 @@ def test_bf16_vectors_are_float32_and_near(encoder):
     assert not np.array_equal(fast, exact)
     cosines = (exact * fast).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(fast, axis=1)
     assert cosines.min() > 0.999
+
+
+def test_a_blend_has_the_name_of_a_pooling_only_where_it_is_one(encoder):
+    encoder.set_pooling("first_last")
+    assert encoder.pooling == "first_last"
+    blend, pool = encoder.model[1], encoder.model[2]
+    pool.pooling_mode = "cls"
+    assert encoder.pooling == "layers (1, 3) by [1.0, 1.0], cls"
+    pool.pooling_mode = "mean"
+    blend.layer_weights.data[1] = 3.0
+    assert encoder.pooling == "layers (1, 3) by [3.0, 1.0], mean"

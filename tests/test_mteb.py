@@ -117,6 +117,9 @@ def test_the_hash_tells_models_apart(toy_model):
     assert weights_hash(first) == weights_hash(same)
     assert len(weights_hash(first)) == 40
     assert weights_hash(first) != weights_hash(load_encoder(str(toy_model), "cls"))
+    same.model[1].include_prompt = False
+    assert weights_hash(first) != weights_hash(same)
+    same.model[1].include_prompt = True
     with torch.no_grad():
         next(iter(same.parameters())).view(-1)[0] += 1e-6
     assert weights_hash(first) != weights_hash(same)

@@ -91,6 +91,15 @@ def test_labelled_sentences(tmp_path):
     )
 
 
+@pytest.mark.parametrize("number", [1.0, 1234567.0])
+def test_labels_that_are_numbers_stay_apart(tmp_path, number):
+    path = tmp_path / "l.jsonl"
+    rows = [{"text": f"{i} x", "label": number + i % 2} for i in range(6)]
+    rows += [{"text": "9 x", "label": int(number)}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert set(load_own(path).content.labels) == {str(int(number)), str(int(number) + 1)}
+
+
 def knn_by_a_loop(x, labels, k):
     """No ties among the neighbours; labels with equally many votes share the credit."""
     units = x / np.linalg.norm(x, axis=1, keepdims=True)

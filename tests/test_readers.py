@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -250,3 +251,16 @@ def test_check_reads_no_more_than_the_beginning(tmp_path):
     readers.check(source, "text", "utf-8")
     with pytest.raises(UserError, match=":10001: not utf-8"):
         list(readers.read(source, "text", "utf-8"))
+
+
+def test_utf_16_without_its_mark_is_refused(tmp_path):
+    path = put(tmp_path, "a.txt", b"plain words\n")
+    with pytest.raises(UserError, match=r"a\.txt: not utf-16 \(.*BOM.*--encoding utf-16-le"):
+        load(path, encoding="utf-16")
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt"))
+    path.write_bytes(b"plain words\n")
+    with pytest.raises(UserError, match=r"cannot be read as txt: .* surrogates"):
+        load(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 from xml.etree import ElementTree
 
@@ -178,6 +179,13 @@ def test_several_runs_need_a_file(run, tmp_path):
     page = page_of(run.folder, other.folder, output=tmp_path / "both.html")
     assert page.count("<h2") == 4
     assert "isospace train --resume" in page  # the other one is not finished
+    with pytest.raises(UserError, match=r"is a folder; give a file, such as .*report\.html"):
+        page_of(run.folder, other.folder, output=tmp_path)
+
+
+def test_a_folder_whose_name_is_no_text_has_a_page(tmp_path):
+    run = finish(write_run(tmp_path / os.fsdecode(b"caf\xe9")))
+    assert "<h1>isospace: caf?</h1>" in page_of(run.folder)
 
 
 def test_pictures_by_suffix(run, tmp_path):

@@ -267,6 +267,27 @@ def test_a_finished_run_whose_model_was_removed_makes_it_again(config):
     assert changed <= {"seconds"}
 
 
+def test_a_finished_run_without_its_checkpoint_keeps_its_weights(config):
+    """Trained again, they would be those of the start."""
+    run = train(config, quiet=True).run
+    shutil.rmtree(run.model_folder)
+    run.last_checkpoint.unlink()
+    kept = run.kept_weights.read_bytes()
+    assert train(resume=run.folder, quiet=True).results == run.results
+    assert run.kept_weights.read_bytes() == kept
+
+
+def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
+    config.output.mkdir()
+    (config.output / ".config.json.1.tmp").write_text("torn")
+    assert Run.create(config).folder == config.output
+    (config.output / "config.json").unlink()
+    (config.output / ".notes.tmp").write_text("the user's")
+    with pytest.raises(UserError, match="exists already"):
+        Run.create(config)
+    assert (config.output / ".notes.tmp").exists()
+
+
 def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UserError, match="not a run"):
         train(resume=tmp_path, quiet=True)

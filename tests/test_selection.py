@@ -73,6 +73,9 @@ def test_reason_says_what_happened():
     assert "collapsed at steps 5" in choice.reason
     kept = choose([START, look(1, 9.0)], "label-free", True)
     assert "no checkpoint beats the start" in kept.reason
+    lost = choose([START, look(9, 2.5, rank=10.0)], "label-free", True)
+    assert lost.reason.startswith("no checkpoint that has not collapsed beats the start by")
+    assert lost.reason.endswith("; collapsed at steps 9")
     assert "as asked" in choose([START, look(1, 9.0)], "last", False).reason
 
 

@@ -168,6 +168,7 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
     ("changes", "message"),
     [
         ({"output": None}, "--output is missing"),
+        ({"output": Path()}, r"--output \.: (exists already|give a folder)"),
         ({"output": Path(__file__).parent}, "exists already"),
         ({"text": CorpusConfig()}, "--corpus is missing"),
         ({"power": 1.5}, r"--power 1\.5: expected auto, or a number from 0 to 1"),

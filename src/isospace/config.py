@@ -115,6 +115,8 @@ class TrainConfig:
         self._require_numbers()
         if self.batch_size < 2:
             raise UserError("--batch-size 1: a contrastive batch needs at least 2 sentences")
+        if self.seed >= 2**63:
+            raise UserError(f"--seed {self.seed}: expected a number below 2^63")
         if self.max_length < 3:
             raise UserError(f"--max-length {self.max_length}: no word is left; expected 3 or more")
         if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
@@ -177,7 +179,7 @@ class TrainConfig:
             UserError: not such JSON, or a field that this version does not know.
         """
         try:
-            values: dict[str, Any] = json.loads(text)
+            values: dict[str, Any] = dict(json.loads(text))
             objective = dict(values.pop("objective"))
             kind = OBJECTIVES[objective.pop("name")]
             corpus = values.pop("text")

@@ -56,7 +56,7 @@ class Display:
     def counting(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
         """A bar for work that is counted; gives the function that advances it."""
         bar = Progress(
-            TextColumn(f"[bold]{label:<9}[/bold]"),
+            TextColumn("{task.description:<9}", style="bold", markup=False),
             BarColumn(),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
             TextColumn("eta"),

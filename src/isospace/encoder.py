@@ -99,10 +99,12 @@ class Encoder(nn.Module):
             return str(pool.pooling_mode)
         weights = [0.0] * blend.layer_start + blend.layer_weights.tolist()
         used = tuple(i for i, w in enumerate(weights) if w)
+        shares = [weights[i] for i in used]
         for name, rule in POOLINGS.items():
-            if used == tuple(sorted(i % len(weights) for i in rule.layers)):
+            layers = tuple(sorted(i % len(weights) for i in rule.layers))
+            if (used, pool.pooling_mode) == (layers, rule.tokens) and len(set(shares)) == 1:
                 return name
-        return f"layers {used}, {pool.pooling_mode}"
+        return f"layers {used} by {shares}, {pool.pooling_mode}"
 
     def set_pooling(self, name: PoolingName) -> None:
         """Replace the pooling by one of `isospace.pooling.POOLINGS`."""

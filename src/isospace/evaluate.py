@@ -201,15 +201,15 @@ def evaluate(
 
     encode = remembering(embed)
     as_mteb = MTEBModel(encode, mteb_name(model), weights_hash(encoder)) if mteb else None
-    names = [TABLES_PROTOCOL]
-    if geometry and tasks:
-        names = possible_protocols(tasks, encoder.noise.rates)
+    names = possible_protocols(tasks, encoder.noise.rates) if tasks else []
+    if not geometry:
+        names = [name for name in names if name == TABLES_PROTOCOL]
     return Evaluation(
         model,
         encoder.pooling,
         precision,
         evaluate_sts(encode, tasks) if tasks else None,
-        _geometries(encode, noisy, tasks, names) if tasks else (),
+        _geometries(encode, noisy, tasks, names),
         _isotropy(encode, tasks, own_data) if geometry else None,
         same_meaning_retrieval(encode, tasks["STSBenchmark"].subsets["test"]) if tasks else None,
         evaluate_transfer(embed, transfer_tasks, transfer) if transfer else None,

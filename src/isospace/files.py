@@ -63,17 +63,23 @@ def is_occupied(folder: Path) -> bool:
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
-def require_writable(folder: Path) -> None:
+def require_writable(folder: Path, inside: bool = False) -> None:
     """Refuse an output folder that cannot be made, before the work is done; makes nothing.
+
+    Args:
+        folder: the output.
+        inside: files are put into it; else a folder is built beside it and takes its place.
 
     Raises:
         UserError: with the system's reason.
     """
-    parent = folder.absolute().parent
+    if not (inside or folder.name):
+        raise UserError(f"--output {folder}: give a folder that is not there yet, such as ./model")
+    place = folder.absolute() if inside else folder.absolute().parent
     try:
-        while not parent.exists():
-            parent = parent.parent
-        with tempfile.TemporaryDirectory(prefix=".isospace-", dir=parent):
+        while not place.exists():
+            place = place.parent
+        with tempfile.TemporaryDirectory(prefix=".isospace-", dir=place):
             pass
     except OSError as error:
         raise UserError(
@@ -82,9 +88,9 @@ def require_writable(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, UTF-8, atomically."""
+    """Write a text file, UTF-8, atomically; bytes of file names that are no text are escaped."""
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def file_hash(path: Path) -> str:

@@ -170,7 +170,10 @@ def weights_hash(encoder: Encoder) -> str:
     They are a SHA-256 over weights, tokenizer, prompt, length limit, modules and pooling: another
     seed, checkpoint or pooling has another hash.
     """
-    modules = [type(module).__name__ for module in encoder.model]
+    modules = [
+        type(module).__name__ + ("" if getattr(module, "include_prompt", True) else " less prompt")
+        for module in encoder.model
+    ]
     about = [encoder.fingerprint(None), encoder.pooling, modules]
     content = hashlib.sha256(json.dumps(about).encode())
     for name, tensor in sorted(encoder.model.state_dict().items()):

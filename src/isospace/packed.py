@@ -229,7 +229,7 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
         like: shape, type and device of the result.
         rate: in [0, 1).
     """
-    dropped = round(rate * 65536)
+    dropped = min(round(rate * 65536), 65535)
     draws = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device)
     bits = draws.random_(-(2**63), None).view(torch.int16)[: like.numel()]
     kept = (bits >= dropped - 32768).to(like.dtype)

@@ -63,9 +63,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         if not (folder / "config.json").is_file():
-            raise UserError(
-                f"{folder}: not a run (no config.json in it). A run is what train writes"
-            )
+            what = "not a run (no config.json in it). A run is what train writes"
+            raise UserError(f"{folder}: {what}")
         self.folder = folder
         self.metrics_path = folder / "metrics.jsonl"
         self.last_checkpoint = folder / "checkpoints" / "last.pt"
@@ -104,7 +103,7 @@ class Run:
         path = self.folder / "config.json"
         try:
             return TrainConfig.from_json(path.read_text(encoding="utf-8"))
-        except UserError as error:
+        except (UserError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: {error}") from error
 
     @property
@@ -133,9 +132,8 @@ class Run:
                 remove_torn(lock.parent)
                 yield
         except Timeout:
-            raise UserError(
-                f"{self.folder}: another process is training this run; wait for it, or stop it"
-            ) from None
+            what = "another process is training this run; wait for it, or stop it"
+            raise UserError(f"{self.folder}: {what}") from None
 
     @property
     def results(self) -> dict[str, Any] | None:
@@ -279,12 +277,14 @@ def require_free(folder: Path) -> None:
     Raises:
         UserError: with the ways out.
     """
+    for torn in folder.glob(".config.json.*.tmp"):  # by a kill before there was a run
+        torn.unlink()
     if is_occupied(folder):
         raise UserError(
             f"--output {folder}: exists already. Give another folder, or continue it with "
             f"isospace train --resume {folder}"
         )
-    require_writable(folder)
+    require_writable(folder, inside=True)
 
 
 def _new_folder(config: TrainConfig) -> Path:

@@ -43,7 +43,7 @@ class Choice:
         criterion: name of the measurement that decided.
         value: its value at the look kept.
         start_value: its value at the start.
-        collapsed: steps that were set aside as collapsed.
+        collapsed: steps of looks that have collapsed, which the label-free rule sets aside.
         reason: one sentence for people.
     """
 
@@ -128,7 +128,8 @@ def _reason(
         )
         return f"the {which} (step {step}), the corpus has no natural pairs to choose by"
     if step == 0:
-        return f"no checkpoint beats the start by {criterion} ({start[criterion]:.4f})"
+        which = " that has not collapsed" if collapsed and rule == "label-free" else ""
+        return f"no checkpoint{which} beats the start by {criterion} ({start[criterion]:.4f})"
     return (
         f"step {step} has the best {criterion}: {kept[criterion]:.4f}, start {start[criterion]:.4f}"
     )

@@ -63,7 +63,7 @@ def train(
     if resume is not None and config is None:
         run = Run(resume)
         # A model that somebody removed is made again, of the weights that were kept.
-        removed = not run.model_folder.is_dir() and run.kept_weights.parent.is_dir()
+        removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
         if run.results is not None and not removed:
             write_report(collect([resume]))  # a kill may have come between the two
             return Outcome(run, run.results)

@@ -95,12 +95,15 @@ def near_duplicates(
     if len(rows) == 0:
         return found
     with tempfile.TemporaryFile(dir=scratch) as file:
-        keys = np.memmap(file, dtype=np.uint64, mode="w+", shape=(_BANDS, len(rows)))
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
-            keys[:, start : start + len(chunk)] = _band_keys([words(texts[i]) for i in chunk])
-        for band in keys:
-            for earlier, later in _candidates(np.array(band)):
+            for band, keys in enumerate(_band_keys([words(texts[i]) for i in chunk])):
+                file.seek(8 * (band * len(rows) + start))
+                file.write(keys.tobytes())
+        file.seek(0)
+        for _ in range(_BANDS):
+            keys = np.frombuffer(file.read(8 * len(rows)), dtype=np.uint64)
+            for earlier, later in _candidates(keys):
                 if found[later] >= 0 and (found[later] < references or earlier >= references):
                     continue
                 if jaccard(texts[rows[earlier]], texts[rows[later]]) >= THRESHOLD:

@@ -79,7 +79,7 @@ def check(source: Source, column: str, encoding: str, option: str = "--column") 
     """
     try:
         "".encode(encoding)
-    except LookupError:
+    except (LookupError, UnicodeError):
         raise UserError(
             f"--encoding {encoding}: Python knows no such text encoding. "
             "Expected a name such as utf-8, latin-1, utf-16 or gbk."
@@ -87,7 +87,7 @@ def check(source: Source, column: str, encoding: str, option: str = "--column") 
     try:
         with _open(source) as raw:
             empty = not raw.read(1)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter of a file's name
         raise _unreadable(source, error) from error
     if empty:
         raise UserError(f"{source.name} is empty. Expected at least one sentence.")
@@ -238,6 +238,9 @@ def _undecodable(source: Source, encoding: str) -> UserError:
                 line += newlines.decode(before, final=True).count("\n")
                 offset += error.start - begun
                 break
+            except UnicodeError as error:  # no byte order mark
+                hint = "Name what it is, for instance --encoding utf-16-le or --encoding utf-8."
+                return UserError(f"{source.name}: not {name} ({error}). {hint}")
             line += newlines.decode(text).count("\n")
             offset += len(chunk)
     likely = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"

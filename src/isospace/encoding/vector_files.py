@@ -137,15 +137,16 @@ class Layout:
         """
         with atomic_path(path) as temporary:
             if self.format == "npy":
-                joined = np.lib.format.open_memmap(
-                    temporary, "w+", np.dtype(STORED[self.dtype]), (rows, self.width)
-                )
-                start = 0
-                for part in parts:
-                    values = np.load(part)
-                    joined[start : start + len(values)] = values
-                    start += len(values)
-                joined.flush()
+                header = {
+                    "descr": np.lib.format.dtype_to_descr(np.dtype(STORED[self.dtype])),
+                    "fortran_order": False,
+                    "shape": (rows, self.width),
+                }
+                # Written and not mapped: on a full disk a mapped page kills the process.
+                with temporary.open("wb") as file:
+                    np.lib.format.write_array_header_1_0(file, header)
+                    for part in parts:
+                        file.write(np.load(part).tobytes())
                 return
             with self._writer(temporary) as writer:
                 for part in parts:

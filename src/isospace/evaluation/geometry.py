@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from isospace.evaluation.correlation import FloatArray
-from isospace.evaluation.pairs import Encode, encode_distinct
+from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
 from isospace.evaluation.sts import STSTask
 
 Embeddings = NDArray[Any] | torch.Tensor
@@ -203,15 +203,22 @@ def possible_protocols(tasks: Mapping[str, STSTask], rates: Sequence[float]) -> 
     """The protocols that data and encoder allow.
 
     Args:
-        tasks: copies of STS-B on the Hub lack its train split.
+        tasks: copies of STS-B on the Hub lack its train split; one's own may have other scores.
         rates: the encoder's own dropout rates; without dropout two views are one.
     """
+    subsets = tasks["STSBenchmark"].subsets
     return [
         name
         for name, protocol in PROTOCOLS.items()
-        if set(protocol.splits) <= set(tasks["STSBenchmark"].subsets)
-        and (any(rates) or protocol.positives != DROPOUT_VIEWS)
+        if set(protocol.splits) <= set(subsets)
+        and (any(rates) if protocol.positives == DROPOUT_VIEWS else _positives(subsets, protocol))
     ]
+
+
+def _positives(subsets: Mapping[str, ScoredPairs], protocol: STSBProtocol) -> list[int]:
+    """Positions of the positives among the pairs of its splits."""
+    gold = np.concatenate([subsets[split].gold for split in protocol.splits])
+    return list(np.flatnonzero(_REACHES[protocol.positives](gold, 4.0)))
 
 
 def stsb_geometry(
@@ -246,9 +253,8 @@ def stsb_geometry(
             raise ValueError(f"{protocol} needs encode_noisy")
         x, y = encode_noisy(list(rows)), encode_noisy(list(rows))
     else:
-        gold = np.concatenate([subsets[split].gold for split in named.splits])
-        chosen = np.flatnonzero(_REACHES[named.positives](gold, 4.0))
-        if len(chosen) == 0:
+        chosen = _positives(subsets, named)
+        if not chosen:
             raise ValueError(f"{protocol}: no pair of STS-B {named.where} has {named.positives}")
         x, y = (clean[[rows[pairs[i][side]] for i in chosen]] for side in (0, 1))
     spread = clean[[rows[text] for text in texts]] if named.repeated else clean

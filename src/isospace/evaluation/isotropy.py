@@ -25,6 +25,7 @@ from isospace.evaluation.geometry import (
     unit_rows,
 )
 from isospace.evaluation.pairs import Encode
+from isospace.evaluation.retrieval import shares_of_places
 
 NEIGHBOURS = 10
 """k of the hubs, as in Radovanovic et al. 2010."""
@@ -35,7 +36,6 @@ SAMPLE = 5000
 """Texts that `evaluate_isotropy` looks at, at most: the measures depend on how many there are."""
 
 _SEED = 0
-_TIE = 1e-6  # cosines closer than this are equal: float32 does not tell them apart
 
 
 def isoscore(x: Embeddings) -> float:
@@ -99,10 +99,7 @@ def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
         raise ValueError(f"expected more than k={k} embeddings, got {len(units)}")
     occurrence = np.zeros(len(units))
     for cosines in other_cosines(units):
-        last = np.partition(cosines, -k, axis=1)[:, -k, None]
-        nearer, tied = cosines > last + _TIE, np.abs(cosines - last) <= _TIE
-        places_left = k - nearer.sum(1)
-        occurrence += nearer.sum(0) + (places_left / tied.sum(1)) @ tied
+        occurrence += shares_of_places(cosines, k).sum(0)
     return occurrence
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
 from isospace.evaluation.geometry import Embeddings, other_cosines, require_two_rows, unit_rows
-from isospace.evaluation.retrieval import TIE
+from isospace.evaluation.retrieval import shares_of_places
 
 NEIGHBOURS = 10
 """Neighbours that vote."""
@@ -46,10 +46,7 @@ def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> f
     members = np.eye(len(names))[numbers]
     credit, start = 0.0, 0
     for cosines in other_cosines(units):
-        last = np.partition(cosines, -k, axis=1)[:, -k, None]
-        nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE
-        places_left = k - nearer.sum(1, keepdims=True)
-        votes = nearer @ members + places_left / tied.sum(1, keepdims=True) * (tied @ members)
+        votes = shares_of_places(cosines, k) @ members
         most = votes >= votes.max(1, keepdims=True) - 1e-9
         own = numbers[start : start + len(cosines)]
         credit += float((most[np.arange(len(own)), own] / most.sum(1)).sum())

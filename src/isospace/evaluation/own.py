@@ -222,7 +222,7 @@ def _label(path: Path, line: int, cell: Any) -> str:
     if not usable:
         raise UserError(f"{path}:{line}: expected a label (a word or a number), found {cell!r}")
     # A table that has gaps elsewhere may hold whole numbers as 1.0.
-    return f"{cell:g}" if number and cell.is_integer() else str(cell).strip()
+    return str(int(cell)) if number and cell.is_integer() else str(cell).strip()
 
 
 _CONTENT: dict[Kind, Callable[[UserFile], Any]] = {

@@ -127,6 +127,19 @@ def rank_targets(
     return RetrievalScores(ranks, len(targets), protocol)
 
 
+def shares_of_places(cosines: NDArray[Any], k: int) -> FloatArray:
+    """How far each column is one of a row's k nearest, 0 to 1; `(row, column)`, rows sum to k.
+
+    Columns that tie for the last places (within `TIE`) share them, so that their order has no part
+    in the result.
+    """
+    last = np.partition(cosines, -k, axis=1)[:, -k, None]
+    nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE
+    places_left = k - nearer.sum(1, keepdims=True)
+    shares: FloatArray = nearer + places_left / tied.sum(1, keepdims=True) * tied
+    return shares
+
+
 def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> RetrievalScores:
     """Rank each pair's second text for its first text among all distinct second texts, by cosine.
 

@@ -24,7 +24,7 @@ from torch import nn
 from isospace.encoder import Encoder
 from isospace.errors import UserError
 from isospace.export.parity import PROBES, require_parity
-from isospace.files import is_occupied, sync_folder, sync_tree
+from isospace.files import is_occupied, sync_folder, sync_tree, write_text
 from isospace.fitted_whitening import WhiteningMap
 
 _CLASSIC_TYPES = {
@@ -71,7 +71,8 @@ def new_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         UserError: something is there by the end of the block, and is left as it is.
     """
     building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
+    for torn in (building, _old(folder)):  # of a killed process with our number
+        shutil.rmtree(torn, ignore_errors=True)
     building.mkdir(parents=True)
     try:
         yield building
@@ -82,10 +83,13 @@ def new_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(building, ignore_errors=True)
 
 
+def _old(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.{os.getpid()}.old")
+
+
 def _take_place(building: Path, folder: Path, replace: bool) -> None:
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     if replace and folder.exists():
-        folder.replace(old)
+        folder.replace(_old(folder))
     elif is_occupied(folder):
         raise UserError(
             f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
@@ -94,7 +98,7 @@ def _take_place(building: Path, folder: Path, replace: bool) -> None:
     elif folder.exists():
         folder.rmdir()  # not every system renames onto an empty folder
     building.replace(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(_old(folder), ignore_errors=True)
 
 
 def save_transformer(encoder: Encoder, folder: Path) -> None:
@@ -221,7 +225,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
                 "similarity_fn_name": encoder.model.similarity_fn_name,
             },
         )
-        (building / "README.md").write_text(card, encoding="utf-8")
+        write_text(building / "README.md", card)
         return _check(encoder, building)
 
 

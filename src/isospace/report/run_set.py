@@ -11,6 +11,7 @@ from typing import Any
 from isospace.config import TrainConfig, objective_name
 from isospace.judgement import FORMAT
 from isospace.run import Run
+from isospace.unicode import without_surrogates
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def collect(folders: Sequence[Path]) -> RunSet:
     names = _names([run.folder for run in loose])
     runs += map(NamedRun, loose, names, _labels([run.config for run in loose]))
     alone = len(folders) == 1
-    title = folders[0].name if alone else f"{len(runs)} runs"
+    title = _names(folders)[0] if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
 
 
@@ -91,8 +92,9 @@ def _rows(
 
 def _names(folders: Sequence[Path]) -> list[str]:
     """Their last parts, or the whole paths where those do not tell them apart."""
-    names = [folder.name for folder in folders]
-    return names if len(set(names)) == len(names) else list(map(str, folders))
+    names = [without_surrogates(folder.name) for folder in folders]
+    alike = len(set(names)) < len(names)
+    return [without_surrogates(str(folder)) for folder in folders] if alike else names
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -112,7 +114,7 @@ def _labels(configs: Sequence[TrainConfig]) -> list[str]:
         differing = [key for key in mine if len({str(other[key]) for other in same}) > 1]
         details = ", ".join(f"{key.replace('_', ' ')} {mine[key]}" for key in differing)
         labels.append(f"{mine['objective']} ({details})" if details else str(mine["objective"]))
-    return labels
+    return list(map(without_surrogates, labels))
 
 
 def _settings(config: TrainConfig) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
         The page.
 
     Raises:
-        UserError: no place to write to, or queries where no run is finished.
+        UserError: no file to write to, or queries where no run is finished.
     """
     if output is None:
         if found.home is None:
@@ -95,6 +95,8 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
                 "a report on several runs needs a file to write to: --output report.html"
             )
         output = found.home / REPORT
+    if output.is_dir():
+        raise UserError(f"--output {output}: is a folder; give a file, such as {output / REPORT}")
     if queries and not any(_has_map(named.run.sample) for named in found.runs):
         raise UserError(
             f"--query: {found.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "

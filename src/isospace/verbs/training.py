@@ -108,8 +108,8 @@ class Compare:
 def _say_how_to_load(model: Path, display: Display) -> None:
     run = Run(model.parent)
     how = f'SentenceTransformer("{model}")'
-    if not model.is_dir() and run.kept_weights.is_file():
+    if not model.is_dir() and run.last_checkpoint.is_file():
         how = f"{model} is gone; {run.to_resume[0]} makes it again"
     elif not model.is_dir():
-        how = f"{model} is gone, and so are its weights: remove the run and compare again"
+        how = f"{model} is gone, and so is its checkpoint: remove the run and compare again"
     display.line("load it", how)
