@@ -66,7 +66,7 @@ class TrainConfig:
     text: CorpusConfig = field(default_factory=CorpusConfig)
     objective: Annotated[Objective, tyro.conf.Suppress] = field(default_factory=SimCSE)
     model: str = "minilm"
-    """The encoder to start from: minilm, a model folder, or a Hub name."""
+    """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
     pooling: PoolingName | None = None
     """Tokens to sentence; by default the model's own pooling."""
     dropout: float | None = None
@@ -78,8 +78,8 @@ class TrainConfig:
     accumulate: int = 1
     """Batches per update. Negatives and batch statistics stay those of one batch."""
     budget: tuple[float, Unit] = (1.0, "epochs")
-    """How long to train: a number and sentences, epochs or minutes (of updates; evaluations come
-    on top)."""
+    """How long to train: a number and sentences, epochs or minutes (of updates; looks and
+    examinations come on top)."""
     learning_rate: float = 3e-5
     """Peak of AdamW's learning rate; decays linearly to 0, without warm-up."""
     weight_decay: float = 0.0
@@ -91,7 +91,7 @@ class TrainConfig:
     seed: int = 42
     """Of the data order, the dropout masks and the head."""
     looks: int = 5
-    """Evaluations, evenly spaced; the last one at the end."""
+    """Measurements by which the checkpoint is chosen, evenly spaced; the last one at the end."""
     select: Rule = "label-free"
     """How the checkpoint to keep is chosen: label-free is by natural pairs of the corpus, or the
     last where it has none."""

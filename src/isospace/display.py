@@ -73,11 +73,10 @@ class Display:
         """What cleaning left."""
         self.line("corpus", corpus.summary)
 
-    def encoder(self, encoder: Encoder, precision: str) -> None:
+    def encoder(self, encoder: Encoder, arithmetic: str) -> None:
         """What is trained, and in which arithmetic."""
         rates = ", ".join(f"{rate:g}" for rate in encoder.noise.rates)
         size = sum(p.numel() for p in encoder.parameters()) / 1e6
-        arithmetic = "bf16" if precision == "bf16" else "float32"
         self.line(
             "encoder",
             f"{encoder.source}: {size:.1f} M parameters, pooling {encoder.pooling}, "

@@ -22,7 +22,7 @@ from isospace.export.folder import require_classic
 from isospace.files import cache_folder
 from isospace.loading import load_encoder
 from isospace.loop import Loop, make_head, require_distinct_views
-from isospace.processes import join_processes
+from isospace.processes import arithmetic, join_processes
 from isospace.tokens import Tokens, tokenise
 
 
@@ -86,7 +86,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
     measured = _hold_out(config, exam, corpus)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    display.encoder(encoder, accelerator.mixed_precision)
+    display.encoder(encoder, arithmetic(accelerator))
     with accelerator.main_process_first():
         tokens = _tokenise(config, corpus, encoder, display)
     loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator)

@@ -48,6 +48,11 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
+def arithmetic(accelerator: Accelerator) -> str:
+    """The type of its matrix products, for people."""
+    return "bf16" if accelerator.mixed_precision == "bf16" else "float32"
+
+
 def agreed(accelerator: Accelerator, value: Any) -> Any:
     """The first process's value, in every process."""
     values = [value]

@@ -1,7 +1,7 @@
 """A run: one folder that holds everything about one training.
 
 config.json     the settings
-metrics.jsonl   a line per logged update ("step") and per evaluation ("look")
+metrics.jsonl   a line per logged update ("step") and per measurement ("look")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
 items.npz       what each test item came to, before and after; of STS pairs gold score, id, and
                 whether labels chose by them

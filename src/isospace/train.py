@@ -32,7 +32,7 @@ from isospace.loading import load_encoder, weights_hash
 from isospace.looks import take_look
 from isospace.loop import Diverged
 from isospace.prepare import make_accelerator, prepare
-from isospace.processes import agreed, anywhere
+from isospace.processes import agreed, anywhere, arithmetic
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.run import Outcome, Run, require_free
@@ -294,5 +294,5 @@ class _Session:
             "verdict": verdict.to_json(),
             "looks": self.looks,
             "seconds": self._seconds(),
-            "environment": {**environment(), "precision": self.accelerator.mixed_precision},
+            "environment": {**environment(), "precision": arithmetic(self.accelerator)},
         }

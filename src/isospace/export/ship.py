@@ -118,7 +118,7 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
             raise UserError(f"--sample {file}: only blank lines. Expected at least one sentence")
         return Sample(sentences, file.name)
     if run is not None and run.sample is not None:
-        return Sample(run.sample.sentences, "held-out text of the run")
+        return Sample(run.sample.sentences[:SAMPLE_SIZE], "held-out text of the run")
     library = Path(sysconfig.get_path("stdlib"))
     found: dict[str, None] = {}
     for name in _PROSE:

@@ -32,7 +32,7 @@ WIDTH, HEIGHT = 320, 240
 RUNNING_MEAN = 20
 """Updates in the running mean of a loss."""
 
-_INK = "#7a7a7a"
+_INK = "#757575"
 _BEFORE, _AFTER = "#8a6d3b", "#3b7dd8"
 _COLOURS = [_AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
 _LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
@@ -40,7 +40,7 @@ _POINTS = 300  # of a line; more cannot be told apart
 _READ = 12  # of them marked with their numbers, where a line has no marks of its own
 
 SCORES = {
-    PAIRS: "MRR of held-out pairs",
+    PAIRS: "MRR (0 to 1), pairs to choose by",
     LABELS: "Spearman on the labelled dev pairs",
 }
 """What a look calls its score -> its name for people."""

@@ -169,7 +169,7 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
         scores = {state: _pair_scores(done, state) for state in ("start", "result")}
         row |= {f"MRR {state}": _mean_sd_of_different(values) for state, values in scores.items()}
         gains = np.subtract(scores["result"], scores["start"])
-        row["gain"] = f"{gains.mean():+.2f}"
+        row["gain in MRR"] = f"{gains.mean():+.2f}"
         for state in ("start", "result"):
             averages = [row["Avg"] for row in sts_rows(done, state) if "Avg" in row]
             if averages:
