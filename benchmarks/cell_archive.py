@@ -74,7 +74,11 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
             # The page comes last; where there is a checkpoint the run was trained here.
             if any((folder / part).exists() for part in (REPORT, "checkpoints")):
                 continue
-            tar.extractall(runs, filter="data")
+            folder.mkdir(parents=True, exist_ok=True)
+            for part in tar.getnames():
+                member = tar.extractfile(part)
+                if member is not None:
+                    (folder / Path(part).name).write_bytes(member.read())
         for name in (_RESULTS, _SETTINGS):
             path = folder / name
             path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import socket
 import string
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,32 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """Tests neither read nor fill the user's cache, nor the user's data."""
     monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path_factory.getbasetemp() / "isospace-cache"))
     monkeypatch.delenv("ISOSPACE_DATA", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing here asks for the network, also where the answer would be an error that is caught."""
+    asked: list[Any] = []
+    connect, resolve = socket.socket.connect, socket.getaddrinfo
+
+    def refuse(host: Any) -> None:
+        if host not in ("localhost", "127.0.0.1", "::1"):
+            asked.append(host)
+            raise ConnectionRefusedError(f"tests have no network: {host}")
+
+    def only_here(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            refuse(address[0])
+        connect(self, address)
+
+    def known_here(host: Any, *rest: Any, **named: Any) -> Any:
+        refuse(host)
+        return resolve(host, *rest, **named)
+
+    monkeypatch.setattr(socket.socket, "connect", only_here)
+    monkeypatch.setattr(socket, "getaddrinfo", known_here)
+    yield
+    assert asked == []
 
 
 @pytest.fixture(autouse=True)

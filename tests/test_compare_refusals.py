@@ -64,7 +64,10 @@ def test_names_that_look_like_numbers_are_names(base):
         ("simcse:dropout=0.0", "views 1 and 2 are identical"),
     ],
 )
-def test_bad_input_is_refused_as_in_train_before_the_first_run(base, tmp_path, bad, words):
+def test_bad_input_is_refused_as_in_train_before_the_first_run(
+    base, tmp_path, monkeypatch, bad, words
+):
+    monkeypatch.setattr("isospace.loading._hub", lambda name, _: (name, True))
     settings = {text: contestant(text, base) for text in ("dcl", bad)}
     with pytest.raises(UserError, match=words):
         compare(settings, 1, tmp_path / "c", quiet=True)

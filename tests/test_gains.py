@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from isospace.evaluation.decision import against_best, decide, holm, welch
-from isospace.evaluation.gains import Gains, sample_means, sample_spearmans
+from isospace.evaluation.gains import Gain, Gains, sample_means, sample_spearmans
 from isospace.evaluation.statistics import SMALLEST_GAIN
 
 
@@ -66,6 +66,12 @@ def test_several_comparisons_together_keep_their_error_rate(monkeypatch):
         wrong += decide(gains, dict.fromkeys("abcd", 0.0), "a test").name is not None
     # Gains alone are called: half of the nominal 5 %. Without Holm there would be about 17.
     assert wrong <= worlds * 0.025 + 3 * (worlds * 0.025 * 0.975) ** 0.5
+
+
+def test_four_gains_that_chance_could_have_made_advise_none():
+    gain = Gain(mean=0.05, sd=0.01, seeds=3, items=100, low=0.01, high=0.09, p=0.02)
+    assert decide({"a": gain}, {"a": 0.0}, "MRR").name == "a"
+    assert decide(dict.fromkeys("abcd", gain), dict.fromkeys("abcd", 0.0), "MRR").name is None
 
 
 def test_verdicts_on_constructed_cases():
@@ -164,6 +170,16 @@ def test_sets_that_share_pairs_keep_the_error_rate_of_their_average(monkeypatch)
         sets = [(before[part], after[None, part], gold[part], part) for part in parts]
         wrong += gain_of_spearman(sets).p < 0.05
     assert 30 - 3 * (600 * 0.05 * 0.95) ** 0.5 <= wrong <= 30 + 3 * (600 * 0.05 * 0.95) ** 0.5
+
+
+def test_a_pair_that_is_in_two_sets_is_drawn_for_both():
+    source = np.random.default_rng(10)
+    gold, after = source.normal(size=(2, 40))
+    rows = {"after": {"one": after[None], "same": after[None], "other": after[None]}}
+    ids = {"one": np.arange(40), "same": np.arange(40), "other": 40 + np.arange(40)}
+    found = sample_spearmans(rows, dict.fromkeys(ids, gold), ids)["after"]
+    np.testing.assert_array_equal(found["one"].resampled, found["same"].resampled)
+    assert not np.allclose(found["one"].resampled, found["other"].resampled)
 
 
 def test_one_seed_is_judged_by_its_items_alone():

@@ -24,7 +24,7 @@ from isospace.similarity import centre, cosine_matrix, cosine_pairs, softmax_los
 
 
 @precisions
-@files("infonce_")
+@files("infonce")
 def test_info_nce(path: Path, precision: str) -> None:
     file = read(path)
     triples = "z3" in file
