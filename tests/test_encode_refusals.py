@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
-from transformers import BertModel
+from transformers import BertConfig, BertModel
 
 from encode_files import ROWS, files, run
 from isospace.encoding import encode as module
@@ -50,13 +52,22 @@ def change_model(config, tmp_path):
     return replace(config, model=str(tmp_path / "bert"))
 
 
+def change_width(config, tmp_path):
+    encoder = load_encoder(config.model, device="cpu")
+    narrow = {**encoder.model[0].model.config.to_dict(), "hidden_size": 16}
+    BertModel(BertConfig(**narrow)).save_pretrained(tmp_path / "bert")
+    encoder.tokenizer.save_pretrained(tmp_path / "bert")
+    return replace(config, model=str(tmp_path / "bert"))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (damage_manifest, "manifest.json is damaged"),
         (damage_shard, "part-00001.parquet is damaged"),
-        (change_text, "begun with another the text to encode"),
-        (change_model, "begun with another the model"),
+        (change_text, "begun with another text to encode"),
+        (change_model, "begun with another model \\("),
+        (change_width, r"begun with another model, of another width \(32, now 16\)"),
         (lambda config, _: replace(config, dtype="int8"), "begun with another --dtype"),
         (lambda config, _: replace(config, max_length=9), "begun with another --max-length"),
         (lambda config, _: replace(config, shard_size=64), "begun with another --shard-size"),
@@ -113,6 +124,8 @@ def bad_inputs(folder: Path):
     (folder / "header.csv").write_text("text\n")
     (folder / "rows.csv").write_text("words\nthe cat\n")
     (folder / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
+    ids = pa.Array.from_buffers(pa.string(), 1, pa.array([b"caf\xe9"]).buffers())
+    pq.write_table(pa.table({"text": ["a"], "id": ids}), folder / "bytes.parquet")
 
 
 @pytest.mark.parametrize(
@@ -120,6 +133,10 @@ def bad_inputs(folder: Path):
     [
         ({"inputs": ("none.txt",)}, "no such file"),
         ({"inputs": ("empty.txt",)}, "is empty"),
+        (
+            {"inputs": ("bytes.parquet",), "id_column": "id"},
+            r"bytes\.parquet: column 'id' cannot be read: 'utf-8' codec can't decode",
+        ),
         ({"inputs": ("header.csv",)}, "no text to encode"),
         ({"inputs": ("rows.csv",)}, 'no column "text".* Name one with --column[.]$'),
         (

@@ -73,6 +73,20 @@ def test_equally_near_texts_come_in_the_corpus_order():
         assert [hit.other_rank for hit in hits] == [1, 2, 3, 4]
 
 
+def test_a_text_too_long_for_a_query_is_left_out_of_its_own_neighbours():
+    long = "dog " * 600
+    texts = [long.strip(), *TEXTS]
+    (hits, _) = session_of(texts).neighbours(long[:LONGEST], 3).lists
+    assert texts[0] not in [hit.text for hit in hits]
+
+
+def test_a_corpus_of_one_text_suggests_no_comparison():
+    client = TestClient(make_app(session_of([TEXTS[0]])), base_url=f"http://{HOST}")
+    page = client.get("/similarities")
+    assert page.status_code == 200
+    assert "expected 2 to" not in page.text
+
+
 def test_one_model_stands_alone():
     alone = session_of(encoders=[encoder(1, 16)])
     (hits,) = alone.neighbours(QUERY, 3).lists

@@ -99,6 +99,9 @@ def test_every_mark_can_be_read_by_keyboard(browser):
     assert texts[6] == texts[0]  # two runs of three looks, and around
     ActionChains(browser).send_keys(Keys.ARROW_LEFT).perform()
     assert hint(browser).text == texts[5]
+    keys = ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.ARROW_LEFT)
+    keys.key_up(Keys.CONTROL).perform()
+    assert hint(browser).text == texts[5]  # with these keys it is the browser's
     ActionChains(browser).send_keys(Keys.ESCAPE).perform()
     assert not hint(browser).is_displayed()
 

@@ -121,8 +121,9 @@ def test_ids_and_texts_of_any_characters(index):
 
 
 def test_rows_without_ids_are_numbered(index, folder):
+    opened_before = SearchIndex.open(folder)
     index.add(["one", "two"])
-    SearchIndex.open(folder).add(["three"])
+    opened_before.add(["three"])
     assert [index.search(t, k=1).hits[0][0].id for t in ("one", "two", "three")] == [
         "#1",
         "#2",

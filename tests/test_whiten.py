@@ -93,6 +93,13 @@ def test_auto_from_text_to_folder(setting, tmp_path):
     assert str(tmp_path) not in card
 
 
+def test_one_dimension_has_no_geometry(setting):
+    outcome = whiten_model(replace(setting, power=1.0, whitening=Whitening(dim=1)), quiet=True)
+    assert load_encoder(str(setting.output)).dim == 1
+    assert outcome.after.geometry == {}
+    assert outcome.before.geometry != {}
+
+
 def verdict_of(kind: Kind):
     def verdict(self, before, after, start_kept):
         return Verdict(kind, "", "MRR", Interval(0.0, 0.0, 0.0, 1.0, 20))

@@ -18,14 +18,7 @@ from isospace.encoder import Encoder
 from isospace.exam import Scores
 from isospace.loop import Loop, Step
 from isospace.run import Run
-
-
-def kept(results: Mapping[str, Any]) -> str:
-    """Which look the model folder holds, and why."""
-    reason = str(results["choice"]["reason"])
-    if results["model_step"] == results["choice"]["step"]:
-        return reason
-    return f"the start, because of the verdict; by the rule it would be another: {reason}"
+from isospace.selection import kept
 
 
 class Display:

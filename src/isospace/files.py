@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
 from isospace.errors import UserError
@@ -51,7 +52,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 def remove_torn(folder: Path) -> None:
     """Remove what killed processes left half written in a folder that this one alone writes."""
-    for torn in folder.glob(".*.tmp"):
+    for torn in chain(folder.glob(".*.tmp"), folder.glob(".*.old")):
         if torn.is_dir():
             shutil.rmtree(torn, ignore_errors=True)
         else:

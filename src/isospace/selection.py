@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from isospace.config import Rule
 
@@ -106,6 +107,14 @@ def choose(looks: Sequence[Mapping[str, float]], rule: Rule, natural_pairs: bool
         collapsed,
         reason,
     )
+
+
+def kept(results: Mapping[str, Any]) -> str:
+    """Which look the model folder of a finished run holds, and why."""
+    reason = str(results["choice"]["reason"])
+    if results["model_step"] == results["choice"]["step"]:
+        return reason
+    return f"the start, because of the verdict; by the rule it would be another: {reason}"
 
 
 def _reason(

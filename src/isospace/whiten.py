@@ -179,9 +179,9 @@ class _Session:
         )
 
     def _measure(self, whitening: WhiteningMap | None) -> Measured:
-        """The exam, and the geometry of its held-out sentences where there are enough."""
+        """The exam, and the geometry of its held-out sentences where they have one."""
         scores = self.exam.sit(through(self.encode, whitening))
-        enough = len(scores.vectors) > NEIGHBOURS
+        enough = len(scores.vectors) > NEIGHBOURS and scores.vectors.shape[1] > 1
         return Measured(scores, describe(scores.vectors) if enough else {})
 
     def _write(self, outcome: Outcome, whitening: WhiteningMap | None) -> float:

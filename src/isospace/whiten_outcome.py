@@ -36,7 +36,8 @@ class Measured:
 
     Attributes:
         scores: the verdict's pairs, and STS where there is data.
-        geometry: `isotropy.describe` of held-out sentences; empty for too few of them.
+        geometry: `isotropy.describe` of held-out sentences; empty for too few of them, and for one
+            dimension.
     """
 
     scores: Scores

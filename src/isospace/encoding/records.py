@@ -117,6 +117,11 @@ class Records:
         texts = readers.read(source, self.column, self.encoding)
         # The texts come first: their reader is the one that checks the file.
         for text, *values in zip(texts, *self._values(source), strict=True):
+            if source.format == "jsonl" and len(text) >= readers.LINE_LIMIT:
+                raise UserError(
+                    f"{source.name}: a line of {readers.LINE_LIMIT:,} characters or more, that "
+                    f"begins with {text[:60]!r}"
+                )
             key = "" if self.id_column is None else _id(values.pop(0))
             yield Row(_text(text), key, tuple(values) or self._none)
 
@@ -187,11 +192,15 @@ def _text(raw: str) -> str:
 
 
 def _parquet_values(source: Source, column: str, option: str) -> Iterator[Any]:
-    with pq.ParquetFile(source.path) as file:
-        if column not in file.schema_arrow.names:
-            raise readers.no_column(source.name, column, file.schema_arrow.names, option)
-        for batch in file.iter_batches(batch_size=4096, columns=[column]):
-            yield from batch.column(0).to_pylist()
+    try:
+        with pq.ParquetFile(source.path) as file:
+            if column not in file.schema_arrow.names:
+                raise readers.no_column(source.name, column, file.schema_arrow.names, option)
+            for batch in file.iter_batches(batch_size=4096, columns=[column]):
+                yield from batch.column(0).to_pylist()
+    except (OSError, ValueError, OverflowError, pa.ArrowException) as error:
+        # A text that is not UTF-8, a date beyond Python's, damage in this column alone.
+        raise UserError(f"{source.name}: column {column!r} cannot be read: {error}") from error
 
 
 def _jsonl_values(source: Source, column: str, option: str, encoding: str) -> Iterator[Any]:

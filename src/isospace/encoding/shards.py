@@ -23,8 +23,9 @@ MANIFEST = "manifest.json"
 _LOCK = ".lock"
 
 _WORDS = {
-    "model": "the model",
-    "text": "the text to encode",
+    "model": "model",
+    "dim": "model, of another width",
+    "text": "text to encode",
     "key": "--id-column",
 }
 """What settings are called in messages, where that is not their option."""

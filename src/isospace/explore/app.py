@@ -77,7 +77,8 @@ class Pages:
         try:
             if request.method == "POST":
                 text = await _posted(request, "sentences")
-            result = self._session.similarities(text)
+            if request.method == "POST" or len(self._session.suggestion) > 1:
+                result = self._session.similarities(text)
         except UserError as refused:
             error = str(refused)
         return self._page("similarities.html", error, text=text, result=result)

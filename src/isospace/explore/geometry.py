@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from isospace.evaluation.isotropy import describe
 from isospace.explore.session import Session
+from isospace.explore.words import LONGEST_SHOWN
 from isospace.report import figures
 from isospace.report.space import SMALLEST_SAMPLE, kept_neighbours
 from isospace.report.write import MAPPED, MEASURES, Picture, maps
@@ -78,7 +79,8 @@ def measure(session: Session) -> Geometry | None:
     svg = figures.to_svg(figures.spectra(spaces), "spectra", "Line chart: singular values")
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     spectra = Picture("Singular values", caption, svg)
-    kept, pictures = _compare(Sample(sample, *vectors), titles) if len(vectors) == 2 else (None, ())
+    shown = tuple(text[:LONGEST_SHOWN] for text in sample)
+    kept, pictures = _compare(Sample(shown, *vectors), titles) if len(vectors) == 2 else (None, ())
     mapped = min(MAPPED, len(sample))
     return Geometry(len(sample), tuple(measures), spectra, kept, pictures, mapped)
 

@@ -152,10 +152,12 @@ class Session:
             raise UserError(f"{k} neighbours: expected 1 to {MOST_NEIGHBOURS}.")
         cosines = [model.vectors @ unit_rows(model.encode([asked]))[0] for model in self.models]
         count = len(self.texts)
-        if asked in self.texts:
+        cut = (text[:LONGEST].rstrip() for text in self.texts)
+        own = next((row for row, text in enumerate(cut) if text == asked), None)
+        if own is not None:
             count -= 1
             for scores in cosines:
-                scores[self.texts.index(asked)] = -np.inf
+                scores[own] = -np.inf
         rows = [best_places(scores, min(k, count)) for scores in cosines]
         lists = [
             self._hits(rows[i], cosines[i], cosines[1 - i] if len(cosines) == 2 else None)

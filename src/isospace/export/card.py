@@ -12,6 +12,7 @@ from huggingface_hub import try_to_load_from_cache
 
 from isospace.config import TrainConfig, objective_name
 from isospace.loading import MINILM_HUB_NAME, folder_of, run_model, wheel_minilm
+from isospace.selection import kept
 from isospace.tables import markdown_table
 
 _STS_PROTOCOL = (
@@ -174,7 +175,7 @@ def _scores(results: Mapping[str, Any], kept_start: bool) -> str:
     choice, labels = results["choice"], results["result"]["labels"]
     selected = f"dev-selected on {Path(labels).name}" if labels else f"rule {choice['rule']}"
     lines.append(f"\nProtocol: {results['verdict']['protocol']}; {before['pairs']['protocol']}.")
-    lines.append(f"Checkpoint ({selected}): {choice['reason']}.")
+    lines.append(f"Checkpoint ({selected}): {kept(results)}.")
     if before["sts"] is not None:
         sets = [name for name, value in before["sts"]["paper_row"].items() if value is not None]
         rows = [

@@ -22,6 +22,7 @@ from isospace.export.parity import TOLERANCE
 from isospace.files import require_writable
 from isospace.loading import load_encoder
 from isospace.run import Run, run_of
+from isospace.unicode import without_surrogates
 
 Target = Literal["st", "onnx", "hf"]
 
@@ -82,7 +83,8 @@ def export(
     if (int8 and to != "onnx") or (sample is not None and not int8):
         raise UserError("--sample goes with --int8, and --int8 with --to onnx")
     run = run_of(model)
-    folder = output or (run.folder / to if run else Path(f"{Path(model).name}-{to}"))
+    name = Path(model).resolve().name if Path(model).is_dir() else Path(model).name
+    folder = output or (run.folder / to if run else Path(f"{name}-{to}"))
     if folder.exists():
         raise UserError(f"{folder}: exists already. Remove it, or give another --output")
     require_writable(folder)
@@ -114,6 +116,7 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
                 readers.check(source, column, encoding)
             texts = chain.from_iterable(readers.read(one, column, encoding) for one in sources)
             sentences = list(islice(filter(None, map(str.strip, texts)), SAMPLE_SIZE))
+            sentences = list(map(without_surrogates, sentences))
         if not sentences:
             raise UserError(f"--sample {file}: only blank lines. Expected at least one sentence")
         return Sample(sentences, file.name)

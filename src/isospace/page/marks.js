@@ -45,8 +45,8 @@ function nearest(plot, event) {
 
 function walk(plot, event) {
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-  if (event.key === "Escape") hide();
-  if (!step || !marksOf(plot).length) return;
+  const ours = !(event.altKey || event.ctrlKey || event.metaKey); // with these it is the browser's
+  if (!ours || !step || !marksOf(plot).length) return;
   event.preventDefault();
   const marks = marksOf(plot);
   const now = marks.findIndex((mark) => mark.classList.contains("chosen"));
@@ -54,6 +54,7 @@ function walk(plot, event) {
   show(plot, marks.at(next % marks.length));
 }
 
+document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
 for (const plot of document.querySelectorAll(".plot")) {
   const point = (event) => {
     const mark = nearest(plot, event);

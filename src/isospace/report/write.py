@@ -11,7 +11,6 @@ import numpy as np
 from markupsafe import Markup
 
 from isospace.config import objective_name
-from isospace.display import kept
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
@@ -22,6 +21,7 @@ from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
 from isospace.run import REPORT, Run, Sample
+from isospace.selection import kept
 from isospace.tables import Table, is_number
 
 MAPPED = 300

@@ -225,12 +225,13 @@ class SearchIndex:
             self._database.index_words()
         if rows <= EXACT_ROWS:
             return
-        trained = self.about.approximate.rows if self.about.approximate else 0
+        about = About.read(self.folder)  # as it is now: others may have added to the index too
+        trained = about.approximate.rows if about.approximate else 0
         if rows > 2 * trained:
             self._database.index_vectors()
             trained = rows
         measured = Approximate(trained, *measure_recall(self._database, rows))
-        self._keep(replace(self.about, approximate=measured))
+        self._keep(replace(about, approximate=measured))
 
     def search(
         self,
@@ -281,9 +282,9 @@ class SearchIndex:
 
     def _numbers(self, count: int) -> list[str]:
         """Ids; taken before they are used, so that a kill leaves a gap and not a second #1."""
-        first = self.about.numbered + 1
-        self._keep(replace(self.about, numbered=self.about.numbered + count))
-        return [f"#{number}" for number in range(first, first + count)]
+        about = About.read(self.folder)  # others may have taken some since it was opened
+        self._keep(replace(about, numbered=about.numbered + count))
+        return [f"#{about.numbered + number}" for number in range(1, count + 1)]
 
     def _keep(self, about: About) -> None:
         about.write(self.folder)
