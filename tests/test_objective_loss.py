@@ -19,7 +19,6 @@ from isospace.noise import Noise
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Views
 
-DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[1] / "../shared/data/senteval"))
 quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
@@ -193,7 +192,7 @@ from isospace.objectives import OBJECTIVES
 
 model = load_encoder(toy, device="cpu").model
 torch.manual_seed(0)
-loss = ObjectiveLoss(model, OBJECTIVES["scd"]())
+loss = ObjectiveLoss(model, OBJECTIVES["scd"](projector=(64, 64)))
 arguments = SentenceTransformerTrainingArguments(
     folder, max_steps=2, per_device_train_batch_size=8, report_to=[], use_cpu=True,
     learning_rate=1e-3, disable_tqdm=True, save_strategy="no",
@@ -221,7 +220,7 @@ def test_two_processes_of_the_stock_trainer_keep_their_heads_equal(toy_model, tm
     )
     assert done.returncode == 0, done.stderr
     first, second = (torch.load(tmp_path / f"rank-{rank}.pt") for rank in (0, 1))
-    start = OBJECTIVES["scd"]().build_head(32, seed=42).state_dict()
+    start = OBJECTIVES["scd"](projector=(64, 64)).build_head(32, seed=42).state_dict()
     heads = [name for name in first if ".head." in f".{name}"]
     assert heads
     for name in heads:
