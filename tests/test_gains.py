@@ -94,7 +94,7 @@ def test_verdicts_on_constructed_cases():
     assert "+5." in large.text
     assert large.text.endswith(
         "Holm's correction over 3 comparisons; of 2 that gain enough it has the highest Spearman on "
-        "dev."
+        f"dev (a gains most, {100 * gains['a'].mean:+.2f})."
     )
     assert worse.text.startswith("Keep the start: every encoder is worse; nearest b, -")
 

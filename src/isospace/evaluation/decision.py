@@ -118,6 +118,8 @@ def decide(
         text = f"{advice}: {_points(gains[name])} in {protocol}; {_correction(gains)}"
         if len(chosen) > 1:
             text += f"; of {len(chosen)} that gain enough it has the highest {judged_by}"
+        if name != nearest:
+            text += f" ({nearest} gains most, {100 * gains[nearest].mean:+.2f})"
         text += "."
         return Decision(verdict, name, text)
     if start_kept:
