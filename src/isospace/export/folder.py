@@ -71,8 +71,7 @@ def new_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         UserError: something is there by the end of the block, and is left as it is.
     """
     building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    for torn in (building, _old(folder)):  # of a killed process with our number
-        shutil.rmtree(torn, ignore_errors=True)
+    shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     try:
         yield building
@@ -83,13 +82,11 @@ def new_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _old(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.{os.getpid()}.old")
-
-
 def _take_place(building: Path, folder: Path, replace: bool) -> None:
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     if replace and folder.exists():
-        folder.replace(_old(folder))
+        shutil.rmtree(old, ignore_errors=True)  # of a killed process with our number
+        folder.replace(old)
     elif is_occupied(folder):
         raise UserError(
             f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
@@ -98,7 +95,7 @@ def _take_place(building: Path, folder: Path, replace: bool) -> None:
     elif folder.exists():
         folder.rmdir()  # not every system renames onto an empty folder
     building.replace(folder)
-    shutil.rmtree(_old(folder), ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def save_transformer(encoder: Encoder, folder: Path) -> None:
