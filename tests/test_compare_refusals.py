@@ -67,7 +67,10 @@ def test_names_that_look_like_numbers_are_names(base):
 def test_bad_input_is_refused_as_in_train_before_the_first_run(
     base, tmp_path, monkeypatch, bad, words
 ):
-    monkeypatch.setattr("isospace.loading._hub", lambda name, _: (name, True))
+    def unreachable(*_, **__):
+        raise OSError
+
+    monkeypatch.setattr("isospace.loading.HfApi.model_info", unreachable)
     settings = {text: contestant(text, base) for text in ("dcl", bad)}
     with pytest.raises(UserError, match=words):
         compare(settings, 1, tmp_path / "c", quiet=True)
