@@ -81,7 +81,7 @@ def test_two_local_models_of_one_name_have_results_of_their_own(toy_model, tmp_p
 
 @pytest.mark.slow
 @quiet
-def test_mteb_gives_our_numbers_on_the_real_model(no_network):
+def test_mteb_gives_our_numbers_on_the_real_model():
     """On every 30th pair of three sets; of SICK-R on all splits, as mteb has it."""
     pytest.importorskip("mteb", reason="needs isospace[mteb]")
     if not DATA.is_dir():
