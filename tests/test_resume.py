@@ -77,7 +77,7 @@ def command(config: TrainConfig, *more: str) -> list[str]:
     return [
         sys.executable, "-m", "isospace.cli", "train",
         "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,
-        "--batch-size", "16", "--budget", "960", "sentences", "--learning-rate", "1e-3",
+        "--batch-size", "16", "--budget", "480", "sentences", "--learning-rate", "1e-3",
         "--looks", "3", "--select", "last", "--output", str(config.output), *more, "whitenedcse",
     ]  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
     seed = time.time_ns()
     print("seed", seed)
     source = random.Random(seed)
-    target = source.randint(1, 55)
+    target = source.randint(1, 25)
     process = subprocess.Popen(
         command(killed, "--checkpoint-minutes", str(source.choice([0, 0.001]))),
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
@@ -152,7 +152,7 @@ def measured(rank: float) -> dict[str, float]:
 
 
 def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
-    train(replace(config, budget=(960, "sentences"), looks=3), quiet=True)
+    train(replace(config, budget=(480, "sentences"), looks=3), quiet=True)
     stopped = replace(config, output=tmp_path / "stopped")
     process = subprocess.Popen(command(stopped), stderr=subprocess.PIPE, text=True)
     wait_for_steps(tmp_path / "stopped", 2, process)
@@ -166,7 +166,7 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
         capture_output=True, text=True,
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["steps"] == 60
+    assert json.loads(again.stdout)["steps"] == 30
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
 
 

@@ -263,7 +263,7 @@ def test_an_unknown_task_and_an_unknown_protocol_are_refused(folder):
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(("CR", "TREC", "MRPC"), marks=pytest.mark.slow),
+        pytest.param(("CR", "TREC"), marks=pytest.mark.slow),
         pytest.param(TASKS, marks=pytest.mark.exhaustive),
     ],
 )
