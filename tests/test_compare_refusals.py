@@ -11,7 +11,7 @@ from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.run import Run
 from isospace.train import train
-from test_sts import write_senteval
+from sts_files import write_senteval
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from isospace.compare import compare
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_pairs, evaluate_sts, load_sts
 from isospace.loading import load_encoder
 from isospace.train import train
-from test_sts import write, write_senteval
+from sts_files import write, write_senteval
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """The sets of test_sts.py, with dev sets that an encoder does not score as it scores test."""
+    """The sets of sts_files.py, with dev sets that an encoder does not score as it scores test."""
     write_senteval(tmp_path / "sts")
     pairs = [("the cat sat", "a dog runs"), ("red tree", "old tree"), ("a file", "blue river")]
     gold = (4.0, 1.0, 3.0)

@@ -111,9 +111,10 @@ def compare(
     ]
     require_runnable(cells, jobs)
     if not all(cell.finished for cell in cells):
+        exam = Exam(cells[0].config)
         if measure == "sts":
-            _require_average(cells[0].config)
-        _require_same_text(cells, require_usable(list(settings.values())))
+            _require_average(cells[0].config, exam)
+        _require_same_text(cells, require_usable(list(settings.values()), exam))
         for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
             (folder / old).unlink(missing_ok=True)
     if not run_cells(cells, jobs, quiet):
@@ -147,10 +148,10 @@ def _require_comparable(
                 raise UserError(f"{earlier} and {name}: the same contestant twice; leave one out")
 
 
-def _require_average(config: TrainConfig) -> None:
+def _require_average(config: TrainConfig, exam: Exam) -> None:
     """Refuse now what `judge_runs` could not judge after hours."""
     labels = config.labels if config.select == "labels" else None
-    shared = SharedItems.among(Exam(config).test_pairs(), labels)
+    shared = SharedItems.among(exam.test_pairs(), labels)
     if not shared.complete:
         raise UserError(f"--verdict-on sts: no average of the STS sets: {shared.why_incomplete}")
 

@@ -93,8 +93,8 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
     return Materials(exam, measured, corpus, loop)
 
 
-def require_usable(configs: Sequence[TrainConfig]) -> str:
-    """Refuse now what `prepare` would refuse of later runs on one corpus.
+def require_usable(configs: Sequence[TrainConfig], exam: Exam) -> str:
+    """Refuse now what `prepare` would refuse of later runs on one corpus, which sit one exam.
 
     Returns:
         The digest of the corpus.
@@ -105,7 +105,6 @@ def require_usable(configs: Sequence[TrainConfig]) -> str:
     for config in configs:
         _require_texts(config)
         _require_trackers(config)
-    exam = Exam(configs[0])
     corpus = load_corpus(configs[0].text, cache_folder(), exclude=exam.texts())
     for config in configs:
         _require_a_batch(config, corpus)
