@@ -52,10 +52,8 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a Hugging Face BERT with 3 layers of 32 dimensions and random weights."""
-    folder = tmp_path_factory.mktemp("toy") / "bert"
+def write_toy_model(folder: Path) -> Path:
+    """A Hugging Face BERT with 3 layers of 32 dimensions and random weights."""
     tokenizer = _tokenizer()
     torch.manual_seed(0)
     config = BertConfig(
@@ -69,6 +67,12 @@ def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the toy."""
+    return write_toy_model(tmp_path_factory.mktemp("toy") / "bert")
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
