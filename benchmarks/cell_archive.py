@@ -16,11 +16,12 @@ import numpy as np
 
 from isospace.corpus.sentences import load_corpus
 from isospace.errors import UserError
-from isospace.exam import Exam
-from isospace.files import atomic_path, cache_folder
+from isospace.evaluation.benchmark import Exam
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
-from isospace.run import REPORT, Run
+from isospace.system.cache import cache_folder
+from isospace.system.files import atomic_path
+from isospace.training.run import REPORT, Run
 
 _SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
 _START = "start.npz"

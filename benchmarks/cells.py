@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from common import write_dev_file
-from isospace.files import write_text
+from isospace.system.files import write_text
 
 Cell = tuple[str, str, int]
 """Table or start, objective, seed."""

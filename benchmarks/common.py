@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from isospace.evaluation.sts import load_sts
-from isospace.files import write_text
+from isospace.system.files import write_text
 
 BATCH, LENGTH = 64, 32
 

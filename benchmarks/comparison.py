@@ -21,15 +21,15 @@ from typing import Any
 import first_table
 from cell_archive import pack, unpack
 from common import draw
-from isospace.compare import compare
+from isospace.comparison.compare import compare
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
-from isospace.files import write_text
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
 from isospace.report.scoreboard import COMPARISON_TABLES
-from isospace.tables import markdown_table
-from isospace.train import Stopped
+from isospace.system.files import write_text
+from isospace.system.tables import markdown_table
+from isospace.training.train import Stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")

@@ -43,7 +43,7 @@ def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
 def _ours(corpus: Path, labels: Path, seed: int) -> float:
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.objectives import SimCSE
-    from isospace.train import train
+    from isospace.training.train import train
 
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(
@@ -64,7 +64,7 @@ def _ours(corpus: Path, labels: Path, seed: int) -> float:
 
 def _plain(corpus: Path, labels: Path, seed: int) -> float:
     """The same with transformers' own layers in place of the packed ones."""
-    from isospace.encoder import Encoder
+    from isospace.encoders.encoder import Encoder
 
     own = Encoder._packs
     Encoder._packs = lambda self, batch: False  # type: ignore[method-assign]
@@ -75,9 +75,9 @@ def _plain(corpus: Path, labels: Path, seed: int) -> float:
 
 
 def _peer(corpus: Path, labels: Path, seed: int) -> float:
+    from isospace.encoders.loading import load_encoder
     from isospace.evaluation.pairs import load_scored_pairs
     from isospace.evaluation.sts import evaluate_pairs
-    from isospace.loading import load_encoder
 
     encoder = load_encoder("minilm", "cls")
     own_limit = encoder.model.max_seq_length

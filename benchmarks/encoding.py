@@ -19,7 +19,7 @@ PROBES = 256
 
 def ours(precision: str, corpus: Path, sentences: int) -> Any:
     """Isospace's encoder."""
-    from isospace.loading import load_encoder
+    from isospace.encoders.loading import load_encoder
 
     encoder = load_encoder("minilm", device="cpu")
     return _encoding(lambda texts: encoder.embed(texts, precision=precision), corpus, sentences)
@@ -31,7 +31,7 @@ def peer(dtype: str, corpus: Path, sentences: int) -> Any:
 
     from sentence_transformers import SentenceTransformer
 
-    from isospace.loading import load_encoder
+    from isospace.encoders.loading import load_encoder
 
     with tempfile.TemporaryDirectory() as folder:
         load_encoder("minilm", device="cpu").model.save_pretrained(folder)
@@ -48,7 +48,7 @@ def graph_runtime(runtime: str, corpus: Path, sentences: int) -> Any:
     """
     import tempfile
 
-    from isospace.loading import load_encoder
+    from isospace.encoders.loading import load_encoder
 
     network: Any = load_encoder("minilm", device="cpu").model.eval()
     folder = Path(tempfile.mkdtemp())

@@ -15,8 +15,8 @@ import torch
 
 def ours(sts: Path, precision: Any) -> Callable[[], None]:
     """What `isospace evaluate` does: read, encode every distinct sentence once, score."""
+    from isospace.encoders.loading import load_encoder
     from isospace.evaluation.sts import evaluate_sts, load_sts
-    from isospace.loading import load_encoder
 
     encoder = load_encoder("minilm", device="cpu")
 
@@ -33,8 +33,8 @@ def senteval_loop(sts: Path) -> Callable[[], None]:
     """What SentEval does: set by set, sorted by words, batches of 128, one cosine at a time."""
     from scipy.stats import spearmanr
 
+    from isospace.encoders.loading import load_encoder
     from isospace.evaluation.sts import load_sts
-    from isospace.loading import load_encoder
 
     network = load_encoder("minilm", device="cpu").model.eval()
 
@@ -65,8 +65,8 @@ def mteb_tasks(sts: Path) -> Callable[[], None]:
     import mteb
     from datasets import Dataset, DatasetDict
 
+    from isospace.encoders.loading import load_encoder
     from isospace.evaluation.sts import load_sts
-    from isospace.loading import load_encoder
 
     names = {"STSBenchmark": "STSBenchmark", "SICKRelatedness": "SICK-R"}
     network = load_encoder("minilm", device="cpu").model

@@ -147,8 +147,8 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
     import torch
 
     from isospace.config import CorpusConfig, TrainConfig
-    from isospace.loading import load_encoder
-    from isospace.train import train
+    from isospace.encoders.loading import load_encoder
+    from isospace.training.train import train
 
     torch.set_num_threads(1)
     name, seed = cell[1:]

@@ -15,7 +15,7 @@ from torch import Tensor
 from isospace.objectives import BarlowTwins, WhitenedCSE
 from isospace.objectives.base import Views
 from isospace.objectives.simcsepp import dimension_contrast
-from isospace.whitening import whiten
+from isospace.operators.whitening import whiten
 
 ROUNDS = 7
 SHAPES = ((64, 384), (64, 768), (64, 1024), (256, 768), (1024, 768), (4096, 768))

@@ -24,8 +24,8 @@ import numpy as np
 import cells
 import first_table
 from common import draw
-from isospace.evaluation.correlation import FloatArray
-from isospace.selection import is_collapsed
+from isospace.statistics.correlation import FloatArray
+from isospace.training.selection import is_collapsed
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "selection.md"
 RESULTS = PAGE.with_suffix(".json")
@@ -66,10 +66,10 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
     from safetensors.torch import load_file, save_file
 
     from isospace.config import CorpusConfig, TrainConfig
-    from isospace.display import Display
     from isospace.evaluation.retrieval import evaluate_retrieval
-    from isospace.looks import take_look
-    from isospace.prepare import make_accelerator, prepare
+    from isospace.training.evaluations import take_look
+    from isospace.training.prepare import make_accelerator, prepare
+    from isospace.verbs.console import Display
 
     start, name, seed = cell
     table = first_table.TABLES[start]

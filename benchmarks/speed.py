@@ -28,7 +28,7 @@ import operators
 import training
 from common import BATCH, LENGTH, draw
 from contest import Result, contest, machine
-from isospace.files import write_text
+from isospace.system.files import write_text
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 PLAIN: dict[str, Any] = {"head": "none"}

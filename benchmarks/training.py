@@ -20,7 +20,7 @@ def random_bert_base(folder: Path) -> Path:
     """BERT-base with random weights and minilm's tokenizer."""
     from transformers import BertConfig, BertModel
 
-    from isospace.loading import load_encoder
+    from isospace.encoders.loading import load_encoder
 
     torch.manual_seed(0)
     BertModel(BertConfig()).save_pretrained(folder)
@@ -59,12 +59,12 @@ def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps
     """Isospace's own loop, as `isospace train` runs it between two looks."""
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.corpus.sentences import load_corpus
-    from isospace.files import cache_folder
-    from isospace.loading import load_encoder
-    from isospace.loop import Loop
+    from isospace.corpus.tokens import tokenise
+    from isospace.encoders.loading import load_encoder
     from isospace.objectives import OBJECTIVES
-    from isospace.prepare import make_accelerator
-    from isospace.tokens import tokenise
+    from isospace.system.cache import cache_folder
+    from isospace.training.loop import Loop
+    from isospace.training.prepare import make_accelerator
 
     text = CorpusConfig(corpus=(str(corpus),))
     config = TrainConfig(text=text, objective=OBJECTIVES[objective](**fields), precision="bf16")
@@ -135,7 +135,7 @@ def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
     """sentence-transformers' trainer with its SimCSE recipe: every sentence paired with itself."""
     from transformers import TrainerCallback
 
-    from isospace.loading import load_encoder
+    from isospace.encoders.loading import load_encoder
 
     network = load_encoder(model, "mean").model
     sentences = [line for line in lines(corpus, 50_000) if len(line) >= 10]

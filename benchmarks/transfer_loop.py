@@ -132,7 +132,7 @@ def main() -> None:
 
 def write_embeddings(path: Path, tasks: Mapping[str, TransferTask]) -> None:
     """Embed every distinct sentence of the tasks with all-MiniLM-L6-v2."""
-    from isospace.loading import load_encoder
+    from isospace.encoders.loading import load_encoder
 
     splits = [split for task in tasks.values() for split in task.splits.values()]
     texts = list(dict.fromkeys(t for split in splits for side in split.sides for t in side))

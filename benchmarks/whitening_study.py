@@ -25,17 +25,17 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from common import draw
 from isospace.config import CorpusConfig
 from isospace.corpus.sentences import load_corpus
-from isospace.encoder import Encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.saving import drop_normalize
+from isospace.evaluation.benchmark import natural_pairs
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
-from isospace.evaluation.statistics import judge, paired_bootstrap
-from isospace.exam import natural_pairs
-from isospace.export.folder import drop_normalize
-from isospace.files import cache_folder
-from isospace.fitted_whitening import Moments, Whitening
-from isospace.loading import load_encoder
-from isospace.whiten import POWERS, Maps, Power, fit_rows, through, try_powers
-from isospace.whiten_outcome import HEADS, name_of
+from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.statistics.bootstrap import judge, paired_bootstrap
+from isospace.system.cache import cache_folder
+from isospace.whiten.outcome import HEADS, name_of
+from isospace.whiten.whiten import POWERS, Maps, Power, fit_rows, through, try_powers
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"
 STARTS = ("mean", "cls")

@@ -29,10 +29,10 @@ from torch import nn
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from isospace.encoder import Encoder
-from isospace.export.folder import save_model
-from isospace.export.parity import PROBES, TOLERANCE, cosines
-from isospace.loading import load_encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import PROBES, TOLERANCE, cosines
+from isospace.encoders.saving import save_model
 
 ENVIRONMENTS = {
     "3": ("torch==2.13.0", "sentence-transformers==3.*", "transformers==4.*"),

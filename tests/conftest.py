@@ -1,87 +1,27 @@
-"""A 3-layer BERT built in code, and small corpora: no network, no downloads."""
+"""What many tests start from: the toy and its corpus, a cache of their own, no network."""
 
 from __future__ import annotations
 
-import random
 import shutil
 import socket
-import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from accelerate.state import AcceleratorState
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from toy import sentences, write_toy_model
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
 
 pytest_plugins = ["comparisons", "encode_files", "search_index"]
 
-WORDS = [
-    "the", "cat", "dog", "sat", "on", "mat", "big", "red", "house", "runs", "fast", "tensor", "returns",
-    "array", "value", "shape", "of", "a", "an", "in", "each", "over", "under", "small", "blue", "green",
-    "tree", "river", "city", "light", "night", "day", "morning", "walks", "reads", "writes", "opens", "file",
-    "model", "learns", "words", "without", "labels", "from", "text", "many", "few", "old", "new", "good",
-]  # fmt: skip
-
-
-def _tokenizer() -> PreTrainedTokenizerFast:
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    characters = [
-        prefix + c for c in string.ascii_lowercase + string.digits for prefix in ("", "##")
-    ]
-    vocab = {
-        token: i for i, token in enumerate([*special, *WORDS, *(set(characters) - set(WORDS))])
-    }
-    vocab = {token: i for i, token in enumerate(sorted(vocab, key=lambda t: (t not in special, t)))}
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])],
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-        model_max_length=64,
-    )  # fmt: skip
-
-
-def write_toy_model(folder: Path) -> Path:
-    """A Hugging Face BERT with 3 layers of 32 dimensions and random weights."""
-    tokenizer = _tokenizer()
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    BertModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
 
 @pytest.fixture(scope="session")
 def toy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the toy."""
     return write_toy_model(tmp_path_factory.mktemp("toy") / "bert")
-
-
-def sentences(count: int, seed: int = 0) -> list[str]:
-    """Distinct random sentences of known words."""
-    source = random.Random(seed)
-    made: dict[str, None] = {}
-    while len(made) < count:
-        made[" ".join(source.choices(WORDS, k=source.randint(8, 14)))] = None
-    return list(made)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isospace.objectives import OBJECTIVES
-from isospace.tables import markdown_table
+from isospace.system.tables import markdown_table
 from isospace.verbs import VERBS
 from isospace.verbs.listing import objective_row
 

@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from toy import sentences, write_toy_model
 
-from conftest import sentences, write_toy_model
 from isospace.config import TrainConfig
+from isospace.corpus.tokens import tokenise
+from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry, isotropy, labelled, retrieval, sts
 from isospace.evaluation.classifiers import PROTOCOLS, nested_k_fold
-from isospace.evaluation.decision import holm
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
-from isospace.evaluation.statistics import paired_bootstrap
-from isospace.fitted_whitening import Moments, Whitening
-from isospace.loading import load_encoder
-from isospace.loop import Loop
 from isospace.objectives import OBJECTIVES
-from isospace.tokens import tokenise
+from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.statistics.bootstrap import paired_bootstrap
+from isospace.statistics.decision import holm
+from isospace.training.loop import Loop
 
 RECORD = Path(__file__).with_suffix(".json")
 NAMES = ("simcse", "whitenedcse", "scd", "simcse++", "barlow-twins", "iso")

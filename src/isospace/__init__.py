@@ -1,7 +1,8 @@
 """Train, measure and ship sentence embeddings without labels.
 
-The parts that users call: `isospace.load`, `isospace.train.train`, `isospace.evaluate.evaluate`,
-`isospace.loading.load_encoder`, and `isospace.objectives.OBJECTIVES`.
+The parts that users call: `isospace.load`, `isospace.training.train.train`,
+`isospace.evaluation.evaluate.evaluate`, `isospace.encoders.loading.load_encoder`, and
+`isospace.objectives.OBJECTIVES`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isospace.embedder import load as load
+    from isospace.search.embedder import load as load
 
 __version__ = version("isospace")
 
@@ -18,7 +19,7 @@ __version__ = version("isospace")
 def __getattr__(name: str) -> Any:
     """`isospace.load`, imported when it is wanted: torch takes seconds."""
     if name == "load":
-        from isospace.embedder import load
+        from isospace.search.embedder import load
 
         return load
     raise AttributeError(f"module 'isospace' has no attribute {name!r}")

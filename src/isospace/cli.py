@@ -16,12 +16,12 @@ from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
 from isospace.errors import UserError
-from isospace.printing import print_result
 from isospace.recipes import find
-from isospace.signals import end_with_input
-from isospace.train import Stopped
+from isospace.system.signals import end_with_input
+from isospace.training.train import Stopped
 from isospace.verbs import VERBS
-from isospace.verbs.training import DEFAULT_RECIPE, Compare, Train
+from isospace.verbs.printing import print_result
+from isospace.verbs.train import DEFAULT_RECIPE, Compare, Train
 
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
+from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
-from isospace.pooling import PoolingName
 
 Unit = Literal["sentences", "epochs", "minutes"]
 Rule = Literal["label-free", "labels", "last"]

@@ -32,8 +32,8 @@ from isospace.corpus.examples import hold_out, select_examples, select_sentences
 from isospace.corpus.prose import split_sentences
 from isospace.corpus.readers import Source
 from isospace.errors import UserError
-from isospace.files import file_hash
-from isospace.tokens import built_once, remove_stale
+from isospace.system.cache import built_once, remove_stale
+from isospace.system.files import file_hash
 
 logger = logging.getLogger(__name__)
 

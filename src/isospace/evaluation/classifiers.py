@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
-from isospace.evaluation.correlation import FloatArray
 from isospace.evaluation.stacked import SEED, Fold, IntArray, Stacked
+from isospace.statistics.correlation import FloatArray
 
 Features: TypeAlias = NDArray[np.float32]
 Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]  # as Stacked's

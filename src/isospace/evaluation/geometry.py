@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isospace.evaluation.correlation import FloatArray
 from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
 from isospace.evaluation.sts import STSTask
+from isospace.statistics.correlation import FloatArray
 
 Embeddings = NDArray[Any] | torch.Tensor
 

@@ -9,7 +9,7 @@ import torch
 
 from isospace.evaluation import geometry, retrieval
 from isospace.evaluation.pairs import Encode, TextPairs
-from isospace.similarity import info_nce
+from isospace.operators.similarity import info_nce
 
 TEMPERATURE = 0.05
 NEIGHBOURS = 10

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from isospace.evaluation.correlation import FloatArray
 from isospace.evaluation.geometry import (
     COLLAPSED,
     Embeddings,
@@ -26,6 +25,7 @@ from isospace.evaluation.geometry import (
 )
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.retrieval import shares_of_places
+from isospace.statistics.correlation import FloatArray
 
 NEIGHBOURS = 10
 """k of the hubs, as in Radovanovic et al. 2010."""

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from isospace.errors import UserError
-from isospace.evaluation.correlation import cosine, pearson, spearman
 from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
 from isospace.evaluation.pairs import (
     Encode,
@@ -25,6 +24,7 @@ from isospace.evaluation.pairs import (
 from isospace.evaluation.retrieval import TIE, evaluate_retrieval, rank_targets
 from isospace.evaluation.sts import pair_cosines
 from isospace.evaluation.user_files import Kind, UserFile, read_user_file, text_cell
+from isospace.statistics.correlation import cosine, pearson, spearman
 
 
 @dataclass(frozen=True)

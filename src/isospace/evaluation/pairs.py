@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
-from isospace.evaluation.correlation import FloatArray
 from isospace.evaluation.user_files import UserFile, parse_score, read_user_file, text_cell
+from isospace.statistics.correlation import FloatArray
 
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences -> array `(sentence, dim)`, one row a sentence, in order."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.evaluation.correlation import FloatArray
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
+from isospace.statistics.correlation import FloatArray
 
 DEPTHS = (1, 5, 10)
 """The k of recall@k."""

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isospace.evaluation.correlation import FloatArray
+from isospace.statistics.correlation import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
 

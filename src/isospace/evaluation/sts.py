@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from isospace.errors import UserError
-from isospace.evaluation.correlation import FloatArray, cosine, pearson, spearman
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
 from isospace.evaluation.rows import read_lines, sentevals_root
 from isospace.evaluation.user_files import parse_score
+from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
 
 YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),

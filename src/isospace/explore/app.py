@@ -22,7 +22,7 @@ from isospace.errors import UserError
 from isospace.explore.geometry import Geometry, measure
 from isospace.explore.session import LONGEST, MOST_NEIGHBOURS, MOST_SENTENCES, Session
 from isospace.explore.words import marked
-from isospace.pages import templates
+from isospace.report.pages import templates
 
 HOST = "127.0.0.1"
 _NEIGHBOURS = 10

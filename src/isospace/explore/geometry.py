@@ -11,7 +11,7 @@ from isospace.explore.words import LONGEST_SHOWN
 from isospace.report import figures
 from isospace.report.space import SMALLEST_SAMPLE, kept_neighbours
 from isospace.report.write import MAPPED, MEASURES, Picture, maps
-from isospace.run import Sample
+from isospace.training.run import Sample
 
 _MEANINGS = {
     "effective_rank": "How many directions the vectors really use. More is more even.",

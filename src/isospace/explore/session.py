@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.sentences import clean
-from isospace.display import Display
-from isospace.encoder import Precision
+from isospace.encoders.encoder import Precision
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.retrieval import TIE, unit_rows
-from isospace.loading import load_encoder
-from isospace.memory_index import best_places
-from isospace.neighbours import SLICE, Texts, protocol
+from isospace.operators.memory_index import best_places
+from isospace.search.neighbours import SLICE, Texts, protocol
+from isospace.verbs.console import Display
 
 LONGEST = 2000
 """Characters of a sentence that can be asked about."""

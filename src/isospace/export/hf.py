@@ -20,12 +20,12 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from transformers import AutoModel, AutoTokenizer
 
-from isospace.encoder import Encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.pooling import POOLINGS, PoolingName
+from isospace.encoders.saving import new_folder, save_transformer
 from isospace.errors import UserError
-from isospace.export.card import Usage
-from isospace.export.folder import new_folder, save_transformer
-from isospace.export.parity import PROBES, TOLERANCE, require_parity
-from isospace.pooling import POOLINGS, PoolingName
+from isospace.training.card import Usage
 
 _WITHOUT_WEIGHTS = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
 

@@ -20,11 +20,11 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from isospace.encoder import Encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
+from isospace.encoders.saving import new_folder, require_classic
 from isospace.errors import UserError
-from isospace.export.card import Usage
-from isospace.export.folder import new_folder, require_classic
-from isospace.export.parity import PROBES, TOLERANCE, cosines, require_parity
+from isospace.training.card import Usage
 
 GRAPH, INT8_GRAPH = "model.onnx", "model_int8.onnx"
 _INPUTS, _OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"

@@ -12,17 +12,17 @@ from typing import Literal
 
 from isospace.corpus import readers
 from isospace.corpus.docstrings import extract
-from isospace.encoder import Encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import TOLERANCE
+from isospace.encoders.saving import CLASSIC_TOLERANCE, save_model
 from isospace.errors import UserError
-from isospace.export.card import CLASSIC, Usage, model_card, plain_card
-from isospace.export.folder import CLASSIC_TOLERANCE, save_model
 from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss, Sample, save_onnx
-from isospace.export.parity import TOLERANCE
-from isospace.files import require_writable
-from isospace.loading import load_encoder
-from isospace.run import Run, run_of
-from isospace.unicode import without_surrogates
+from isospace.system.files import require_writable
+from isospace.system.unicode import without_surrogates
+from isospace.training.card import CLASSIC, Usage, model_card, plain_card
+from isospace.training.run import Run, run_of
 
 Target = Literal["st", "onnx", "hf"]
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from isospace.heads import ArtificialRows, HeadChoice, Projector, mlp_or_none, seeded
 from isospace.objectives import simcsepp
 from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.similarity import info_nce, standardise
+from isospace.objectives.heads import ArtificialRows, HeadChoice, Projector, mlp_or_none, seeded
+from isospace.operators.similarity import info_nce, standardise
 
 
 def unit_columns(x: Tensor, *, eps: float = 0.0) -> Tensor:

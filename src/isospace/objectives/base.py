@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_ty
 
 from torch import Tensor, nn
 
-from isospace.similarity import upcast, without_autocast
+from isospace.operators.similarity import upcast, without_autocast
 
 Self = TypeVar("Self", bound="Objective")
 

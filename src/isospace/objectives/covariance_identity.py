@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from isospace.heads import HeadChoice, mlp_or_none, seeded
 from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.similarity import info_nce
-from isospace.whitening import covariance
+from isospace.objectives.heads import HeadChoice, mlp_or_none, seeded
+from isospace.operators.similarity import info_nce
+from isospace.operators.whitening import covariance
 
 
 def identity_distance(x: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from isospace.heads import GroupWhitening, HeadChoice, TanhMLP, seeded
 from isospace.objectives import simcsepp, whitenedcse
 from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
+from isospace.objectives.heads import GroupWhitening, HeadChoice, TanhMLP, seeded
 
 
 @dataclass(frozen=True)

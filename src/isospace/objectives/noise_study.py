@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from isospace.heads import GaussianCopies, HeadChoice, mlp_or_none, seeded
 from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
+from isospace.objectives.heads import GaussianCopies, HeadChoice, mlp_or_none, seeded
 from isospace.objectives.simcsepp import PAPER
-from isospace.similarity import cosine_matrix, cosine_pairs, softmax_losses, with_diagonal
+from isospace.operators.similarity import cosine_matrix, cosine_pairs, softmax_losses, with_diagonal
 
 
 @dataclass(frozen=True)

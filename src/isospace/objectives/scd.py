@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from isospace.heads import Projector, seeded
 from isospace.objectives.barlow_twins import (
     correlation_terms,
     describe_projector,
@@ -16,7 +15,8 @@ from isospace.objectives.barlow_twins import (
     unit_columns,
 )
 from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.similarity import cosine_pairs
+from isospace.objectives.heads import Projector, seeded
+from isospace.operators.similarity import cosine_pairs
 
 
 def printed_correlation(a: Tensor, b: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from isospace.heads import HeadChoice, mlp_or_none, seeded
 from isospace.objectives.base import Objective, Paper, View, Views, require
-from isospace.similarity import cosine_matrix, softmax_losses
+from isospace.objectives.heads import HeadChoice, mlp_or_none, seeded
+from isospace.operators.similarity import cosine_matrix, softmax_losses
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from isospace.heads import HeadChoice, mlp_or_none, seeded
 from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.similarity import (
+from isospace.objectives.heads import HeadChoice, mlp_or_none, seeded
+from isospace.operators.similarity import (
     cosine_matrix,
     cosine_pairs,
     info_nce,

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from isospace.heads import GroupWhitening, HeadChoice, TanhMLP, mlp_or_none, seeded
 from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.similarity import cosine_matrix
+from isospace.objectives.heads import GroupWhitening, HeadChoice, TanhMLP, mlp_or_none, seeded
+from isospace.operators.similarity import cosine_matrix
 
 
 @dataclass(frozen=True)

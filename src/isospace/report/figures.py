@@ -18,11 +18,11 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
-from isospace.files import atomic_path
 from isospace.report.run_set import RunSet
 from isospace.report.space import Vectors, spectrum
-from isospace.run import Run
-from isospace.selection import LABELS, PAIRS
+from isospace.system.files import atomic_path
+from isospace.training.run import Run
+from isospace.training.selection import LABELS, PAIRS
 
 Picture = alt.LayerChart | alt.FacetChart
 Values = list[dict[str, Any]]

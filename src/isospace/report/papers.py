@@ -10,8 +10,8 @@ import numpy as np
 from isospace.evaluation.classifiers import PROTOCOLS
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
 from isospace.report.run_set import RunSet
-from isospace.run import Run
-from isospace.tables import Table
+from isospace.system.tables import Table
+from isospace.training.run import Run
 
 _PUBLISHED = "published"
 _OTHER = f"{_PUBLISHED}, other start"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isospace.comparison.judgement import FORMAT
 from isospace.config import TrainConfig, objective_name
-from isospace.judgement import FORMAT
-from isospace.run import Run
-from isospace.unicode import without_surrogates
+from isospace.system.unicode import without_surrogates
+from isospace.training.run import Run
 
 
 @dataclass(frozen=True)

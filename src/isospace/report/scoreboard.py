@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from isospace.evaluation.statistics import CONFIDENCE
 from isospace.report.papers import finished, mean_sd, papers_table, sts_rows, transfer_table
 from isospace.report.run_set import RunSet
-from isospace.run import Run
-from isospace.tables import Table
+from isospace.statistics.bootstrap import CONFIDENCE
+from isospace.system.tables import Table
+from isospace.training.run import Run
 
 _PAIR_SCORES = {"MRR", "R@1"}
 

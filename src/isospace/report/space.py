@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from sklearn.manifold import TSNE
 
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.geometry import other_cosines, unit_rows
 from isospace.evaluation.isotropy import NEIGHBOURS
-from isospace.loading import load_encoder
-from isospace.run import Run, Sample
+from isospace.training.run import Run, Sample
 
 SMALLEST_SAMPLE = 12
 """Fewer sentences have no ten neighbours."""

@@ -14,15 +14,15 @@ from isospace.config import objective_name
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.files import write_text
-from isospace.pages import templates
 from isospace.report import figures, space
+from isospace.report.pages import templates
 from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
-from isospace.run import REPORT, Run, Sample
-from isospace.selection import kept
-from isospace.tables import Table, is_number
+from isospace.system.files import write_text
+from isospace.system.tables import Table, is_number
+from isospace.training.run import REPORT, Run, Sample
+from isospace.training.selection import kept
 
 MAPPED = 300
 """Sentences on the map, at most."""

@@ -9,11 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from isospace.encoder import Encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import folder_of, weights_hash
 from isospace.errors import UserError
-from isospace.files import write_text
-from isospace.loading import folder_of, weights_hash
 from isospace.search.columns import KINDS, Kind
+from isospace.system.files import write_text
 
 ABOUT = "isospace.json"
 TABLE = "texts.lance"

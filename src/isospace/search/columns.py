@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from isospace.errors import UserError
-from isospace.unicode import without_surrogates
+from isospace.system.unicode import without_surrogates
 
 Kind = Literal["str", "int", "float", "bool"]
 Value: TypeAlias = str | int | float | bool | None

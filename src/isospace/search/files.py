@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import tyro
 
-from isospace.display import Display
-from isospace.encoding.records import Part, Records, Row, open_records
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, Approximate
 from isospace.search.columns import Guess, Kind, fit
 from isospace.search.index import SLICE, SearchIndex
 from isospace.search.results import Changes
+from isospace.vectors.records import Part, Records, Row, open_records
+from isospace.verbs.console import Display
 
 DEFAULT_FOLDER = Path("index")
 

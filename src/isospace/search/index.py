@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from isospace.encoder import Encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.retrieval import unit_rows
-from isospace.loading import load_encoder
 from isospace.search.about import About, Approximate, require_room
 from isospace.search.columns import Kind, check_names, fit
 from isospace.search.database import Database, lancedb
 from isospace.search.model import load_model
 from isospace.search.recall import measure_recall
 from isospace.search.results import Changes, Hit, Results, fuse
-from isospace.unicode import without_surrogates
+from isospace.system.unicode import without_surrogates
 
 EXACT_ROWS = 20_000
 """Up to so many rows a query is compared with each."""

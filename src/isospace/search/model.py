@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isospace.encoder import Encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.loading import load_encoder, weights_hash
 from isospace.search.about import About
 
 

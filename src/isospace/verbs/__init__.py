@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from isospace.verbs.encoding import Encode
-from isospace.verbs.evaluating import Evaluate, Neighbours
-from isospace.verbs.exploring import Explore
+from isospace.verbs.encode import Encode
+from isospace.verbs.evaluate import Evaluate, Neighbours
+from isospace.verbs.explore import Explore
+from isospace.verbs.export import Export
 from isospace.verbs.listing import Doctor, Objectives, Recipes
-from isospace.verbs.reporting import Report
-from isospace.verbs.searching import Index, Search
-from isospace.verbs.shipping import Export
-from isospace.verbs.training import Compare, Train
-from isospace.verbs.whitening import Whiten
+from isospace.verbs.report import Report
+from isospace.verbs.search import Index, Search
+from isospace.verbs.train import Compare, Train
+from isospace.verbs.whiten import Whiten
 
 VERBS: dict[str, type[Any]] = {
     "train": Train,

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import tyro
 
-from isospace.doctor import examine
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
-from isospace.printing import print_result, print_table
 from isospace.recipes import as_json, describe, overview
+from isospace.verbs.diagnosis import examine
+from isospace.verbs.printing import print_result, print_table
 
 
 @dataclass(frozen=True)

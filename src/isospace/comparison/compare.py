@@ -1,0 +1,174 @@
+"""Several objectives by several seeds on one corpus: which one gains, and would it again?
+
+One run folder per cell, `FOLDER/NAME/seed-S`, each with the same corpus, start and budget. A
+comparison that was stopped goes on where it was: finished cells are read, a broken one is resumed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from isospace.comparison.cells import Cell, require_runnable, run_cells
+from isospace.comparison.judgement import Comparison, judge_runs
+from isospace.comparison.shared_items import SharedItems
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import Exam, sts_data
+from isospace.objectives import OBJECTIVES
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
+from isospace.system.files import write_text
+from isospace.training.prepare import require_usable
+from isospace.training.run import REPORT, Run
+
+Measure = Literal["pairs", "sts"]
+_CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
+"""Settings of a run that a contestant may change beside its objective's; never the budget."""
+_COMMA = re.compile(r",(?![^\[]*\])")
+"""Between two settings, not inside a list."""
+_RESULTS = "results.json"
+
+
+def contestant(text: str, base: TrainConfig) -> TrainConfig:
+    """The settings of one contestant, written NAME or NAME:FIELD=VALUE,FIELD=VALUE.
+
+    Args:
+        text: NAME is an objective; a FIELD is one of its options, or learning_rate, dropout,
+            batch_size, model or pooling.
+        base: everything else, also the options of its own objective where NAME is that one.
+
+    Raises:
+        UserError: an unknown name or field, or a value that the field cannot have.
+    """
+    name, _, rest = text.partition(":")
+    if name not in OBJECTIVES:
+        raise UserError(f"{text}: no objective {name!r}; expected one of {', '.join(OBJECTIVES)}")
+    own = {field.name for field in fields(OBJECTIVES[name])}
+    settings: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
+    for part in filter(None, _COMMA.split(rest)):
+        key, equals, value = part.partition("=")
+        if not equals or key not in own | set(_CONFIG_KEYS):
+            known = ", ".join(sorted(own | set(_CONFIG_KEYS)))
+            raise UserError(f"{text}: {part!r} is not FIELD=VALUE with one of the fields {known}")
+        if key in ("model", "pooling"):  # names, also where they look like numbers
+            changes[key] = None if (key, value) == ("pooling", "null") else value
+        else:
+            (settings if key in own else changes)[key] = _parse(value)
+    try:
+        kind = OBJECTIVES[name]
+        defaults = base.objective if type(base.objective) is kind else kind()
+        objective = kind.from_json({**defaults.to_json(), **settings})
+        return replace(base, objective=objective, **changes)
+    except (ValueError, TypeError, UserError) as error:
+        raise UserError(f"{text}: {error}") from error
+
+
+def _parse(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
+
+
+def compare(
+    contestants: Mapping[str, TrainConfig],
+    seeds: int,
+    folder: Path,
+    measure: Measure = "pairs",
+    jobs: int = 1,
+    quiet: bool = False,
+) -> Comparison | None:
+    """Run what is missing and compare; `None` in other processes than the first.
+
+    Args:
+        contestants: name -> settings; seeds count up from each one's own. The encoder that the
+            first one starts from is the start that all are compared with.
+        seeds: runs per contestant.
+        folder: of the comparison; made, or gone on with.
+        measure: what the verdict is about: the pairs of the runs, or the average of the STS sets.
+        jobs: runs at a time, each a process of its own if more than one.
+        quiet: show no progress.
+
+    Raises:
+        UserError: bad input, refused before the first run; or a folder that holds other settings.
+        train.Stopped: a cell was stopped or diverged; the comparison can be gone on with.
+    """
+    _require_comparable(contestants, seeds, folder, jobs)
+    # In the settings, because the command that goes on may find another environment.
+    settings = {n: replace(c, data=sts_data(c.data)) for n, c in contestants.items()}
+    if measure == "sts" and not all(config.data for config in settings.values()):
+        raise UserError("--verdict-on sts: give the STS sets (--data FOLDER, or ISOSPACE_DATA)")
+    cells = [
+        _cell(folder, name, replace(config, seed=config.seed + number))
+        for number in range(seeds)
+        for name, config in settings.items()
+    ]
+    require_runnable(cells, jobs)
+    if not all(cell.finished for cell in cells):
+        exam = Exam(cells[0].config)
+        if measure == "sts":
+            _require_average(cells[0].config, exam)
+        _require_same_text(cells, require_usable(list(settings.values()), exam))
+        for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
+            (folder / old).unlink(missing_ok=True)
+    if not run_cells(cells, jobs, quiet):
+        return None
+    runs = {name: [Run(cell.folder) for cell in cells if cell.name == name] for name in settings}
+    comparison = judge_runs(runs, folder, "Avg" if measure == "sts" else "MRR")
+    write_text(folder / _RESULTS, json.dumps(comparison.to_json(), indent=2) + "\n")
+    write_report(collect([folder]))
+    return comparison
+
+
+def _require_comparable(
+    contestants: Mapping[str, TrainConfig], seeds: int, folder: Path, jobs: int
+) -> None:
+    if min(seeds, jobs) < 1 or not contestants:
+        raise UserError(
+            f"nothing to compare: {len(contestants)} contestants, {seeds} seeds, {jobs} at a time"
+        )
+    if any("-" in config.text.corpus for config in contestants.values()):
+        raise UserError(
+            "--corpus -: every run reads the text, but standard input ends; give a file"
+        )
+    if (folder / "config.json").is_file():
+        raise UserError(f"--output {folder}: is a run; give the comparison a folder of its own")
+    if "start" in contestants:
+        raise UserError("start: the name of the row that all are compared with; give another")
+    names = list(contestants)
+    for place, name in enumerate(names):
+        for earlier in names[:place]:
+            if _slug(name) == _slug(earlier) or contestants[name] == contestants[earlier]:
+                raise UserError(f"{earlier} and {name}: the same contestant twice; leave one out")
+
+
+def _require_average(config: TrainConfig, exam: Exam) -> None:
+    """Refuse now what `judge_runs` could not judge after hours."""
+    labels = config.labels if config.select == "labels" else None
+    shared = SharedItems.among(exam.test_pairs(), labels)
+    if not shared.complete:
+        raise UserError(f"--verdict-on sts: no average of the STS sets: {shared.why_incomplete}")
+
+
+def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
+    for cell in cells:
+        results = Run(cell.folder).results if cell.begun else None
+        if results is not None and results["corpus"]["digest"] != digest:
+            raise UserError(
+                f"{cell.folder}: was trained on other text: the corpus has changed since. Put the "
+                "old text back, or give another --output"
+            )
+
+
+def _slug(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in name)
+
+
+def _cell(folder: Path, name: str, config: TrainConfig) -> Cell:
+    return Cell(name, replace(config, output=folder / _slug(name) / f"seed-{config.seed}"))

@@ -1,0 +1,123 @@
+"""The test items that the runs of a comparison share, without those that chose the checkpoints.
+
+STS-B was drawn from STS12 to STS17, so that three quarters of its dev set are test pairs of other
+years. A checkpoint that was chosen by them cannot be tested on them: such pairs are left out, and
+the score without them has another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from isospace.errors import UserError
+from isospace.evaluation.sts import PAPER_COLUMNS
+from isospace.statistics.gains import Sampled, sample_means, sample_spearmans
+from isospace.training.run import Run
+
+Items = dict[str, np.ndarray]
+"""Column -> what each test item came to, (item,)."""
+_UNSEEN = " unseen"
+"""Ends the name of a score that leaves pairs out."""
+
+
+@dataclass(frozen=True)
+class SharedItems:
+    """The test items of runs that sat one examination.
+
+    Attributes:
+        gold: STS set -> (pair,) of its pairs that no label chose by.
+        ids: STS set -> (pair,) of the same.
+        unseen: STS set -> (pair,) whether a pair is one of these.
+        complete: whether all seven sets were scored.
+        labels: what chose the checkpoints, `None` where no labels did.
+    """
+
+    gold: Items
+    ids: Items
+    unseen: Items
+    complete: bool
+    labels: str | None
+
+    @classmethod
+    def of(cls, run: Run) -> SharedItems:
+        """Those of a finished run.
+
+        Raises:
+            UserError: an older version made the run.
+        """
+        parts = {part: run.items(part) for part in ("gold", "pair", "seen")}
+        if parts["gold"].keys() != parts["seen"].keys():
+            raise UserError(
+                f"{run.folder}: an older isospace made this run. To examine it again remove its "
+                f"model/ and run isospace train --resume {run.folder}"
+            )
+        return cls.among(parts, (run.results or {})["result"]["labels"])
+
+    @classmethod
+    def among(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
+        """Those of an examination that no run has sat yet.
+
+        Args:
+            test_pairs: as `exam.Exam.test_pairs` gives them.
+            labels: what chooses the checkpoints, `None` where no labels do.
+        """
+        unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
+        left = [column for column, found in unseen.items() if found.sum() > 1]
+        return cls(
+            {column: test_pairs["gold"][column][unseen[column]] for column in left},
+            {column: test_pairs["pair"][column][unseen[column]] for column in left},
+            unseen,
+            len(left) == len(PAPER_COLUMNS),
+            labels,
+        )
+
+    def shown(self, column: str) -> str | None:
+        """What a score of these pairs is called, `None` where there is none."""
+        if column == "Avg":
+            every = all(found.all() for found in self.unseen.values())
+            return None if not self.complete else "Avg" if every else f"Avg{_UNSEEN}"
+        every = column not in self.unseen or bool(self.unseen[column].all())
+        return column if every else f"{column}{_UNSEEN}"
+
+    @property
+    def why_incomplete(self) -> str:
+        """Why there is no average of all seven sets."""
+        gone = [column for column in self.unseen if column not in self.gold]
+        if gone:
+            return f"the labels, {self.labels}, leave too few test pairs of {', '.join(gone)}"
+        return "not all seven STS sets were scored"
+
+    @property
+    def protocol(self) -> dict[str, str]:
+        """What "unseen" means, where it means anything."""
+        pairs = np.concatenate([*self.unseen.values(), np.array([], dtype=bool)])
+        if pairs.all():
+            return {}
+        left_out = f"{(~pairs).sum():,} of {len(pairs):,} test pairs"
+        return {"unseen": f"without those {left_out} that {self.labels} holds too"}
+
+    def items(self, run: Run, part: str) -> Items:
+        """What each item came to."""
+        found = run.items(part)
+        ranks = {"MRR": found["MRR"], "R@1": (found["MRR"] == 1).astype(float)}
+        return ranks | {column: found[column][self.unseen[column]] for column in self.gold}
+
+    def sample(self, rows: Mapping[str, Sequence[Items]]) -> dict[str, dict[str, Sampled]]:
+        """Row -> column, as shown -> its scores."""
+        stacked = {
+            name: {column: np.stack([found[column] for found in mine]) for column in mine[0]}
+            for name, mine in rows.items()
+        }
+        sampled: dict[str, dict[str, Sampled]] = {name: {} for name in rows}
+        for column in ("MRR", "R@1"):
+            means = sample_means({name: found[column] for name, found in stacked.items()})
+            for name in rows:
+                sampled[name][column] = means[name]
+        if self.gold:
+            for name, found in sample_spearmans(stacked, self.gold, self.ids).items():
+                shown = {self.shown(column): scores for column, scores in found.items()}
+                sampled[name] |= {column: s for column, s in shown.items() if column is not None}
+        return sampled

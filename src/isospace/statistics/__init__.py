@@ -1,0 +1,1 @@
+"""Pure functions of numbers: correlation, bootstrap, gains, decisions."""

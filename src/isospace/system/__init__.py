@@ -1,0 +1,1 @@
+"""Files, processes, signals, devices, progress: what the machine does for us."""

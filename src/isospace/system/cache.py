@@ -1,0 +1,54 @@
+"""The user's cache: folders that are built once, and appear complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+_STALE_SECONDS = 7 * 24 * 3600
+
+
+def cache_folder() -> Path:
+    """Where cleaned corpora and token ids are kept: ISOSPACE_CACHE, or the user's cache folder."""
+    chosen = os.environ.get("ISOSPACE_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isospace"
+
+
+def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
+    """The folder; where it does not exist yet, `build` fills a new one that then takes its name.
+
+    The folder appears at once and complete. Of several processes that build the same, one wins,
+    and all use its result. What a killed process left behind goes when it is a week old.
+    """
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder.parent, ".building-*")
+    with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
+        new = Path(scratch, "new")
+        new.mkdir()
+        build(new)
+        for file in new.iterdir():
+            with file.open("rb+") as handle:
+                os.fsync(handle.fileno())
+        try:
+            new.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+    return folder
+
+
+def remove_stale(folder: Path, pattern: str) -> None:
+    """Remove what killed processes left in a folder: folders of these names that are a week old."""
+    for stale in folder.glob(pattern):
+        with suppress(FileNotFoundError):
+            if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(stale, ignore_errors=True)

@@ -1,0 +1,103 @@
+"""Writing so that a kill at any moment leaves the old file or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+
+from isospace.errors import UserError
+
+
+def sync_tree(folder: Path) -> None:
+    """Make every file below a folder, and the folder, last through a power cut."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            with path.open("rb+") as handle:
+                os.fsync(handle.fileno())
+    sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside a folder last through a power cut, where the system can do that."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its name once the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with temporary.open("rb+") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_torn(folder: Path) -> None:
+    """Remove what killed processes left half written in a folder that this one alone writes."""
+    for torn in chain(folder.glob(".*.tmp"), folder.glob(".*.old")):
+        if torn.is_dir():
+            shutil.rmtree(torn, ignore_errors=True)
+        else:
+            torn.unlink(missing_ok=True)
+
+
+def is_occupied(folder: Path) -> bool:
+    """Whether something is in the way of a new folder; an empty one is not."""
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+
+
+def require_writable(folder: Path, inside: bool = False) -> None:
+    """Refuse an output folder that cannot be made, before the work is done; makes nothing.
+
+    Args:
+        folder: the output.
+        inside: files are put into it; else a folder is built beside it and takes its place.
+
+    Raises:
+        UserError: with the system's reason.
+    """
+    if not (inside or folder.name):
+        raise UserError(f"--output {folder}: give a folder that is not there yet, such as ./model")
+    place = folder.absolute() if inside else folder.absolute().parent
+    try:
+        while not place.exists():
+            place = place.parent
+        with tempfile.TemporaryDirectory(prefix=".isospace-", dir=place):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"--output {folder}: cannot be written ({error.strerror}). Give another folder"
+        ) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, UTF-8, atomically; bytes of file names that are no text are escaped."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def file_hash(path: Path) -> str:
+    """32 hexadecimal digits that name a file's bytes."""
+    content = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            content.update(chunk)
+    return content.hexdigest()

@@ -1,0 +1,69 @@
+"""What the processes that share a run tell each other."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
+
+from isospace.system.devices import default_device
+
+
+def first() -> bool:
+    """Whether this process is the first of those that share the work, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def command() -> str:
+    """What starts isospace as this process was started, for people to go on with."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return f"torchrun --nproc-per-node {processes} -m isospace.cli" if processes > 1 else "isospace"
+
+
+def join_processes(**settings: Any) -> Accelerator:
+    """An `Accelerator` of these settings, on the device that training and encoding use here.
+
+    The others wait while the first process cleans a corpus or examines: a day at most, where torch
+    by itself gives up after 10 minutes (NCCL) or 30 (gloo).
+    """
+    patient = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    # Without the word `cpu` processes on a machine without GPUs do not find each other.
+    return Accelerator(cpu=default_device() == "cpu", kwargs_handlers=[patient], **settings)
+
+
+@atexit.register
+def _leave() -> None:
+    """Leave the group of processes where the process ends, and not where a run does.
+
+    A comparison's next run needs it; and what a run leaves behind may hold the group's last
+    reference, whose end, under Python's lock, waits for a thread that waits for Python's lock.
+    """
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def arithmetic(accelerator: Accelerator) -> str:
+    """The type of its matrix products, for people."""
+    return "bf16" if accelerator.mixed_precision == "bf16" else "float32"
+
+
+def agreed(accelerator: Accelerator, value: Any) -> Any:
+    """The first process's value, in every process."""
+    values = [value]
+    if accelerator.num_processes > 1:
+        broadcast_object_list(values)
+    return values[0]
+
+
+def anywhere(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
+    """Whether each flag is set in any process, so that all do the same."""
+    if accelerator.num_processes == 1:
+        return flags
+    counts = torch.tensor([float(flag) for flag in flags], device=accelerator.device)
+    return tuple(accelerator.reduce(counts, "sum").gt(0).tolist())

@@ -1,0 +1,137 @@
+"""Tables of cells: as Markdown, as CSV, as LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from isospace.system.files import write_text
+
+Rows = Sequence[dict[str, str]]
+
+_NUMBER = re.compile(r"[+-]?[\d.,]+(e-?\d+)?( ± [\d.]+)?")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+} | {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under one heading.
+
+    Attributes:
+        name: short, for the names of files.
+        caption: what the numbers are.
+        rows: column -> cell; a cell that a row lacks is empty.
+        note: protocols, and what must be known to read it.
+    """
+
+    name: str
+    caption: str
+    rows: Rows
+    note: str = ""
+    columns: tuple[str, ...] = field(init=False)
+    """All columns, in the order in which the rows bring them."""
+
+    def __post_init__(self) -> None:
+        """Collect the columns."""
+        object.__setattr__(self, "columns", columns_of(self.rows))
+
+    def cells(self) -> list[list[str]]:
+        """The rows in the order of the columns."""
+        return [[row.get(column, "") for column in self.columns] for row in self.rows]
+
+    def numeric(self) -> list[bool]:
+        """Whether each column holds numbers only."""
+        return [
+            all(map(is_number, filter(None, column))) for column in zip(*self.cells(), strict=True)
+        ]
+
+
+def columns_of(rows: Rows) -> tuple[str, ...]:
+    """All columns of the rows, in the order in which they first appear."""
+    return tuple(dict.fromkeys(name for row in rows for name in row))
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, with or without its standard deviation.
+
+    >>> is_number("61.23 ± 0.20"), is_number("1e-05"), is_number("adapted")
+    (True, True, False)
+    """
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def markdown_table(rows: Rows) -> str:
+    r"""Rows of cells as a Markdown table.
+
+    >>> print(markdown_table([{"a": "1"}, {"a": "2", "b": "3 | 4"}]))
+    | a | b |
+    |---|---|
+    | 1 |  |
+    | 2 | 3 \| 4 |
+    """
+    columns = columns_of(rows)
+    lines = [columns, *([row.get(name, "") for name in columns] for row in rows)]
+    cells = [[cell.replace("|", r"\|").replace("\n", " ") for cell in line] for line in lines]
+    head, *body = ("| " + " | ".join(line) + " |" for line in cells)
+    return "\n".join([head, "|" + "---|" * len(columns), *body])
+
+
+def _markdown(table: Table) -> str:
+    note = f"\n{table.note}\n" if table.note else ""
+    return f"{table.caption}\n\n{markdown_table(table.rows)}\n{note}"
+
+
+def _csv(table: Table) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows([table.columns, *table.cells()])
+    return buffer.getvalue()
+
+
+def latex_escape(text: str) -> str:
+    r"""Text as LaTeX prints it.
+
+    >>> print(latex_escape("50 % of a_b ± 1"))
+    50 \% of a\_b $\pm$ 1
+    """
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def _latex(table: Table) -> str:
+    r"""A tabular to `\input` into a paper that loads booktabs."""
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(map(latex_escape, cells)) + r" \\"
+
+    align = "".join("r" if number else "l" for number in table.numeric())
+    comments = [f"% {text}" for text in (table.caption, table.note) if text]
+    head, body = line(table.columns), [line(cells) for cells in table.cells()]
+    tabular = [f"\\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*comments, *tabular, r"\bottomrule", r"\end{tabular}", ""])
+
+
+_FORMATS: dict[str, Callable[[Table], str]] = {"md": _markdown, "csv": _csv, "tex": _latex}
+
+
+def write_tables(tables: Sequence[Table], page: Path) -> list[Path]:
+    """Write each table in each format beside a page: `X.html` -> `X-NAME.md`, `.csv`, `.tex`.
+
+    Returns:
+        The files.
+    """
+    written = []
+    for table in tables:
+        for suffix, render in _FORMATS.items():
+            path = page.with_name(f"{page.stem}-{table.name}.{suffix}")
+            write_text(path, render(table))
+            written.append(path)
+    return written

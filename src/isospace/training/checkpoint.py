@@ -1,0 +1,99 @@
+"""Everything needed to go on bit for bit, in one file written atomically."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from isospace.errors import UserError
+from isospace.system.files import atomic_path
+
+FORMAT = 3
+"""Version of the checkpoint's layout; raised when a reader must know."""
+
+
+def random_state() -> dict[str, Any]:
+    """The state of every global random generator of this process, on its own device alone.
+
+    Of CUDA only the current device: a process uses no other, and what a run resumes on may see
+    fewer of them, or more.
+    """
+    kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+        "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
+        "python": list(random.getstate()[1]),
+        "numpy": [
+            str(kind),
+            [int(key) for key in keys],
+            int(position),
+            int(has_gauss),
+            float(gauss),
+        ],
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put back what `random_state` returned."""
+    torch.set_rng_state(state["torch"])
+    if torch.cuda.is_available() and state["cuda"]:
+        torch.cuda.set_rng_state(state["cuda"][0])
+    if torch.backends.mps.is_available() and state.get("mps"):
+        torch.mps.set_rng_state(state["mps"][0])
+    random.setstate((3, tuple(state["python"]), None))
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), *rest))
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    """Write a model's weights alone.
+
+    Raises:
+        OSError, SafetensorError: they cannot be written, because the disk is full for instance.
+    """
+    # Copies, because tied weights share memory and the format knows no sharing.
+    weights = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in model.state_dict().items()
+    }
+    with atomic_path(path) as temporary:
+        save_file(weights, temporary)
+
+
+def save(path: Path, state: dict[str, Any]) -> None:
+    """Write a checkpoint of tensors, numbers, strings, lists and dicts.
+
+    Raises:
+        OSError: it cannot be written, because the disk is full for instance.
+    """
+    with atomic_path(path) as temporary:
+        try:
+            torch.save({"format": FORMAT, **state}, temporary)
+        except RuntimeError as error:  # what torch's own writer makes of a failed write
+            raise OSError(f"{path}: cannot be written; is the disk full?") from error
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a checkpoint onto the CPU; no code in it is run.
+
+    Raises:
+        UserError: missing, damaged, or of another version's layout.
+    """
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no checkpoint; the run was stopped before its first one"
+        ) from None
+    except Exception as error:
+        raise UserError(f"{path}: not a readable checkpoint ({type(error).__name__})") from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise UserError(f"{path}: written by another version of isospace; expected format {FORMAT}")
+    return state

@@ -1,0 +1,58 @@
+"""A look: what selection may know of an encoder in the middle of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from isospace.config import TrainConfig
+from isospace.encoders.encoder import Encoder, Precision
+from isospace.evaluation.benchmark import Exam
+from isospace.evaluation.held_out import HeldOut
+from isospace.objectives.base import View
+from isospace.training.checkpoint import random_state, set_random_state
+
+
+def take_look(
+    config: TrainConfig, encoder: Encoder, held_out: HeldOut, exam: Exam, mixed_precision: str
+) -> dict[str, float]:
+    """Measure the encoder without touching a random state.
+
+    Args:
+        config: seed of the noise, length and views of the training.
+        encoder: as it is now.
+        held_out: what is measured without labels.
+        exam: its labelled pairs, where selection reads some.
+        mixed_precision: of training, in Accelerate's words; a look is for choosing, the examination
+            keeps float32.
+
+    Returns:
+        What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where
+        vectors are not finite.
+    """
+    noise = _noise(config, encoder)
+    precision: Precision = "bf16" if mixed_precision == "bf16" else "float32"
+
+    def clean(texts: Sequence[str]) -> np.ndarray:
+        return encoder.embed(texts, precision=precision)
+
+    def noisy(texts: Sequence[str]) -> np.ndarray:
+        return encoder.embed(texts, noise, config.max_length, precision=precision)
+
+    state = random_state()
+    try:
+        torch.manual_seed(config.seed)
+        look = held_out.measure(clean, noisy)
+        if exam.labels is not None:
+            look["labels_spearman"] = exam.label_score(clean)
+        return look
+    finally:
+        set_random_state(state)
+
+
+def _noise(config: TrainConfig, encoder: Encoder) -> View:
+    """The encoder's own dropout, by which runs of all objectives compare; else the objective's."""
+    rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
+    return View() if any(encoder.noise.rates) else View(dropout=next(rates, None))

@@ -1,0 +1,297 @@
+"""The steps: rows -> views -> gather -> head -> objective -> update. One process or many."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from isospace.config import TrainConfig
+from isospace.corpus.tokens import Tokens
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
+from isospace.errors import UserError
+from isospace.objectives.base import View, Views
+from isospace.training import checkpoint
+
+EXPLODED = 100.0
+"""A term this many times larger than in the first steps (and than 1) has exploded."""
+
+
+class Diverged(Exception):
+    """Training has left the numbers: a term or the gradient is not finite, or has exploded."""
+
+    def __init__(self, step: int, term: str, value: float) -> None:
+        super().__init__(f"step {step}: {term} is {value:g}")
+        self.step, self.term, self.value = step, term, value
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one update did.
+
+    Attributes:
+        step: 1 for the first update.
+        sentences: seen so far, over all processes.
+        terms: the objective's named terms; the loss is their sum.
+        learning_rate: used in this update.
+        gradient_norm: before clipping.
+        seconds: wall clock of this update.
+    """
+
+    step: int
+    sentences: int
+    terms: dict[str, float]
+    learning_rate: float
+    gradient_norm: float
+    seconds: float
+
+    @property
+    def loss(self) -> float:
+        """The sum of the terms."""
+        return sum(self.terms.values())
+
+
+class _Gather(torch.autograd.Function):
+    """Concatenate every process's rows; the backward hands each its rows of the summed gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        ctx.rows = local.shape[1]
+        parts = [torch.empty_like(local) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, local.contiguous())
+        return torch.cat(parts, dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].contiguous()
+        dist.all_reduce(total)
+        start = dist.get_rank() * ctx.rows
+        return total[:, start : start + ctx.rows]
+
+
+def gather(local: Tensor) -> Tensor:
+    """The global batch of views, (view, batch, dim), with gradient to every process's own rows.
+
+    Every process then computes the same loss. Data-parallel averaging divides the summed gradient
+    by the number of processes again, so that W processes with B / W sentences equal one with B.
+    """
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        gathered: Tensor = _Gather.apply(local)  # type: ignore[no-untyped-call]
+        return gathered
+    return local
+
+
+def make_head(config: TrainConfig, encoder: Encoder) -> nn.Module:
+    """The objective's head for this encoder.
+
+    Raises:
+        UserError: the objective does not fit the encoder.
+    """
+    try:
+        return config.objective.build_head(encoder.dim, config.seed)
+    except ValueError as error:
+        raise UserError(f"{encoder.source} and this objective: {error}") from error
+
+
+def require_distinct_views(encoder: Encoder, batch: Batch, plan: Sequence[View]) -> Tensor:
+    """The views (view, batch, dim) of a batch; no random state moves.
+
+    Raises:
+        UserError: dropout cannot tell two views of one text apart.
+    """
+    with torch.random.fork_rng(devices=[]):
+        encoded: Tensor = encoder(batch, plan)
+    twins = [
+        (i, j)
+        for i in range(len(plan))
+        for j in range(i)
+        if plan[i].text == plan[j].text
+        and plan[i].dropout != 0.0
+        and torch.equal(encoded[i], encoded[j])
+    ]
+    if twins:
+        raise UserError(
+            f"{encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are identical, so "
+            "there is nothing to learn from: this encoder's own dropout is 0. Set a rate: "
+            "--dropout 0.1"
+        )
+    return encoded
+
+
+class Loop:
+    """Training as an iterator over updates.
+
+    Args:
+        config: batch size, learning rate, seed and the objective.
+        encoder: trained in place.
+        tokens: the tokenised corpus.
+        rows: (n,) positions of the sentences that may be trained on; where the objective sees
+            several texts of an example, of the anchors, each followed by the others.
+        accelerator: devices, processes and precision.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        encoder: Encoder,
+        tokens: Tokens,
+        rows: np.ndarray,
+        accelerator: Accelerator,
+    ) -> None:
+        self.config, self.encoder, self.tokens, self.rows = config, encoder, tokens, rows
+        self.accelerator = accelerator
+        self.objective = config.objective
+        self.step = 0
+        self._order: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
+        self.total_steps = 0
+        self.sentences_per_step = config.batch_size * config.accumulate
+        torch.manual_seed(config.seed + accelerator.process_index)
+        encoder.to(accelerator.device)
+        # What the objectives and the scores compare by, whatever the start did.
+        encoder.model.similarity_fn_name = "cosine"
+        self.head = make_head(config, encoder).to(accelerator.device).train()
+        self._freeze(require_distinct_views(encoder, self._micro_batch(0), self.objective.views))
+        self._parameters = [
+            p for m in (encoder, self.head) for p in m.parameters() if p.requires_grad
+        ]
+        self.optimizer = torch.optim.AdamW(
+            self._parameters,
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=accelerator.device.type in ("cpu", "cuda"),
+        )
+        self._views: nn.Module = accelerator.prepare_model(encoder)
+        self._first_terms: dict[str, float] = {}
+
+    def _freeze(self, encoded: Tensor) -> None:
+        """Freeze what a loss of these views cannot reach."""
+        encoded.sum().backward()  # type: ignore[no-untyped-call]
+        for parameter in self.encoder.parameters():
+            if parameter.grad is None:
+                parameter.requires_grad_(False)
+            parameter.grad = None
+
+    def _row_numbers(self, micro: int) -> np.ndarray:
+        """Corpus rows of the `micro`-th micro-batch of the run, over all processes."""
+        size = self.config.batch_size
+        per_epoch = len(self.rows) // size
+        epoch, place = divmod(micro, per_epoch)
+        if self._order[0] != epoch:
+            # The order depends on seed and epoch alone: a resumed run needs no sampler state.
+            shuffled = np.random.default_rng([self.config.seed, epoch]).permutation(self.rows)
+            self._order = (epoch, shuffled)
+        return self._order[1][place * size : (place + 1) * size]
+
+    def _micro_batch(self, micro: int) -> Batch:
+        rows = self._row_numbers(micro)
+        share = len(rows) // self.accelerator.num_processes
+        start = self.accelerator.process_index * share
+        texts = self.objective.texts
+        lines = rows[start : start + share] + np.arange(texts)[:, None]
+        ids = self.tokens.batch(lines.ravel())
+        return self.encoder.batch(ids, texts).to(self.accelerator.device)
+
+    def _terms(self, batch: Batch) -> dict[str, Tensor]:
+        encoded = gather(self._views(batch, self.objective.views))
+        return self.objective(Views(encoded=encoded, projected=self.head(encoded)))
+
+    def _guard(self, terms: dict[str, float]) -> None:
+        for name, value in terms.items():
+            usual = max(1.0, self._first_terms.get(name, abs(value)))
+            if not math.isfinite(value) or abs(value) > EXPLODED * usual:
+                raise Diverged(self.step + 1, name, value)
+            if self.step < 10:
+                self._first_terms[name] = max(self._first_terms.get(name, 0.0), abs(value))
+
+    def _backward(self) -> dict[str, float]:
+        """Accumulate the gradient of one update; the terms are means over micro-batches."""
+        parts = self.config.accumulate
+        totals: dict[str, float] = {}
+        for part in range(parts):
+            last = part == parts - 1
+            with nullcontext() if last else self.accelerator.no_sync(self._views):
+                terms = self._terms(self._micro_batch(self.step * parts + part))
+                loss = torch.stack(list(terms.values())).sum() / parts
+                self.accelerator.backward(loss)
+            for name, value in terms.items():
+                totals[name] = totals.get(name, 0.0) + float(value.detach()) / parts
+        if self.accelerator.num_processes > 1:
+            for parameter in self.head.parameters():
+                if parameter.grad is not None:
+                    parameter.grad = self.accelerator.reduce(parameter.grad, "mean")
+        return totals
+
+    def learning_rate(self, step: int) -> float:
+        """Linear decay to zero over the run, no warm-up; `step` counts from 0."""
+        return self.config.learning_rate * (1.0 - step / self.total_steps)
+
+    def seconds_per_step(self, repeats: int = 4) -> float:
+        """Time one update's forward and backward, leaving no trace in weights or random states."""
+        state, head = checkpoint.random_state(), {k: v for k, v in self.head.state_dict().items()}
+        head = {k: v.clone() if isinstance(v, Tensor) else v for k, v in head.items()}
+        seconds = []
+        for _ in range(repeats):
+            started = time.perf_counter()
+            self._backward()
+            self.optimizer.zero_grad(set_to_none=True)
+            seconds.append(time.perf_counter() - started)
+        self.head.load_state_dict(head)
+        checkpoint.set_random_state(state)
+        return float(np.median(seconds[1:]))
+
+    def __iter__(self) -> Iterator[Step]:
+        """Do the remaining updates.
+
+        Raises:
+            Diverged: a term or the gradient is not finite or has exploded; nothing was updated.
+        """
+        while self.step < self.total_steps:
+            started = time.perf_counter()
+            rate = self.learning_rate(self.step)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            terms = self._backward()
+            self._guard(terms)
+            norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.clip_norm))
+            if not math.isfinite(norm):
+                raise Diverged(self.step + 1, "gradient norm", norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+            self.step += 1
+            yield Step(
+                self.step,
+                self.step * self.sentences_per_step,
+                terms,
+                rate,
+                norm,
+                time.perf_counter() - started,
+            )
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides the rest of the run, but for the random states."""
+        return {
+            "step": self.step,
+            "total_steps": self.total_steps,
+            "encoder": self.encoder.model.state_dict(),
+            "head": self.head.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "first_terms": self._first_terms,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Put back what `state` returned."""
+        self.step, self.total_steps = state["step"], state["total_steps"]
+        self.encoder.model.load_state_dict(state["encoder"])
+        self.head.load_state_dict(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._first_terms = dict(state["first_terms"])

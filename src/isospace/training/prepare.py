@@ -1,0 +1,195 @@
+"""What a run needs before its first update: data, corpus, encoder, tokens, in the order of cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+from isospace.config import TrainConfig, objective_name
+from isospace.corpus.sentences import Corpus, load_corpus
+from isospace.corpus.tokens import Tokens, tokenise
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.saving import require_classic
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import Exam
+from isospace.evaluation.held_out import HeldOut
+from isospace.system.cache import cache_folder
+from isospace.system.devices import has_bf16
+from isospace.system.processes import arithmetic, join_processes
+from isospace.training.loop import Loop, make_head, require_distinct_views
+from isospace.verbs.console import Display
+
+
+@dataclass(frozen=True)
+class Materials:
+    """Everything loaded.
+
+    Attributes:
+        exam: what start and result are examined by.
+        held_out: what a look measures; no text of the exam is in it.
+        corpus: the cleaned text.
+        loop: the training, at step 0.
+    """
+
+    exam: Exam
+    held_out: HeldOut
+    corpus: Corpus
+    loop: Loop
+
+
+def make_accelerator(config: TrainConfig) -> Accelerator:
+    """Devices, processes and precision.
+
+    Raises:
+        UserError: the batch cannot be shared by the processes.
+    """
+    bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
+    precision = "bf16" if bf16 else "no"
+    _require_trackers(config)
+    try:
+        accelerator = join_processes(
+            mixed_precision=precision,
+            log_with=list(config.trackers) or None,
+            # Trackers want a folder now; the run's own is set before they begin.
+            project_dir="." if config.trackers else None,
+        )
+    except ValueError as error:  # a second run in one process, in another precision
+        raise UserError(f"--precision {config.precision}: {error}") from error
+    if config.batch_size % accelerator.num_processes:
+        raise UserError(
+            f"--batch-size {config.batch_size} cannot be shared by {accelerator.num_processes} "
+            "processes; give a multiple"
+        )
+    return accelerator
+
+
+def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> Materials:
+    """Load everything; bad input is refused before the encoder is touched.
+
+    Raises:
+        UserError: what is wrong, where, and what to do.
+    """
+    _require_texts(config)
+    if "-" in config.text.corpus and accelerator.num_processes > 1:
+        raise UserError("--corpus -: standard input cannot be shared by processes; give a file")
+    exam = Exam(config)
+    with accelerator.main_process_first():
+        corpus = load_corpus(config.text, cache_folder(), exclude=exam.texts())
+    _require_a_batch(config, corpus)
+    display.corpus(corpus)
+    measured = _hold_out(config, exam, corpus)
+    with accelerator.main_process_first():
+        encoder = _load_encoder(config, str(accelerator.device))
+    display.encoder(encoder, arithmetic(accelerator))
+    with accelerator.main_process_first():
+        tokens = _tokenise(config, corpus, encoder, display)
+    loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator)
+    return Materials(exam, measured, corpus, loop)
+
+
+def require_usable(configs: Sequence[TrainConfig], exam: Exam) -> str:
+    """Refuse now what `prepare` would refuse of later runs on one corpus, which sit one exam.
+
+    Returns:
+        The digest of the corpus.
+
+    Raises:
+        UserError: as `prepare`.
+    """
+    for config in configs:
+        _require_texts(config)
+        _require_trackers(config)
+    corpus = load_corpus(configs[0].text, cache_folder(), exclude=exam.texts())
+    for config in configs:
+        _require_a_batch(config, corpus)
+    _hold_out(configs[0], exam, corpus)
+    by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
+    for config in configs:
+        by_start.setdefault((config.model, config.pooling, config.dropout), []).append(config)
+    for alike in by_start.values():
+        encoder = _load_encoder(alike[0], "cpu")
+        for config in alike:
+            _require_fit(config, encoder)
+    return corpus.digest
+
+
+def _hold_out(config: TrainConfig, exam: Exam, corpus: Corpus) -> HeldOut:
+    """Divide the held-out text between the exam and the looks."""
+    measured = exam.use_corpus(corpus)
+    if min(len(measured.sentences), len(measured.pairs)) < 2:
+        raise UserError(
+            f"--corpus {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
+            f"{len(measured.sentences)} held-out sentences and {len(measured.pairs)} pairs made of "
+            "them (sentences of 8 words or more are cut in halves); expected 2 of each. Give more "
+            "text, longer sentences, or a larger --held-out"
+        )
+    return measured
+
+
+def _load_encoder(config: TrainConfig, device: str) -> Encoder:
+    encoder = load_encoder(config.model, config.pooling, device)
+    require_classic(encoder)
+    if config.dropout is not None:
+        encoder.noise.set(config.dropout)
+    return encoder
+
+
+def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
+    """Refuse what `Loop` would refuse, without the corpus' own sentences."""
+    make_head(config, encoder)
+    objective = config.objective
+    ids = encoder.token_ids(["Eight words that dropout should tell apart twice."])
+    batch = encoder.batch(ids * objective.texts, objective.texts).to(encoder.device)
+    with torch.no_grad():
+        require_distinct_views(encoder, batch, objective.views)
+
+
+def _require_trackers(config: TrainConfig) -> None:
+    missing = [name for name in config.trackers if find_spec(name) is None]
+    if missing:
+        raise UserError(f"--trackers {missing[0]}: not installed; pip install {missing[0]}")
+
+
+def _require_texts(config: TrainConfig) -> None:
+    texts, columns = config.objective.texts, config.text.columns
+    if len(columns) == (texts if texts > 1 else 0):
+        return
+    name = objective_name(config.objective)
+    if texts == 1:
+        raise UserError(
+            f"--columns {' '.join(columns)}: {name} as set sees one text; name its column with "
+            "--column, or train on pairs or triples (simcse --supervision pairs or triples)"
+        )
+    wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
+    raise UserError(
+        f"--columns {' '.join(columns)}: {name} as set sees {texts} texts of each example, and "
+        f"{len(columns)} are named; name the columns that hold them: --columns {wanted}"
+    )
+
+
+def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
+    usable, batch = len(corpus.train_rows), config.batch_size
+    if usable < batch:
+        raise UserError(
+            f"--corpus {' '.join(config.text.corpus)}: {usable} usable sentences for training "
+            f"({corpus.summary}), fewer than a batch of {batch}. Give more text or a smaller "
+            "--batch-size"
+        )
+
+
+def _tokenise(config: TrainConfig, corpus: Corpus, encoder: Encoder, display: Display) -> Tokens:
+    with display.counting("tokenise", len(corpus)) as advance:
+        return tokenise(
+            corpus,
+            corpus.digest,
+            lambda texts: encoder.token_ids(texts, config.max_length),
+            encoder.fingerprint(config.max_length),
+            cache_folder(),
+            progress=advance,
+        )

@@ -1,0 +1,306 @@
+"""A run: one folder that holds everything about one training.
+
+config.json     the settings
+metrics.jsonl   a line per logged update ("step") and per measurement ("look")
+checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
+items.npz       what each test item came to, before and after; of STS pairs gold score, id, and
+                whether labels chose by them
+sample.npz      held-out sentences and their vectors, before and after
+transfer.json   scores of the transfer tasks, where `evaluate --transfer` was asked for them
+results.json    scores with their protocols, the choice, the verdict, the environment
+model/          the encoder, loadable by sentence-transformers
+report.html     the same for people
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from isospace.config import TrainConfig, objective_name
+from isospace.encoders.loading import folder_of, run_model
+from isospace.errors import UserError
+from isospace.system.files import (
+    atomic_path,
+    is_occupied,
+    remove_torn,
+    require_writable,
+    write_text,
+)
+from isospace.system.processes import command
+
+REPORT = "report.html"  # in the folder of a run or of a comparison
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sentences that were not trained on, and what start and result make of them.
+
+    Attributes:
+        sentences: n of them.
+        before: (n, dim) float32, of the start.
+        after: (n, dim) float32, of the look that was kept.
+    """
+
+    sentences: tuple[str, ...]
+    before: np.ndarray
+    after: np.ndarray
+
+
+class Run:
+    """A run's folder.
+
+    Args:
+        folder: an existing run; make new ones with `Run.create`.
+
+    Raises:
+        UserError: the folder is not a run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / "config.json").is_file():
+            what = "not a run (no config.json in it). A run is what train writes"
+            raise UserError(f"{folder}: {what}")
+        self.folder = folder
+        self.metrics_path = folder / "metrics.jsonl"
+        self.last_checkpoint = folder / "checkpoints" / "last.pt"
+        self.kept_weights = folder / "checkpoints" / "kept.safetensors"
+        self.model_folder = folder / "model"
+        self.items_path = folder / "items.npz"
+        self.sample_path = folder / "sample.npz"
+        self.transfer_path = folder / "transfer.json"
+        self.results_path = folder / "results.json"
+        self.report_path = folder / REPORT
+
+    @classmethod
+    def create(cls, config: TrainConfig) -> Run:
+        """Make the folder of a new run.
+
+        Raises:
+            UserError: the folder exists and holds something, or cannot be written.
+        """
+        try:
+            folder = _new_folder(config) if config.output is None else config.output
+            require_free(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / "config.json", config.to_json() + "\n")
+        except OSError as error:
+            where = config.output or "runs"
+            raise UserError(f"--output {where}: cannot be written ({error.strerror})") from error
+        return cls(folder)
+
+    @property
+    def config(self) -> TrainConfig:
+        """The settings that the run was made with.
+
+        Raises:
+            UserError: the file is damaged, or another version's.
+        """
+        path = self.folder / "config.json"
+        try:
+            return TrainConfig.from_json(path.read_text(encoding="utf-8"))
+        except (UserError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: {error}") from error
+
+    @property
+    def to_resume(self) -> tuple[str, str]:
+        """The command that goes on with the run, and what else it needs, in words or empty."""
+        needs = "with the same text on standard input" if "-" in self.config.text.corpus else ""
+        return f"{command()} train --resume {shlex.quote(str(self.folder))}", needs
+
+    @property
+    def how_to_resume(self) -> str:
+        """What to tell a person whose run was stopped."""
+        return f"nothing is lost. Continue with: {', '.join(filter(None, self.to_resume))}"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes off this run; a process that dies lets go of it.
+
+        Raises:
+            UserError: another process holds it.
+        """
+        lock = self.last_checkpoint.with_name(".lock")
+        lock.parent.mkdir(exist_ok=True)
+        try:
+            with FileLock(lock, blocking=False):
+                remove_torn(self.folder)
+                remove_torn(lock.parent)
+                yield
+        except Timeout:
+            what = "another process is training this run; wait for it, or stop it"
+            raise UserError(f"{self.folder}: {what}") from None
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """What results.json holds, `None` while the run is not finished."""
+        if not self.results_path.is_file():
+            return None
+        content: dict[str, Any] = json.loads(self.results_path.read_text(encoding="utf-8"))
+        return content
+
+    def write_items(self, **parts: Mapping[str, np.ndarray]) -> None:
+        """Write items.npz: part ("before", "after", "gold", ...) -> column -> array."""
+        arrays: dict[str, Any] = {
+            f"{part}/{name}": array
+            for part, found in parts.items()
+            for name, array in found.items()
+        }
+        with atomic_path(self.items_path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    def items(self, part: str) -> dict[str, np.ndarray]:
+        """One part of items.npz, by column."""
+        with np.load(self.items_path) as arrays:
+            names = [name for name in arrays if name.startswith(f"{part}/")]
+            return {name.removeprefix(f"{part}/"): arrays[name] for name in names}
+
+    def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
+        """Write sample.npz, in half precision where it fits: enough for pictures and neighbours.
+
+        Args:
+            sentences: n of them.
+            before: (n, dim) vectors of the start.
+            after: (n, dim) vectors of the result.
+        """
+        with atomic_path(self.sample_path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(
+                file,
+                sentences=np.array(sentences, dtype=np.str_),
+                before=_half(before),
+                after=_half(after),
+            )
+
+    @property
+    def sample(self) -> Sample | None:
+        """What sample.npz holds, `None` for a run that is not finished or has none."""
+        if not self.sample_path.is_file():
+            return None
+        with np.load(self.sample_path) as arrays:
+            before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
+            return Sample(tuple(map(str, arrays["sentences"])), before, after)
+
+    @property
+    def transfer(self) -> dict[str, Any]:
+        """Protocol -> scores of the transfer tasks; empty where nobody asked for them."""
+        if not self.transfer_path.is_file():
+            return {}
+        content: dict[str, Any] = json.loads(self.transfer_path.read_text(encoding="utf-8"))
+        return content
+
+    def write_transfer(self, protocol: str, scores: Mapping[str, Any]) -> None:
+        """Put the scores by one protocol into transfer.json."""
+        content = {**self.transfer, protocol: scores}
+        write_text(self.transfer_path, json.dumps(content, indent=2) + "\n")
+
+    def write_results(self, results: Mapping[str, Any]) -> None:
+        """Write results.json."""
+        write_text(self.results_path, json.dumps(results, indent=2) + "\n")
+
+    def log(self, kind: str, values: Mapping[str, Any]) -> None:
+        """Append a line to metrics.jsonl."""
+        with self.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, **values}) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl; a line torn by a kill is left out."""
+        if not self.metrics_path.is_file():
+            return []
+        lines = []
+        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
+            with suppress(json.JSONDecodeError):
+                lines.append(json.loads(line))
+        return lines
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The logged updates."""
+        return [line for line in self.metrics() if line["kind"] == "step"]
+
+    def looks(self) -> list[dict[str, Any]]:
+        """The looks, with the number of sentences seen before each."""
+        config = self.config
+        per_step = config.batch_size * config.accumulate
+        looks = [line for line in self.metrics() if line["kind"] == "look"]
+        return [{**look, "sentences": look["step"] * per_step} for look in looks]
+
+    def rewind(self, step: int) -> None:
+        """Drop the metrics of updates after `step`: a resumed run will make them again."""
+        kept = [line for line in self.metrics() if line.get("step", 0) <= step]
+        write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _half(vectors: np.ndarray) -> np.ndarray:
+    fits = np.abs(vectors).max(initial=0.0) <= np.finfo(np.float16).max
+    return vectors.astype(np.float16 if fits else np.float32)
+
+
+def run_of(model: str) -> Run | None:
+    """The run that a model's name means, `None` where it means something else.
+
+    Raises:
+        UserError: the run is not finished.
+    """
+    folder = folder_of(model)
+    return None if folder is None or run_model(folder) is None else Run(folder)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run.
+
+    Attributes:
+        run: the run's folder.
+        results: what results.json holds; empty in all processes but the first.
+    """
+
+    run: Run
+    results: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one sentence."""
+        return str(self.results["verdict"]["text"])
+
+    @property
+    def model_folder(self) -> Path:
+        """Loads with `SentenceTransformer(str(model_folder))`."""
+        return self.run.model_folder
+
+
+def require_free(folder: Path) -> None:
+    """Refuse a folder that holds something already, or that cannot be made.
+
+    Raises:
+        UserError: with the ways out.
+    """
+    for torn in folder.glob(".config.json.*.tmp"):  # by a kill before there was a run
+        torn.unlink()
+    if is_occupied(folder):
+        raise UserError(
+            f"--output {folder}: exists already. Give another folder, or continue it with "
+            f"isospace train --resume {folder}"
+        )
+    require_writable(folder, inside=True)
+
+
+def _new_folder(config: TrainConfig) -> Path:
+    """Make an empty folder of an unused name, also when several runs start in one second."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    name = f"{stamp}-{objective_name(config.objective)}-{Path(config.model).name or 'model'}"
+    Path("runs").mkdir(exist_ok=True)
+    for number in count(1):
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
+    return folder

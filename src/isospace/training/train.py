@@ -1,0 +1,298 @@
+"""The main job: text in, adapted encoder out, measured before and after.
+
+Read from here: `train` prepares everything and draws updates from `loop.Loop`, which makes the
+views (`encoder.Encoder`) and calls the objective (`objectives/`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import gather_object
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+import isospace
+from isospace.config import TrainConfig
+from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.saving import save_model
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import Scores, sts_data
+from isospace.evaluation.vector_cache import cached
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
+from isospace.statistics.bootstrap import Kind
+from isospace.system.cache import cache_folder
+from isospace.system.devices import environment
+from isospace.system.processes import agreed, anywhere, arithmetic
+from isospace.system.signals import polite_stop
+from isospace.training import checkpoint
+from isospace.training.card import Origin, model_card
+from isospace.training.evaluations import take_look
+from isospace.training.loop import Diverged
+from isospace.training.prepare import make_accelerator, prepare
+from isospace.training.run import Outcome, Run, require_free
+from isospace.training.selection import Choice, choose
+from isospace.verbs.console import Display, TrainingBar
+
+
+class Stopped(Exception):
+    """The run ended early; what is left of it can be resumed or used, and the message says how."""
+
+
+def train(
+    config: TrainConfig | None = None, resume: Path | None = None, quiet: bool = False
+) -> Outcome:
+    """Adapt an encoder to a corpus and say whether that helped.
+
+    Args:
+        config: the settings of a new run.
+        resume: the folder of a run to go on with, instead of `config`; a finished one gives its
+            results.
+        quiet: show no progress.
+
+    Raises:
+        UserError: bad input; refused before the work starts.
+        Stopped: Ctrl-C, SIGTERM, or a loss that diverged.
+    """
+    if resume is not None and config is None:
+        run = Run(resume)
+        # A model that somebody removed is made again, of the weights that were kept.
+        removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
+        if run.results is not None and not removed:
+            write_report(collect([resume]))  # a kill may have come between the two
+            return Outcome(run, run.results)
+        return _Session(run.config, quiet).go(run)
+    if config is not None and resume is None:
+        if config.output is not None:
+            require_free(config.output)
+        # In the settings, because a resumed run may find another environment.
+        return _Session(replace(config, data=sts_data(config.data)), quiet).go(None)
+    raise UserError("give either the settings of a new run or the folder of a run to resume")
+
+
+class _Session:
+    """One process's part in a run: everything loaded, then `go`."""
+
+    def __init__(self, config: TrainConfig, quiet: bool) -> None:
+        self.started, self._earlier_seconds = time.monotonic(), 0.0
+        self.config = config
+        self.accelerator = make_accelerator(config)
+        self.main = self.accelerator.is_main_process
+        self.display = Display(quiet or not self.main)
+        materials = prepare(config, self.accelerator, self.display)
+        self.exam, self.held_out = materials.exam, materials.held_out
+        self.corpus, self.loop = materials.corpus, materials.loop
+        self.encoder = self.loop.encoder
+        self._start_hash = weights_hash(self.encoder)
+        self.looks: list[dict[str, float]] = []
+        self._saved_step, self._saved_at = 0, time.monotonic()
+
+    def _total_steps(self) -> int:
+        """The budget in updates."""
+        amount, unit = self.config.budget
+        if unit == "minutes":
+            steps = amount * 60 / self.loop.seconds_per_step()
+        else:
+            sentences = amount * len(self.corpus.train_rows) if unit == "epochs" else amount
+            steps = sentences / self.loop.sentences_per_step
+        return max(1, int(steps))
+
+    def go(self, run: Run | None) -> Outcome:
+        """Start or resume, train, choose, examine, write."""
+        if run is None:
+            made = Run.create(self.config).folder if self.main else None
+            run = Run(agreed(self.accelerator, made))
+        if self.config.trackers:
+            self.accelerator.project_configuration.logging_dir = str(run.folder)
+            self.accelerator.init_trackers("isospace")
+        try:
+            with run.held() if self.main else nullcontext():
+                return self._run(run)
+        except Diverged as error:
+            raise Stopped(
+                f"training diverged at step {error.step}: {error.term} is {error.value:g}. "
+                f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
+                f"a lower --learning-rate than {self.config.learning_rate:g}"
+            ) from error
+        except (KeyboardInterrupt, OSError, SafetensorError) as error:  # Ctrl-C, a full disk
+            raise Stopped(f"{str(error) or 'interrupted'}; {run.how_to_resume}") from error
+        finally:
+            for tracker in self.accelerator.trackers:
+                tracker.finish()
+
+    def _run(self, run: Run) -> Outcome:
+        state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
+        self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
+        before = self.exam.sit(cached(self.encoder, cache_folder())) if self.main else None
+        self.accelerator.wait_for_everyone()
+        if state is None:
+            self.loop.total_steps = agreed(self.accelerator, self._total_steps())
+        self._look()
+        if state is not None:
+            self._restore(run, state)
+        else:
+            if self.main:
+                run.rewind(-1)
+            self._record_look(run)
+            self._save(run)
+        if before is not None:
+            self.display.table("before training, x 100", {"start": before.cells()})
+        self.display.plan(self.config, self.loop, run)
+        self._train(run)
+        return self._finish(run, before)
+
+    def _look(self) -> None:
+        """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
+        if self.main:
+            mixed = self.accelerator.mixed_precision
+            found = take_look(self.config, self.encoder, self.held_out, self.exam, mixed)
+            self.looks.append({"step": float(self.loop.step), **found})
+        look = agreed(self.accelerator, self.looks[-1] if self.main else None)
+        for name, value in look.items():
+            if not math.isfinite(value):
+                raise Diverged(self.loop.step, name, value)
+
+    def _choice(self) -> Choice:
+        return choose(self.looks, self.config.select, self.held_out.natural)
+
+    def _keep_if_best(self, run: Run) -> None:
+        """Write the weights if they are of the look to keep so far."""
+        if self.main and self._choice().step == self.loop.step:
+            checkpoint.save_weights(run.kept_weights, self.encoder.model)
+
+    def _record_look(self, run: Run) -> None:
+        if self.main:
+            run.log("look", self.looks[-1])
+            self.accelerator.log(
+                {f"look/{k}": v for k, v in self.looks[-1].items()}, self.loop.step
+            )
+
+    def _seconds(self) -> float:
+        """Wall clock of the run, the sessions before a resumption included."""
+        return self._earlier_seconds + time.monotonic() - self.started
+
+    def _save(self, run: Run) -> None:
+        """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""
+        states = gather_object([checkpoint.random_state()])
+        if self.main:
+            state = {
+                **self.loop.state(),
+                "corpus": self.corpus.digest,
+                "start": self._start_hash,
+                "random": states,
+                "looks": self.looks,
+                "seconds": self._seconds(),
+            }
+            checkpoint.save(run.last_checkpoint, state)
+        # Last, so that kept weights are never of a look that the checkpoint does not know.
+        self._keep_if_best(run)
+        self._saved_step, self._saved_at = self.loop.step, time.monotonic()
+
+    def _load_checkpoint(self, run: Run) -> dict[str, Any]:
+        """What a checkpoint of this text, this start and as many processes holds."""
+        state = checkpoint.load(run.last_checkpoint)
+        if state["corpus"] != self.corpus.digest:
+            raise UserError(
+                f"{run.folder}: the corpus has changed since this run began (digest "
+                f"{state['corpus'][:12]}, now {self.corpus.digest[:12]}); put the old text back, "
+                "or start a new run"
+            )
+        if state["start"] != self._start_hash:
+            raise UserError(
+                f"{run.folder}: the encoder {self.config.model} is not the one that this run began "
+                "with; put that one back, or start a new run"
+            )
+        if len(state["random"]) != self.accelerator.num_processes:
+            raise UserError(
+                f"{run.folder}: was started on {len(state['random'])} processes; resume it on as "
+                "many"
+            )
+        return state
+
+    def _restore(self, run: Run, state: dict[str, Any]) -> None:
+        self.loop.load_state(state)
+        self._earlier_seconds = state["seconds"]
+        if self.main:
+            self.looks = list(state["looks"])
+            run.rewind(self.loop.step)
+        self._keep_if_best(run)  # a kill may have come between the two
+        checkpoint.set_random_state(state["random"][self.accelerator.process_index])
+        self._saved_step, self._saved_at = self.loop.step, time.monotonic()
+
+    def _train(self, run: Run) -> None:
+        loop, total = self.loop, self.loop.total_steps
+        look_steps = {round(total * i / self.config.looks) for i in range(1, self.config.looks + 1)}
+        with polite_stop() as stop, TrainingBar(self.display, loop.step, total) as bar:
+            for step in loop:
+                speed = bar.update(step, loop.sentences_per_step)
+                values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
+                if self.main:
+                    run.log("step", values)
+                    self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
+                looked = step.step in look_steps
+                if looked:
+                    self._look()
+                    self._record_look(run)
+                    self.display.look(self.looks)
+                late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
+                stopping, late = anywhere(self.accelerator, bool(stop), late)
+                if looked or stopping or late:
+                    self._save(run)
+                if stopping and loop.step < total:
+                    raise Stopped(
+                        f"interrupted after step {loop.step} of {total}; {run.how_to_resume}"
+                    )
+
+    def _finish(self, run: Run, before: Scores | None) -> Outcome:
+        """Load the look to keep, examine it, say whether it helped, write the model."""
+        results: dict[str, Any] = {}
+        if before is not None:
+            choice = self._choice()
+            self.encoder.model.load_state_dict(load_file(run.kept_weights))
+            after = self.exam.sit(self.encoder.embed) if choice.step else before
+            results = self._results(choice, before, after)
+            if results["model_step"] == 0:
+                self.encoder = load_encoder(self.config.model, self.config.pooling)
+            save_model(self.encoder, run.model_folder, model_card(self.config, results))
+            run.write_items(
+                before=self.exam.items(before),
+                after=self.exam.items(after),
+                **self.exam.test_pairs(),
+            )
+            run.write_sample(self.exam.sample, before.vectors, after.vectors)
+            run.write_results(results)
+            write_report(collect([run.folder]))
+            self.display.results(before, after, results, run)
+        self.accelerator.wait_for_everyone()
+        return Outcome(run, results)
+
+    def _results(self, choice: Choice, before: Scores, after: Scores) -> dict[str, Any]:
+        verdict = self.exam.verdict(before, after, None if choice.step else choice.reason)
+        labels = self.config.labels if choice.rule == "labels" else None
+        return {
+            "isospace": isospace.__version__,
+            "config": self.config.to_dict(),
+            "origin": asdict(Origin.of(self.config.model)),
+            "corpus": {
+                "sentences": len(self.corpus.train_rows),
+                "digest": self.corpus.digest,
+                "counts": self.corpus.counts,
+            },
+            "pooling": self.encoder.pooling,
+            "steps": self.loop.total_steps,
+            "exam": self.exam.digest(),
+            "start": {"scores": before.to_json()},
+            "result": {"scores": after.to_json(), "selection": choice.rule, "labels": labels},
+            "choice": asdict(choice),
+            "model_step": 0 if verdict.kind is Kind.KEEP_START else choice.step,
+            "verdict": verdict.to_json(),
+            "looks": self.looks,
+            "seconds": self._seconds(),
+            "environment": {**environment(), "precision": arithmetic(self.accelerator)},
+        }

@@ -1,0 +1,1 @@
+"""Text of any size to files of vectors."""

@@ -1,0 +1,174 @@
+"""A folder of finished shards and a manifest that says which: what makes encoding resumable.
+
+A shard appears whole or not at all, and enters the manifest, with a hash, after that. A shard that
+a kill left without an entry is made again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from isospace.errors import UserError
+from isospace.system.files import file_hash, remove_torn, write_text
+
+MANIFEST = "manifest.json"
+_LOCK = ".lock"
+
+_WORDS = {
+    "model": "model",
+    "dim": "model, of another width",
+    "text": "text to encode",
+    "key": "--id-column",
+}
+"""What settings are called in messages, where that is not their option."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A finished shard.
+
+    Attributes:
+        file: its name in the folder.
+        rows: how many vectors it has.
+        hash: of its bytes.
+    """
+
+    file: str
+    rows: int
+    hash: str
+
+
+class Shards:
+    """The shards of one output, some of which may be finished; used while the folder is `held`.
+
+    Args:
+        folder: theirs.
+        settings: what decides on the content of the shards; a folder goes on with the same only.
+        rows: of the whole output.
+        shard_size: rows of each shard but the last.
+        suffix: of their names, such as ".parquet".
+
+    Raises:
+        UserError: the folder was begun with other settings, or is damaged.
+    """
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], rows: int, shard_size: int, suffix: str
+    ) -> None:
+        self.folder, self.rows, self.shard_size, self._suffix = folder, rows, shard_size, suffix
+        self._settings = {**settings, "shard_size": shard_size, "rows": rows}
+        self.done: dict[int, Shard] = {}
+        if (folder / MANIFEST).is_file():
+            self._read()
+        else:
+            self._write()
+        remove_torn(folder)
+
+    def __len__(self) -> int:
+        return -(-self.rows // self.shard_size)
+
+    def size(self, index: int) -> int:
+        """Rows of a shard."""
+        return min(self.shard_size, self.rows - index * self.shard_size)
+
+    def path(self, index: int) -> Path:
+        """Where a shard is, or will be."""
+        return self.folder / f"part-{index:05d}{self._suffix}"
+
+    @property
+    def rows_done(self) -> int:
+        """Rows of the finished shards."""
+        return sum(shard.rows for shard in self.done.values())
+
+    def finish(self, index: int, digest: str) -> None:
+        """Enter a shard that has been written."""
+        self.done[index] = Shard(self.path(index).name, self.size(index), digest)
+        self._write()
+
+    def forget(self, indices: Collection[int]) -> None:
+        """Take shards out again, which will be made anew."""
+        for index in indices:
+            del self.done[index]
+        self._write()
+
+    def to_json(self) -> dict[str, Any]:
+        """What the manifest holds."""
+        return {
+            "isospace": version("isospace"),
+            "complete": len(self.done) == len(self),
+            "settings": self._settings,
+            "shards": [asdict(self.done[index]) for index in sorted(self.done)],
+        }
+
+    def _write(self) -> None:
+        write_text(self.folder / MANIFEST, json.dumps(self.to_json(), indent=2) + "\n")
+
+    def _read(self) -> None:
+        path = self.folder / MANIFEST
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            settings, found = content["settings"], [Shard(**shard) for shard in content["shards"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path} is damaged ({type(error).__name__}: {error}). Remove {self.folder}, or "
+                "give another --output"
+            ) from error
+        self._require_same(settings)
+        by_file = {self.path(index).name: index for index in range(len(self))}
+        for shard in found:
+            shard_path = self.folder / shard.file
+            if not shard_path.is_file():
+                continue  # it is made again
+            if shard.file not in by_file or file_hash(shard_path) != shard.hash:
+                raise UserError(
+                    f"{shard_path} is damaged: not the bytes that were written. Delete this file, "
+                    "and the same command makes it again"
+                )
+            self.done[by_file[shard.file]] = shard
+
+    def _require_same(self, settings: Mapping[str, Any]) -> None:
+        for name, value in self._settings.items():
+            if settings.get(name) != value:
+                what = _WORDS.get(name, f"--{name.replace('_', '-')}")
+                raise UserError(
+                    f"{self.folder}: was begun with another {what} ({settings.get(name)}, now "
+                    f"{value}). Give the same, or another --output"
+                )
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Make a folder for shards and keep other processes off it; a process that dies lets go.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / _LOCK, blocking=False):
+            yield
+    except Timeout:
+        raise UserError(
+            f"{folder}: another process is writing it; wait for it, or give another --output"
+        ) from None
+
+
+def require_shards(folder: Path) -> None:
+    """Refuse a path that holds something else than shards.
+
+    Raises:
+        UserError: a file, or a folder with something in it and no manifest.
+    """
+    if (folder / MANIFEST).is_file() or not folder.exists():
+        return
+    ours = (_LOCK, f".{MANIFEST}.")  # what a kill before the first manifest leaves
+    if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
+        raise UserError(f"{folder}: exists already and holds no {MANIFEST}. Give another --output")

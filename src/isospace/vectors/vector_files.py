@@ -1,0 +1,169 @@
+"""Vectors in files: Parquet with text or id beside them, or npy; four types of numbers.
+
+float32  the encoder's vectors
+float16  rounded to half precision
+int8     v = round(x / scale) with scale = max |x| / 127 of the same vector, so that no other
+         sentence has a say; scale * v is within scale / 2 of x in every dimension. Cosines need no
+         scale. Parquet has it in the column `scale`
+binary   bit i is 1 where x_i > 0, eight dimensions to a uint8, first dimension highest: what
+         sentence-transformers calls ubinary
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from isospace.errors import UserError
+from isospace.system.files import atomic_path
+
+Dtype = Literal["float32", "float16", "int8", "binary"]
+Format = Literal["parquet", "npy"]
+Key = Literal["text", "id"]
+STORED: dict[Dtype, str] = {
+    "float32": "float32",
+    "float16": "float16",
+    "int8": "int8",
+    "binary": "uint8",
+}
+"""How numpy calls what is stored."""
+
+
+def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np.ndarray | None]:
+    """Vectors in the type in which they are stored, and for int8 the scale of each.
+
+    Args:
+        vectors: (n, dim) float32.
+        dtype: what to make of them.
+
+    Returns:
+        (n, dim), or (n, ceil(dim / 8)) for binary; and (n,) float32 or `None`.
+
+    Examples:
+        >>> values, scales = quantise(np.array([[0.5, -1.0, 0.25]], np.float32), "int8")
+        >>> values.tolist(), [f"{scale:.4f}" for scale in scales]
+        ([[64, -127, 32]], ['0.0079'])
+        >>> quantise(np.array([[0.5, -1.0, 0.25]], np.float32), "binary")[0].tolist()
+        [[160]]
+    """
+    if dtype == "binary":
+        return np.packbits(vectors > 0, axis=1), None
+    if dtype == "int8":
+        scales = np.abs(vectors).max(axis=1) / np.float32(127)
+        divisors = np.where(scales > 0, scales, np.float32(1))
+        return np.rint(vectors / divisors[:, None]).astype(np.int8), scales
+    return vectors.astype(STORED[dtype]), None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How files of vectors look; all files of an output look alike.
+
+    Attributes:
+        format: "parquet" or "npy".
+        dtype: of the numbers.
+        dim: of the encoder's vectors.
+        key: Parquet's first column: "text" or "id".
+        about: what made the vectors, for Parquet's metadata under the key `isospace`.
+    """
+
+    format: Format
+    dtype: Dtype
+    dim: int
+    key: Key
+    about: Mapping[str, Any]
+
+    @property
+    def width(self) -> int:
+        """Numbers stored for a vector."""
+        return -(-self.dim // 8) if self.dtype == "binary" else self.dim
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the Parquet files."""
+        kind = pa.from_numpy_dtype(np.dtype(STORED[self.dtype]))
+        fields = [pa.field(self.key, pa.string()), pa.field("vector", pa.list_(kind, self.width))]
+        if self.dtype == "int8":
+            fields.append(pa.field("scale", pa.float32()))
+        about = {**self.about, "dtype": self.dtype, "dim": self.dim}
+        return pa.schema(fields, metadata={"isospace": json.dumps(about)})
+
+    def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Write one file, atomically.
+
+        Args:
+            path: where.
+            keys: n texts or ids; npy has no place for them.
+            vectors: (n, dim).
+
+        Raises:
+            UserError: a vector that is no number, or too large for the type.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused below
+            values, scales = quantise(vectors, self.dtype)
+        for array in (vectors, values):
+            if not np.isfinite(array).all():
+                row = int(np.argmin(np.isfinite(array).all(axis=1)))
+                raise UserError(
+                    f"{path.name}, row {row}: the vector is not finite as {array.dtype}. Try "
+                    "--precision float32 and --dtype float32; where they fail, the model is broken"
+                )
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            if self.format == "npy":
+                np.save(file, values)
+                return
+            flat = pa.array(values.reshape(-1))
+            columns = [pa.array(keys), pa.FixedSizeListArray.from_arrays(flat, self.width)]
+            if scales is not None:
+                columns.append(pa.array(scales))
+            with self._writer(file) as writer:
+                writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
+
+    def join(self, parts: Sequence[Path], rows: int, path: Path) -> None:
+        """Make one file of several, part after part, atomically.
+
+        Args:
+            parts: files that `write` made.
+            rows: how many they have together.
+            path: where.
+        """
+        with atomic_path(path) as temporary:
+            if self.format == "npy":
+                header = {
+                    "descr": np.lib.format.dtype_to_descr(np.dtype(STORED[self.dtype])),
+                    "fortran_order": False,
+                    "shape": (rows, self.width),
+                }
+                # Written and not mapped: on a full disk a mapped page kills the process.
+                with temporary.open("wb") as file:
+                    np.lib.format.write_array_header_1_0(file, header)
+                    for part in parts:
+                        file.write(np.load(part).tobytes())
+                return
+            with self._writer(temporary) as writer:
+                for part in parts:
+                    writer.write_table(pq.read_table(part, partitioning=None))
+
+    def _writer(self, target: Any) -> pq.ParquetWriter:
+        """Text compresses well; the bits of a vector do not."""
+        return pq.ParquetWriter(
+            target,
+            self.schema,
+            use_dictionary=False,
+            compression={self.key: "zstd"},
+            write_statistics=False,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """What another run must have in common to write the same files."""
+        settings = asdict(self)
+        del settings["about"]
+        return settings

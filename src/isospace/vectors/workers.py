@@ -1,0 +1,187 @@
+"""Writing shards in this process, or in several.
+
+The processes are new interpreters that load the model themselves: a fork of a process with threads
+can hang. Each takes its part of the threads (and, where there are several GPUs, one of them).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from isospace.encoders.encoder import Encoder, Precision
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.system.files import file_hash
+from isospace.vectors.vector_files import Layout
+
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Job:
+    """A shard to write.
+
+    Attributes:
+        index: which.
+        path: where.
+        texts: its rows.
+        keys: what Parquet holds beside the vectors.
+    """
+
+    index: int
+    path: Path
+    texts: list[str]
+    keys: list[str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """How shards are written; the same for all.
+
+    Attributes:
+        model: what `load_encoder` loads.
+        layout: of the files.
+        window: so many rows are sorted by length and batched together. Shards are whole windows,
+            so a row meets the same neighbours, and gets the same bits, whatever their size.
+        max_length: truncation in tokens; `None`: the encoder's own limit.
+        precision: of the encoder's matrix products.
+    """
+
+    model: str
+    layout: Layout
+    window: int
+    max_length: int | None
+    precision: Precision
+
+    def write(self, encoder: Encoder, job: Job, on_batch: Callable[[int], None]) -> tuple[int, str]:
+        """Encode and write one shard; returns its index and its file's hash."""
+        windows = [
+            encoder.embed(
+                job.texts[start : start + self.window],
+                max_length=self.max_length,
+                on_batch=on_batch,
+                precision=self.precision,
+                one_thread=True,
+            )
+            for start in range(0, len(job.texts), self.window)
+        ]
+        self.layout.write(job.path, job.keys, np.concatenate(windows))
+        return job.index, file_hash(job.path)
+
+
+def write_shards(
+    task: Task, encoder: Encoder, jobs: Iterator[Job], workers: int, tick: Callable[[int], None]
+) -> Iterator[tuple[int, str]]:
+    """Write shards; gives index and hash of each when it is there.
+
+    Args:
+        task: how.
+        encoder: the task's model, for a single worker.
+        jobs: read as workers come free, one ahead.
+        workers: processes; 1 is this one.
+        tick: called with numbers of rows that were encoded.
+
+    Raises:
+        UserError: a worker died.
+    """
+    if workers == 1:
+        for job in jobs:
+            yield task.write(encoder, job, tick)
+        return
+    context = multiprocessing.get_context("spawn")
+    state = _Shared(context.Value("q", 0), context.Value("q", 0), context.Event())
+    threads = max(1, torch.get_num_threads() // workers)
+    executor = ProcessPoolExecutor(workers, context, _begin, (task, threads, state))
+    running: set[Future[tuple[int, str]]] = set()
+    try:
+        while True:
+            running |= {executor.submit(_work, j) for j in islice(jobs, workers + 1 - len(running))}
+            if not running:
+                return
+            finished, running = wait(running, _POLL_SECONDS, FIRST_COMPLETED)
+            tick(state.take_rows())
+            for future in finished:
+                yield future.result()
+    except BrokenProcessPool as error:
+        raise UserError(
+            f"--workers {workers}: a worker was killed or could not start, perhaps for want of "
+            "memory. Finished shards are kept; the same command with fewer workers goes on"
+        ) from error
+    finally:
+        state.stop.set()
+        executor.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What the processes have in common.
+
+    Attributes:
+        begun: how many workers have begun.
+        rows: rows encoded since the last look.
+        stop: the work is not wanted any more.
+    """
+
+    begun: Any
+    rows: Any
+    stop: Any
+
+    def take_number(self) -> int:
+        with self.begun.get_lock():
+            self.begun.value += 1
+            return int(self.begun.value) - 1
+
+    def take_rows(self) -> int:
+        with self.rows.get_lock():
+            rows, self.rows.value = int(self.rows.value), 0
+        return rows
+
+    def on_batch(self, rows: int) -> None:
+        if self.stop.is_set():
+            raise InterruptedError
+        with self.rows.get_lock():
+            self.rows.value += rows
+
+
+_worker: tuple[Task, Encoder, _Shared]
+"""Of this process, where it is a worker."""
+
+
+def _begin(task: Task, threads: int, shared: _Shared) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which says stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
+    torch.set_num_threads(threads)
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    encoder = load_encoder(task.model)
+    if torch.cuda.is_available():
+        encoder.to(f"cuda:{shared.take_number() % torch.cuda.device_count()}")
+    _worker = (task, encoder, shared)
+
+
+def _end_with_parent() -> None:
+    """A killed parent would leave its workers waiting for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(job: Job) -> tuple[int, str]:
+    task, encoder, shared = _worker
+    return task.write(encoder, job, shared.on_batch)

@@ -1,0 +1,70 @@
+"""The verb `explore`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.encoders.encoder import Precision
+from isospace.errors import UserError
+from isospace.search.neighbours import read_corpus
+from isospace.verbs.console import Display
+from isospace.verbs.printing import print_result
+
+
+@dataclass(frozen=True)
+class Explore:
+    """Show one or two models in the browser: neighbours, similarities, geometry."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional] = ("minilm",)
+    """One or two, each minilm, a model folder, the folder of a run, or a Hub name."""
+    corpus: tuple[str, ...] = ()
+    """Where neighbours are looked for: as --corpus of train."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    precision: Precision = "float32"
+    """bf16 is faster where the processor has it."""
+    port: int = 8265
+    """Of the page on this machine; 0 takes any that is free."""
+    open: bool = False
+    """Open the page in the browser."""
+    json: bool = False
+    """Print the address as JSON, and no progress."""
+
+    def run(self) -> int:
+        """Read, encode, serve until Ctrl-C."""
+        if not self.corpus:
+            raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
+        missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
+        if missing:
+            raise UserError(f"explore needs {', '.join(missing)}: pip install 'isospace[explore]'")
+        # The extra `explore` installs what it imports.
+        from isospace.explore.app import HOST, listen, make_server
+        from isospace.explore.session import open_session
+
+        display = Display(self.json)
+        names = ", ".join(Path(name).name for name in self.corpus)
+        with listen(self.port) as listener:
+            texts = read_corpus(self.corpus, self.column, self.encoding)
+            session = open_session(self.models, texts, names, self.precision, display)
+            url = f"http://{HOST}:{listener.getsockname()[1]}/"
+            display.line("explore", f"{url}  (Ctrl-C ends it)")
+            if self.json:
+                print_result(json.dumps({"url": url}))
+                sys.stdout.flush()  # a script reads it while the page is served
+            if self.open:
+                webbrowser.open(url)
+            try:
+                make_server(session).run(sockets=[listener])
+            except KeyboardInterrupt:
+                display.line("ended", "nothing was written")
+        return 0

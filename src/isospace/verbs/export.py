@@ -1,0 +1,55 @@
+"""The verb `export`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.export.ship import Target, export
+from isospace.verbs.console import Display
+from isospace.verbs.printing import print_result
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a run's result, or any model, for others to load, and check the copy."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A run's folder, a model folder, minilm, or a Hub name."""
+    to: Target
+    """st is the classic sentence-transformers folder, onnx one graph from token ids to the vector,
+    hf a Hugging Face folder."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The folder to make; default: st, onnx or hf in a run's folder, or MODEL-st and so on here."""
+    int8: bool = False
+    """With --to onnx: also write a graph with int8 weights, and measure what it loses."""
+    sample: Path | None = None
+    """A file or folder of sentences to measure that on; default: those that the run kept, or
+    Python's docstrings."""
+    column: str = "text"
+    """Which column of --sample holds the sentences."""
+    encoding: str = "utf-8"
+    """Encoding of the text files of --sample."""
+    json: bool = False
+    """Print the outcome as JSON."""
+
+    def run(self) -> int:
+        """Export, and say what the check found."""
+        made = export(
+            self.model, self.to, self.output, self.int8, self.sample, self.column, self.encoding
+        )
+        if self.json:
+            print_result(json.dumps({**asdict(made), "folder": str(made.folder)}, indent=2))
+            return 0
+        show = Display()
+        show.line("export", f"{self.model} as {self.to}, into {made.folder}")
+        show.line(
+            "parity", f"largest 1 - cosine to the model {made.gap:.1e} (limit {made.limit:g})"
+        )
+        if made.loss is not None:
+            show.line("int8", made.loss.text)
+        return 0

@@ -1,0 +1,54 @@
+"""The verb `report`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.errors import UserError
+from isospace.report.figures import write_picture
+from isospace.report.run_set import collect
+from isospace.report.scoreboard import all_tables, runs_table
+from isospace.report.write import write_report
+from isospace.system.tables import write_tables
+from isospace.verbs.console import Display
+from isospace.verbs.printing import print_result, print_table
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make a page, and tables for papers, from the folders of runs or of a comparison."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs, or of a comparison."""
+    output: Path | None = None
+    """The page to write, with its tables beside it (md, csv, tex); default: report.html in the
+    folder of the run or of the comparison."""
+    query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """List the sentences nearest to this text, before and after; can be given several times."""
+    picture: Path | None = None
+    """Also write the curves as a picture (svg, png, pdf)."""
+    json: bool = False
+    """Print the table as JSON."""
+
+    def run(self) -> int:
+        """Write the page and the tables, print the runs."""
+        if not self.runs:
+            raise UserError("give the folders of one or more runs")
+        found = collect(self.runs)
+        if self.picture is not None:
+            write_picture(found, self.picture)
+        page = write_report(found, self.output, self.query)
+        written = [page, *write_tables(all_tables(found), page)]
+        table = runs_table(found)
+        if self.json:
+            print_result(json.dumps({"protocol": table.note, "runs": table.rows}, indent=2))
+        else:
+            print_table("runs", table.rows)
+            print_result(table.note)
+        Display(self.json).line("report", ", ".join(map(str, written)))
+        return 0

@@ -1,0 +1,115 @@
+"""The verbs `train` and `compare`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from isospace.comparison.compare import Measure, compare, contestant
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.objectives.base import Objective
+from isospace.report.scoreboard import COMPARISON_TABLES
+from isospace.training.run import REPORT, Run
+from isospace.training.train import train
+from isospace.verbs.console import Display
+from isospace.verbs.printing import print_result, print_table
+
+DEFAULT_RECIPE = "adapt"
+if TYPE_CHECKING:
+    _ObjectiveChoice = Objective
+else:
+    _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
+        {name: kind() for name, kind in OBJECTIVES.items()}, prefix_names=False
+    )
+
+
+@dataclass(frozen=True)
+class Train:
+    """Adapt an encoder to a text file without labels, and say whether that helped."""
+
+    config: TrainConfig
+    objective: _ObjectiveChoice = field(default_factory=SimCSE)
+    """The objective, followed by its own options (--help after its name lists them)."""
+    recipe: str = DEFAULT_RECIPE
+    """Start from a row of `isospace recipes`; every other option overrides it."""
+    resume: Path | None = None
+    """Go on with an interrupted run; all other options are read from its folder."""
+    json: bool = False
+    """Print results.json on standard output and no progress."""
+
+    def run(self) -> int:
+        """Train, or go on."""
+        config = None if self.resume else replace(self.config, objective=self.objective)
+        if config is not None and not config.text.corpus:
+            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+        outcome = train(config, self.resume, quiet=self.json)
+        if not outcome.results:  # another process than the first
+            return 0
+        if self.json:
+            print_result(json.dumps(outcome.results, indent=2))
+        elif self.resume:
+            print_result(outcome.verdict)
+        return 0
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Train several objectives by several seeds at one budget, and say which one to adapt with."""
+
+    contestants: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Objectives, each NAME or NAME:FIELD=VALUE,FIELD=VALUE with options of its own; learning_rate,
+    dropout, batch_size, model and pooling can be given there too."""
+    config: TrainConfig
+    seeds: int = 3
+    """Runs of each, with seeds counting up from --seed."""
+    verdict_on: Measure = "pairs"
+    """What the verdict is about: pairs that belong together, or the average of the STS sets."""
+    jobs: int = 1
+    """Runs at a time, each a process with its part of the cores, or a GPU of its own. Two on two
+    cores finish sooner than one after the other."""
+    json: bool = False
+    """Print results.json on standard output and no progress."""
+
+    def run(self) -> int:
+        """Run what is missing, compare, print."""
+        if not self.contestants:
+            raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
+        settings = {text: contestant(text, self.config) for text in self.contestants}
+        if self.config.output is None:
+            raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
+        if not self.config.text.corpus:
+            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+        found = compare(
+            settings, self.seeds, self.config.output, self.verdict_on, self.jobs, self.json
+        )
+        if found is None:  # another process than the first
+            return 0
+        if self.json:
+            print_result(json.dumps(found.to_json(), indent=2))
+        else:
+            tables = [made(found.folder.name, found.to_json()) for made in COMPARISON_TABLES]
+            for table in filter(None, tables):
+                print_table(table.caption, table.rows)
+                print_result(f"{table.note}\n")
+            print_result(found.decision.text)
+            display = Display(self.json)
+            if found.model is not None:
+                _say_how_to_load(Path(found.model), display)
+            display.line("report", str(found.folder / REPORT))
+        return 0
+
+
+def _say_how_to_load(model: Path, display: Display) -> None:
+    run = Run(model.parent)
+    how = f'SentenceTransformer("{model}")'
+    if not model.is_dir() and run.last_checkpoint.is_file():
+        how = f"{model} is gone; {run.to_resume[0]} makes it again"
+    elif not model.is_dir():
+        how = f"{model} is gone, and so is its checkpoint: remove the run and compare again"
+    display.line("load it", how)

@@ -1,0 +1,34 @@
+"""The verb `whiten`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from isospace.verbs.printing import print_result, print_table
+from isospace.whiten.whiten import WhitenConfig, whiten_model
+
+
+@dataclass(frozen=True)
+class Whiten:
+    """Whiten a model's vectors by a corpus, and say whether that helped."""
+
+    config: WhitenConfig = field(default_factory=WhitenConfig)
+    json: bool = False
+    """Print everything as JSON and no progress."""
+
+    def run(self) -> int:
+        """Whiten, print."""
+        outcome = whiten_model(self.config, quiet=self.json)
+        if outcome is None:  # processes other than the first
+            return 0
+        if self.json:
+            print_result(json.dumps(outcome.to_json(), indent=2))
+            return 0
+        for title, rows in outcome.tables():
+            print_table(title, rows)
+        print_result(
+            f"{outcome.text} Read back by sentence-transformers, its vectors are those that were "
+            f"measured (largest 1 - cosine: {outcome.gap:.1e})."
+        )
+        return 0

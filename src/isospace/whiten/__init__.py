@@ -1,0 +1,1 @@
+"""Whitening a finished model: fit, choose how far, fold, judge."""

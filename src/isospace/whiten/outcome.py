@@ -1,0 +1,184 @@
+"""What a whitening came to: scores before and after, the verdict in words, the model card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from isospace.evaluation.benchmark import Scores
+from isospace.operators.fitted_whitening import Whitening
+from isospace.statistics.bootstrap import SMALLEST_GAIN, Interval, Kind, Verdict
+from isospace.system.tables import markdown_table
+from isospace.training.card import CLASSIC, Origin, heading
+
+Power = float | None
+"""How far vectors are whitened; `None` is the model as it is, not even centred."""
+
+GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
+"""Of `isotropy.describe`: columns of the table before and after."""
+
+HEADS = {
+    Kind.ADAPTED: "Whitened",
+    Kind.NO_DIFFERENCE: "No difference worth having",
+    Kind.KEEP_START: "Keep the model as it is",
+}
+"""The three verdicts in the words of this verb."""
+
+
+def name_of(power: Power) -> str:
+    """A power in words."""
+    return "as it is" if power is None else f"power {power:g}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One state of the model.
+
+    Attributes:
+        scores: the verdict's pairs, and STS where there is data.
+        geometry: `isotropy.describe` of held-out sentences; empty for too few of them, and for one
+            dimension.
+    """
+
+    scores: Scores
+    geometry: dict[str, float]
+
+    @property
+    def sts_average(self) -> float | None:
+        """Of the papers' row, where all its sets were scored."""
+        return self.scores.sts.paper_row()["Avg"] if self.scores.sts else None
+
+    def cells(self) -> dict[str, str]:
+        """Cells of the table that people see."""
+        shown = {name: f"{self.geometry[name]:.3g}" for name in GEOMETRY if name in self.geometry}
+        return self.scores.cells() | shown
+
+    def to_json(self) -> dict[str, Any]:
+        """Every number with its protocol."""
+        return self.scores.to_json() | {"geometry": self.geometry}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that was measured, and what was written.
+
+    Attributes:
+        model: as the user named it.
+        pooling: tokens to sentence.
+        whitening: what was kept, and how the covariance was estimated.
+        sentences: how many were fitted on.
+        corpus: a hash of the cleaned text.
+        tried: MRR on the pairs that choose, by power; empty where one was asked for.
+        chosen_on: what these pairs are.
+        power: what was chosen, or asked for.
+        before: the model as it is.
+        after: the model whitened by `power`.
+        verdict: whether that gains on the verdict's pairs.
+        whitened: whether the folder holds the whitened model, or the one that was given.
+        gap: largest 1 - cosine between the folder's vectors and those that were measured.
+    """
+
+    model: str
+    pooling: str
+    whitening: Whitening
+    sentences: int
+    corpus: str
+    tried: dict[Power, float]
+    chosen_on: str
+    power: Power
+    before: Measured
+    after: Measured
+    verdict: Verdict
+    whitened: bool
+    gap: float = 0.0
+
+    @property
+    def written(self) -> str:
+        """What the folder holds, in words."""
+        if not self.whitened:
+            return "The folder holds the model unchanged."
+        asked = "" if self.verdict.kind is Kind.ADAPTED else ", as asked for all the same"
+        return f"The folder holds the whitened model{asked}."
+
+    @property
+    def text(self) -> str:
+        """The verdict, what became of STS where there is data, and what the folder holds."""
+        before, after = self.before.sts_average, self.after.sts_average
+        sts = ""
+        if before is not None and after is not None and self.power is not None:
+            sts = f"The STS average changes by {after - before:+.2f} points. "
+        return f"{self.verdict.text} {sts}{self.written}"
+
+    def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
+        """Titles and rows for people."""
+        rows = [{"model": name_of(None)} | self.before.cells()]
+        if self.power is not None:
+            rows.append({"model": name_of(self.power)} | self.after.cells())
+        found = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
+        if self.tried:
+            row = {name_of(power): f"{100 * mrr:.2f}" for power, mrr in self.tried.items()}
+            found.insert(0, (f"what chose the power: MRR x 100, {self.chosen_on}", [row]))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Every number with its protocol."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {
+            "whitening": vars(self.whitening),
+            "tried": {name_of(power): mrr for power, mrr in self.tried.items()},
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "verdict": self.verdict.to_json(),
+        }
+
+
+def sentence(kind: Kind, interval: Interval, protocol: str, power: Power) -> str:
+    """The verdict in words.
+
+    >>> interval = Interval(-0.02, -0.03, -0.01, 0.001, 900)
+    >>> print(sentence(Kind.KEEP_START, interval, "MRR, your pairs", 1.0)[:48])
+    Keep the model as it is: with power 1 it changes
+    """
+    if power is None:
+        return f"{HEADS[Kind.KEEP_START]}: no power finds more of the pairs that choose."
+    reasons = {
+        Kind.ADAPTED: f"a gain of {100 * SMALLEST_GAIN:.2f} or more, and beyond chance",
+        Kind.KEEP_START: "whitening makes it worse",
+        Kind.NO_DIFFERENCE: (
+            f"less than {100 * SMALLEST_GAIN:.2f}" if interval.low > 0 else "the interval holds 0"
+        ),
+    }
+    return (
+        f"{HEADS[kind]}: with power {power:g} it changes by "
+        f"{100 * interval.gain:+.2f} points (95 % interval {100 * interval.low:+.2f} to "
+        f"{100 * interval.high:+.2f}) in {protocol}, n = {interval.n:,}; {reasons[kind]}."
+    )
+
+
+def model_card(outcome: Outcome) -> str:
+    """Markdown for the README.md of the folder; never a sentence of the corpus."""
+    tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in outcome.tables())
+    title = f"whitened ({name_of(outcome.power)})" if outcome.whitened else "unchanged"
+    origin = Origin.of(outcome.model)
+    return f"""{heading(origin, title, CLASSIC)}
+
+{outcome.text}
+
+{CLASSIC.text}
+
+{tables}
+
+- Start: `{origin.name}`; pooling: {outcome.pooling}
+- Fitted on {outcome.sentences:,} sentences (none is quoted here), digest `{outcome.corpus}`:
+  `{outcome.whitening}`
+- Licence of the start: {origin.licence_text}
+
+```bibtex
+@article{{su2021whitening,
+  title = {{Whitening Sentence Representations for Better Semantics and Faster Retrieval}},
+  author = {{Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen}},
+  journal = {{arXiv:2103.15316}},
+  year = {{2021}}
+}}
+```
+"""

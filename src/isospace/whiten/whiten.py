@@ -1,0 +1,294 @@
+"""Whiten any encoder after the fact: fit on a corpus, choose how far, judge, fold, save.
+
+Three disjoint sets of text, and no labels: sentences to fit on, pairs that choose the power, and
+pairs for the verdict (`--pairs`, or others that were held out). The map is fitted on the pooled
+vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
+"""
+
+from __future__ import annotations
+
+import operator
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import numpy as np
+import torch
+import tyro
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.sentences import Corpus, load_corpus
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.pooling import PoolingName
+from isospace.encoders.saving import drop_normalize, fold, require_classic, save_model
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import Exam, sts_data
+from isospace.evaluation.isotropy import NEIGHBOURS, describe
+from isospace.evaluation.pairs import Encode, TextPairs, remembering
+from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
+from isospace.statistics.bootstrap import Kind
+from isospace.system.cache import cache_folder
+from isospace.system.files import is_occupied, require_writable
+from isospace.system.processes import join_processes
+from isospace.verbs.console import Display
+from isospace.whiten.outcome import Measured, Outcome, Power, model_card, sentence
+
+POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+"""What `auto` tries, besides the model as it is."""
+
+_CHUNK = 4096  # sentences whose vectors are held at once
+_COMPARED = 100  # held-out sentences for which the folder must give the measured vectors
+
+Maps = Mapping[Power, WhiteningMap | None]
+"""The map of each power; the model as it is has none."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class WhitenConfig:
+    """One whitening of one model."""
+
+    model: Annotated[str, tyro.conf.Positional] = "minilm"
+    """minilm, a model folder, the folder of a run, or a Hub name."""
+    text: CorpusConfig = field(default_factory=CorpusConfig)
+    power: float | Literal["auto"] = "auto"
+    """How far to whiten: 0 only centres, 1 is full whitening; auto takes the power, or none, by
+    which most pairs of held-out texts find each other."""
+    whitening: Whitening = field(default_factory=Whitening)
+    sentences: int | None = None
+    """Fit on so many sentences, spread evenly over the corpus; by default on all."""
+    pooling: PoolingName | None = None
+    """Tokens to sentence; by default the model's own pooling."""
+    pairs: Path | None = None
+    """A two-column file of texts that belong together: the score of the verdict."""
+    data: str | None = None
+    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The folder of the model that is written."""
+
+    def candidates(self) -> list[Power]:
+        """What is tried; a model that is asked for in another shape cannot stay as it is."""
+        if self.power != "auto":
+            return [self.power]
+        reshaped = self.whitening.dim is not None or self.whitening.remove > 0
+        return [*POWERS] if reshaped else [None, *POWERS]
+
+
+def whiten_model(config: WhitenConfig, quiet: bool = False) -> Outcome | None:
+    """Whiten a model by a corpus, say whether that helped, and write the better of the two.
+
+    With `power="auto"` the folder holds the whitened model only where the verdict is that it gains;
+    else it holds the model unchanged. A power, a width or a removal that was asked for is written
+    whatever the verdict says.
+
+    Args:
+        config: the settings.
+        quiet: show no progress.
+
+    Returns:
+        The outcome; `None` in every process but the first.
+
+    Raises:
+        UserError: bad input, refused before the corpus is encoded where that can be known.
+    """
+    return _Session(config, quiet).go()
+
+
+class _Session:
+    """One process's part in a whitening: everything loaded, then `go`."""
+
+    def __init__(self, config: WhitenConfig, quiet: bool) -> None:
+        self.config, self.folder = config, _usable_folder(config)
+        self.accelerator = join_processes()
+        self.display = Display(quiet or not self.accelerator.is_main_process)
+        if "-" in config.text.corpus and self.accelerator.num_processes > 1:
+            raise UserError("--corpus -: standard input cannot be shared by processes; give a file")
+        data = sts_data(config.data)
+        self.exam = Exam(TrainConfig(text=config.text, pairs=config.pairs, data=data))
+        with self.accelerator.main_process_first():
+            self.corpus = load_corpus(config.text, cache_folder(), exclude=self.exam.texts())
+        self.display.corpus(self.corpus)
+        self.choosers = self.exam.use_corpus(self.corpus).pairs
+        if config.power == "auto" and len(self.choosers) < 2:
+            raise UserError(
+                "--power auto: too little text to choose a power by (sentences of 8 words or more "
+                "are cut in halves); give more text, or a power such as --power 0.25"
+            )
+        with self.accelerator.main_process_first():
+            self.encoder = load_encoder(config.model, config.pooling).to(self.accelerator.device)
+        require_classic(self.encoder)
+        _refusing(lambda: config.whitening.kept(self.encoder.dim))
+        drop_normalize(self.encoder)
+        self.display.encoder(self.encoder, self.accelerator.mixed_precision)
+        self.encode = remembering(self._embed)
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        with self.display.counting("encode", len(texts)) as advance:
+            return self.encoder.embed(texts, on_batch=advance)
+
+    def go(self) -> Outcome | None:
+        """Fit in every process; choose, judge and write in the first."""
+        texts = max(1, len(self.config.text.columns))
+        rows = fit_rows(self.corpus, texts, self.config.sentences)
+        moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.display)
+        outcome = None
+        if self.accelerator.is_main_process:
+            maps = {p: self._fitted(moments, p) for p in self.config.candidates()}
+            outcome = self._decide(maps, moments.count)
+            outcome = replace(outcome, gap=self._write(outcome, maps[outcome.power]))
+        self.accelerator.wait_for_everyone()
+        return outcome
+
+    def _fitted(self, moments: Moments, power: Power) -> WhiteningMap | None:
+        if power is None:
+            return None
+        return _refusing(lambda: self.config.whitening.fit(moments, power))
+
+    def _decide(self, maps: Maps, sentences: int) -> Outcome:
+        """Choose on one set of pairs, judge on another."""
+        tried = try_powers(self.encode, maps, self.choosers) if len(maps) > 1 else {}
+        power = max(tried, key=tried.__getitem__) if tried else next(iter(maps))
+        before = self._measure(None)
+        after = before if power is None else self._measure(maps[power])
+        kept = "no power was chosen" if power is None else None
+        found = self.exam.verdict(before.scores, after.scores, kept)
+        text = sentence(found.kind, found.interval, found.protocol, power)
+        return Outcome(
+            model=self.config.model,
+            pooling=self.encoder.pooling,
+            whitening=self.config.whitening,
+            sentences=sentences,
+            corpus=self.corpus.digest,
+            tried=tried,
+            chosen_on=f"{len(self.choosers):,} {self.choosers.name}",
+            power=power,
+            before=before,
+            after=after,
+            verdict=replace(found, text=text),
+            # What was asked for is written; what was left to choose must earn it.
+            whitened=None not in maps or found.kind is Kind.ADAPTED,
+        )
+
+    def _measure(self, whitening: WhiteningMap | None) -> Measured:
+        """The exam, and the geometry of its held-out sentences where they have one."""
+        scores = self.exam.sit(through(self.encode, whitening))
+        enough = len(scores.vectors) > NEIGHBOURS and scores.vectors.shape[1] > 1
+        return Measured(scores, describe(scores.vectors) if enough else {})
+
+    def _write(self, outcome: Outcome, whitening: WhiteningMap | None) -> float:
+        """Write the folder; returns how far its vectors are from those that were measured."""
+        texts = [*PROBES, *self.exam.sample[:_COMPARED]]
+        whitening = whitening if outcome.whitened else None
+        expected = through(self.encode, whitening)(texts)
+        if whitening is None:
+            self.encoder = load_encoder(self.config.model, self.config.pooling)
+        else:
+            fold(self.encoder, whitening)
+        save_model(self.encoder, self.folder, model_card(outcome), replace=False)
+        device = str(self.encoder.device)
+        reloaded = SentenceTransformer(str(self.folder), device=device, local_files_only=True)
+        found = np.asarray(reloaded.encode(texts, show_progress_bar=False))
+        try:
+            return require_parity(expected, found, self.config.model, TOLERANCE)
+        except UserError:
+            shutil.rmtree(self.folder)
+            raise
+
+
+def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]:
+    """Positions of the sentences to fit on, (n,), n <= `count`: all texts of training examples.
+
+    Args:
+        corpus: cleaned text.
+        texts: of an example, which follow each other.
+        count: at most so many, evenly spread; `None` for all.
+    """
+    rows = (corpus.train_rows[:, None] + np.arange(texts)).ravel()
+    if count is None or count >= len(rows):
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
+
+
+def corpus_moments(
+    encoder: Encoder,
+    corpus: Corpus,
+    rows: NDArray[np.int64],
+    accelerator: Accelerator,
+    display: Display,
+) -> Moments:
+    """Mean and covariance of the encoder's vectors, each process encoding its share.
+
+    Args:
+        encoder: without its closing normalisation.
+        corpus: the sentences.
+        rows: which of them, (n,).
+        accelerator: the processes.
+        display: where progress is shown.
+
+    Returns:
+        The same in every process.
+    """
+    share = rows[accelerator.process_index :: accelerator.num_processes]
+    moments = Moments.of(torch.empty(0, encoder.dim))
+    with display.counting("fit", len(share)) as advance:
+        for start in range(0, len(share), _CHUNK):
+            texts = [corpus[int(row)] for row in share[start : start + _CHUNK]]
+            moments += Moments.of(torch.from_numpy(encoder.embed(texts, on_batch=advance)))
+    parts: list[Moments] = gather_object([moments])
+    return reduce(operator.add, parts)
+
+
+def through(encode: Encode, whitening: WhiteningMap | None) -> Encode:
+    """The encoder with a map behind it, in float64; `None` is the encoder itself."""
+    if whitening is None:
+        return encode
+    return lambda texts: whitening(torch.from_numpy(encode(texts)).double()).float().numpy()
+
+
+def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:
+    """MRR of the pairs by power; `auto` takes the highest.
+
+    Args:
+        encode: the pooled vectors; `remembering`, so that all powers share its work.
+        maps: what is tried.
+        pairs: texts that belong together, neither fitted on nor used for the verdict.
+    """
+    return {
+        power: evaluate_retrieval(through(encode, fitted), pairs).mrr
+        for power, fitted in maps.items()
+    }
+
+
+def _usable_folder(config: WhitenConfig) -> Path:
+    """The output folder, once the settings are those of a whitening."""
+    output = config.output
+    if output is None:
+        raise UserError("--output is missing: the folder of the model that is written")
+    if is_occupied(output):
+        raise UserError(f"--output {output}: exists already; give another folder")
+    if not config.text.corpus:
+        raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+    if config.power != "auto" and not 0.0 <= config.power <= 1.0:
+        raise UserError(f"--power {config.power:g}: expected auto, or a number from 0 to 1")
+    if config.sentences is not None and config.sentences < 2:
+        raise UserError(f"--sentences {config.sentences}: expected 2 or more")
+    require_writable(output)
+    return output
+
+
+def _refusing(work: Callable[[], T]) -> T:
+    """What operators refuse is the user's input here."""
+    try:
+        return work()
+    except ValueError as error:
+        raise UserError(str(error)) from error

@@ -1,0 +1,247 @@
+"""Comparisons: resumable, equal budgets, the start in every table, verdicts from all seeds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+
+from isospace.cli import main
+from isospace.comparison.cells import share
+from isospace.comparison.compare import compare, contestant
+from isospace.comparison.judgement import judge_runs
+from isospace.errors import UserError
+from isospace.objectives import SCD, SimCSEPP
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
+from isospace.training.run import Run
+from isospace.training.train import Stopped
+from isospace.verbs.console import Display
+from isospace.verbs.train import _say_how_to_load
+
+
+def test_contestants_are_read(base):
+    config = contestant("simcse++:temperature=0.1,head=none,learning_rate=1e-4", base)
+    assert config == replace(
+        base, objective=SimCSEPP(temperature=0.1, head="none"), learning_rate=1e-4
+    )
+    assert contestant("simcse", base).objective == base.objective  # as `train simcse` has it
+    assert contestant("scd", base).objective == SCD()
+    listed = contestant("scd:projector=[8,16],learning_rate=1e-4", base)
+    assert listed == replace(base, objective=SCD(projector=(8, 16)), learning_rate=1e-4)
+
+
+def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
+    settings = {name: contestant(name, base) for name in ("simcse:head=none", "whitenedcse")}
+    found = compare(settings, 2, tmp_path / "c", quiet=True)
+    assert found.protocol == {
+        "MRR": "MRR, halves of held-out sentences (first to second)",
+        "checkpoints": "last",
+    }
+    assert found.settings["whitenedcse"]["objective"]["name"] == "whitenedcse"
+    assert list(found.scores) == ["start", "simcse:head=none", "whitenedcse"]
+    assert [len(columns["MRR"]) for columns in found.scores.values()] == [1, 2, 2]
+    folders = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("results.json"))
+    assert folders == [
+        "c",
+        "c/simcse_head=none/seed-42",
+        "c/simcse_head=none/seed-43",
+        "c/whitenedcse/seed-42",
+        "c/whitenedcse/seed-43",
+    ]
+    for name, columns in found.gains.items():
+        gain, start = columns["MRR"], found.scores["start"]["MRR"][0]
+        by_seed = [score - start for score in found.scores[name]["MRR"]]
+        assert 100 * gain.mean == pytest.approx(np.mean(by_seed))
+        assert 100 * gain.sd == pytest.approx(np.std(by_seed, ddof=1), abs=1e-9)
+        assert gain.low <= gain.mean <= gain.high
+    written = json.loads((tmp_path / "c" / "results.json").read_text())
+    assert written == json.loads(json.dumps(found.to_json()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.training.train._Session.go", lambda *_: pytest.fail("ran again"))
+        again = compare(settings, 2, tmp_path / "c", quiet=True)
+    assert again.to_json() == found.to_json()
+
+
+def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
+    settings = {name: contestant(name, base) for name in ("simcse:head=none", "dcl")}
+    alone = compare(settings, 1, tmp_path / "alone", quiet=True)
+    beside = compare(settings, 1, tmp_path / "beside", jobs=2, quiet=True)
+    for name, columns in alone.scores.items():
+        assert beside.scores[name]["MRR"] == pytest.approx(columns["MRR"], abs=0.5)
+    assert (tmp_path / "beside" / "dcl" / "seed-42" / "train.log").is_file()
+    assert compare(settings, 1, tmp_path / "beside", jobs=2, quiet=True).scores == beside.scores
+
+
+def test_a_cell_that_fails_stops_the_others(base, tmp_path):
+    before = psutil.Process().children()
+    settings = {n: contestant(n, base) for n in ("simcse:learning_rate=1e30", "simcse", "dcl")}
+    with pytest.raises(Stopped, match="simcse:learning_rate=1e30, seed 42: training diverged"):
+        compare(settings, 1, tmp_path / "c", jobs=2, quiet=True)
+    assert psutil.Process().children() == before
+
+
+def _updates(folder) -> int:
+    """How many a run has logged: before the first a signal ends it without a word."""
+    metrics = folder / "metrics.jsonl"
+    return metrics.read_text().count('"kind": "step"') if metrics.is_file() else 0
+
+
+@pytest.fixture
+def long_comparison(base, tmp_path):
+    """A comparison that would run for long, and its two children, which train."""
+    words = [*_words(base, 100_000), "--jobs", "2", "--output", str(tmp_path / "c")]
+    command = [sys.executable, "-m", "isospace.cli", "compare", "simcse", "dcl", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        runs = [tmp_path / "c" / name / "seed-42" for name in ("simcse", "dcl")]
+        deadline = time.monotonic() + 120
+        while not all(_updates(run) for run in runs):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        children = psutil.Process(process.pid).children()
+        assert len(children) == 2
+        yield process, children
+    assert not any(child.is_running() for child in children)
+    logs = [(run / "train.log").read_text() for run in runs]
+    assert any("isospace train --resume" in log for log in logs)  # stopped politely
+
+
+def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
+    """The same command goes on, and nothing runs on behind the user's back."""
+    process, _ = long_comparison
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.splitlines()[-1].endswith("Continue with the same command")
+    logs = [log.read_text() for log in (tmp_path / "c").glob("*/*/train.log")]
+    assert ["isospace train --resume" in log for log in logs] == [True, True]
+
+
+def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
+    process, children = long_comparison
+    process.kill()
+    gone, _ = psutil.wait_procs(children, timeout=120)
+    assert len(gone) == 2
+
+
+def test_a_run_that_was_killed_is_told_by_that_and_not_by_its_last_progress(long_comparison):
+    process, children = long_comparison
+    children[0].kill()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "seed 42: was killed by signal 9" in said.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_processes_can_share_every_run(base, tmp_path):
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    words = ["-m", "isospace.cli", "compare", "simcse:head=none", "dcl", "--seeds", "2", "--json"]
+    words += ["--corpus", *base.text.corpus, "--model", base.model, "--batch-size", "8"]
+    words += ["--budget", "32", "sentences", "--looks", "1", "--output", str(tmp_path / "c")]
+    done = subprocess.run(
+        [sys.executable, *launch, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)  # the first process alone prints
+    assert [found["scores"][name]["MRR"]["n"] for name in ("simcse:head=none", "dcl")] == [2, 2]
+
+
+def test_processes_take_turns_on_the_gpus(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [share(slot, 3)["CUDA_VISIBLE_DEVICES"] for slot in range(3)] == ["0", "1", "0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5c5a8c3e")
+    assert [share(slot, 2)["CUDA_VISIBLE_DEVICES"] for slot in range(2)] == ["2", "GPU-5c5a8c3e"]
+
+
+def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
+    settings = {"simcse": contestant("simcse", base)}
+    whole = compare(settings, 1, tmp_path / "whole", quiet=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "isospace.training.train._Session._finish", lambda *_: (_ for _ in ()).throw(OSError)
+        )
+        with pytest.raises(Stopped, match="nothing is lost"):
+            compare(settings, 1, tmp_path / "broken", quiet=True)
+    [stopped] = (tmp_path / "broken").glob("*/*")
+    write_report(collect([stopped]))  # a look at it does not make it a finished one
+    broken = compare(settings, 1, tmp_path / "broken", quiet=True)
+    assert broken.scores == whole.scores
+
+
+def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
+    settings = {"simcse": contestant("simcse", base)}
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    with pytest.raises(UserError, match="not all seven STS sets"):
+        judge_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, tmp_path, "Avg")
+    settings["dcl"] = contestant("dcl:learning_rate=1e30", base)
+    with pytest.raises(Stopped):
+        compare(settings, 1, tmp_path / "c", quiet=True)
+    assert collect([tmp_path / "c"]).comparisons == {"c": None}
+    assert not (tmp_path / "c" / "report.html").exists()
+    del settings["dcl"]  # what docs/compare.md advises; the page is then about the rest
+    compare(settings, 1, tmp_path / "c", quiet=True)
+    assert list(collect([tmp_path / "c"]).groups()) == ["simcse"]
+
+
+def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
+    settings = {text: contestant(text, base) for text in ("simcse", "simcse:pooling=cls")}
+    found = compare(settings, 1, tmp_path / "c", quiet=True)
+    assert list(found.scores) == [
+        "start",
+        "simcse",
+        "start of simcse:pooling=cls",
+        "simcse:pooling=cls",
+    ]
+    assert list(found.gains) == ["simcse", "start of simcse:pooling=cls", "simcse:pooling=cls"]
+    [start], [there] = (
+        found.scores[row]["MRR"] for row in ("start", "start of simcse:pooling=cls")
+    )
+    assert 100 * found.gains["start of simcse:pooling=cls"]["MRR"].mean == pytest.approx(
+        there - start
+    )
+
+
+def _words(base, budget):
+    """The settings as options."""
+    return ["--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model, "--seeds", "1",
+            "--batch-size", "8", "--budget", str(budget), "sentences", "--looks", "1", "--precision", "float32"]  # fmt: skip
+
+
+def test_the_verb(base, tmp_path, capsys):
+    words = _words(base, 16)
+    assert main(["compare", *words]) == 2
+    assert "give one or more objectives" in capsys.readouterr().err
+    assert main(["compare", "simcse", "dcl:head=none", *words]) == 2
+    assert "--output is missing" in capsys.readouterr().err
+    assert (
+        main(["compare", "simcse", "dcl:head=none", *words, "--output", str(tmp_path / "c")]) == 0
+    )
+    out, err = capsys.readouterr()
+    assert "| dcl:head=none |" in out
+    verdict = json.loads((tmp_path / "c" / "results.json").read_text())["verdict"]["text"]
+    assert out.rstrip().endswith(verdict)
+    capsys.readouterr()
+    model = tmp_path / "c" / "simcse" / "seed-42" / "model"
+    _say_how_to_load(model, Display(False))
+    assert f'SentenceTransformer("{model}")' in capsys.readouterr().err
+    shutil.rmtree(model)
+    _say_how_to_load(model, Display(False))
+    assert f"isospace train --resume {model.parent} makes it again" in capsys.readouterr().err
+    assert "2 of 2: dcl:head=none, seed 42" in err

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+from torch import nn
+from toy import sentences
+
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.pooling import POOLINGS
+from isospace.objectives.base import View
+
+TEXTS = ["the cat sat", "a big red house runs over the river in the night", "x"]
+
+
+@pytest.fixture
+def encoder(toy_model):
+    return load_encoder(str(toy_model), device="cpu")
+
+
+def one_batch(encoder: Encoder, texts=TEXTS):
+    return encoder.batch(encoder.token_ids(texts))
+
+
+def state(encoder):
+    return [(m.training, getattr(m, "p", None)) for m in encoder.model.modules()]
+
+
+def test_clean_views_are_bit_identical_and_noisy_ones_differ(encoder):
+    plan = [View(), View(dropout=0.0), View(), View(dropout=0.3)]
+    first, second = (encoder(one_batch(encoder), plan) for _ in range(2))
+    assert first.shape == (4, len(TEXTS), 32)
+    assert torch.equal(first[1], second[1])
+    assert torch.equal(first[1], encoder(one_batch(encoder), [View(dropout=0.0)])[0])
+    for noisy in (0, 2, 3):
+        assert not torch.equal(first[noisy], second[noisy])
+    assert not torch.equal(first[0], first[2])
+
+
+def test_one_pass_per_distinct_rate(encoder, monkeypatch):
+    passes = []
+    original = encoder._run
+    monkeypatch.setattr(
+        encoder, "_run", lambda batch, **kw: (passes.append(len(batch)), original(batch, **kw))[1]
+    )
+    encoder(one_batch(encoder), [View(), View(0.0), View(), View(0.2), View(0.2)])
+    assert passes == [6, 3, 6]
+
+
+def test_views_of_one_text_are_one_pass_over_copies(encoder):
+    """What the noise hits, row by row: nothing else may move when examples get several texts."""
+    batch = one_batch(encoder)
+    torch.manual_seed(0)
+    found = encoder(batch, [View(), View(0.0), View()])
+    torch.manual_seed(0)
+    with encoder.noise.at(None):
+        copies = Batch(batch.input_ids.repeat(2, 1), batch.attention_mask.repeat(2, 1))
+        noisy = encoder._run(copies, normalised=False)
+    with encoder.noise.at(0.0):
+        clean = encoder._run(batch, normalised=False)
+    assert torch.equal(found, torch.stack([noisy[:3], clean, noisy[3:]]))
+
+
+def test_each_view_is_made_from_its_text(encoder, monkeypatch):
+    texts = [sentences(4, seed) for seed in range(3)]
+    ids = [row for column in texts for row in encoder.token_ids(column)]
+    batch = encoder.batch(ids, texts=3)
+    assert len(batch) == 4
+    encoder.noise.set(0.0)
+    plan = [View(text=2), View(), View(text=1), View(text=2)]
+    views = encoder(batch, plan).detach().numpy()
+    for view, row in zip(plan, views, strict=True):
+        assert np.allclose(row, encoder.embed(texts[view.text]), atol=1e-6)
+    passes = []
+    original = encoder._run
+    monkeypatch.setattr(
+        encoder, "_run", lambda batch, **kw: (passes.append(len(batch)), original(batch, **kw))[1]
+    )
+    encoder(batch, [View(), View(text=1), View(0.3, text=2), View(text=2)])
+    assert passes == [12, 4]
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
+def test_rate_of_a_view_is_the_rate_used(encoder, rate):
+    """Every dropout mask and every attention matrix shows the view's rate."""
+    zeros = []
+
+    def count(module, inputs, output):
+        kept = inputs[0] != 0
+        zeros.append(float((output[kept] == 0).float().mean()))
+
+    hooks = [m.register_forward_hook(count) for m in encoder.modules() if isinstance(m, nn.Dropout)]
+    rates = []
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(*args, dropout_p=0.0, **kwargs):
+        rates.append(dropout_p)
+        return attention(*args, dropout_p=dropout_p, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Encoder, "_packs", lambda self, batch: False)  # test_packed.py has the other
+        patch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+        encoder(one_batch(encoder, sentences(64)), [View(rate)])
+    for hook in hooks:
+        hook.remove()
+    assert zeros
+    assert np.allclose(zeros, rate, atol=0.03)
+    assert rates == [rate] * 3
+
+
+def test_a_failed_pass_restores_rates_and_modes(encoder, monkeypatch):
+    encoder.model.eval()
+    encoder.model[0].train()
+    before = state(encoder)
+
+    def fail(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(encoder, "_run", fail)
+    for rate in (None, 0.0, 0.4):
+        with pytest.raises(KeyboardInterrupt):
+            encoder(one_batch(encoder), [View(rate)])
+        assert state(encoder) == before
+
+
+def test_set_rate_becomes_the_own_rate(encoder):
+    encoder.noise.set(0.25)
+    with encoder.noise.at(0.0), encoder.noise.at(0.5):
+        assert encoder.noise.rates == (0.5,)
+    assert encoder.noise.rates == (0.25,)
+    with pytest.raises(ValueError, match=r"\[0, 1\)"):
+        encoder.noise.set(1.0)
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_pooling_is_its_formula(encoder, name):
+    encoder.set_pooling(name)
+    batch = one_batch(encoder)
+    with torch.no_grad():
+        out = encoder.model[0].model.eval()(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            output_hidden_states=True,
+        )
+        expected = POOLINGS[name](out.hidden_states, batch.attention_mask)
+        assert torch.allclose(encoder(batch, [View(0.0)])[0], expected, atol=1e-6)
+    assert encoder.pooling == name
+
+
+def test_poolings_by_hand():
+    """Hidden states that hold their layer's number, with one token of padding."""
+    states = [torch.full((1, 3, 1), float(layer)) for layer in range(4)]
+    states[3][0, :, 0] = torch.tensor([5.0, 7.0, 100.0])
+    mask = torch.tensor([[1, 1, 0]])
+    values = {name: float(pool(states, mask)) for name, pool in POOLINGS.items()}
+    assert values == {"cls": 5, "mean": 6, "first_last": 3.5, "embedding_last": 3, "last2": 4}
+
+
+@pytest.mark.parametrize("pooling", [None, *POOLINGS])
+def test_embed_equals_sentence_transformers(toy_model, pooling):
+    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    texts = [*sentences(50), "", "ünïcödé 😀 大きさ", "the " * 200]
+    theirs = encoder.model.encode(texts, show_progress_bar=False)
+    assert np.allclose(encoder.embed(texts), theirs, atol=1e-6)
+
+
+def test_an_embedding_depends_on_its_sentence_only(encoder):
+    texts = sentences(40)
+    alone = np.concatenate([encoder.embed([text]) for text in texts])
+    for order, tokens in ((slice(None), 64), (slice(None, None, -1), 100_000)):
+        together = encoder.embed(texts[order], batch_tokens=tokens)
+        assert np.allclose(together, alone[order], atol=1e-6)
+
+
+def test_halves_of_surrogate_pairs_are_question_marks(encoder):
+    assert encoder.token_ids(["caf\udce9 \ud83d"]) == encoder.token_ids(["caf? ?"])
+
+
+def test_a_tokenizer_without_a_limit_cuts_nothing(encoder):
+    encoder.model[0].tokenizer.model_max_length = int(1e30)
+    encoder.model[0].model.config.max_position_embeddings = -1  # as XLNet's
+    assert encoder.max_length is None
+    assert len(encoder.token_ids(["the cat " * 100])[0]) == 202
+
+
+def test_embed_of_nothing(encoder):
+    assert encoder.embed([]).shape == (0, 32)
+
+
+def test_fingerprint_names_what_decides_the_ids(encoder, toy_model):
+    first = encoder.fingerprint(32)
+    encoder.token_ids(TEXTS, 8)
+    assert encoder.fingerprint(32) == first
+    assert encoder.fingerprint(16) != first
+    assert load_encoder(str(toy_model), device="cpu").fingerprint(32) == first
+    encoder.prompt = "query: "
+    assert encoder.fingerprint(32) != first
+
+
+def test_default_prompt_is_part_of_every_text(toy_model, tmp_path):
+    model = SentenceTransformer(
+        str(toy_model), device="cpu", prompts={"query": "the cat "}, default_prompt_name="query"
+    )
+    encoder = Encoder(model, "prompted")
+    assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
+    encoder.set_pooling("cls")
+    assert encoder.prompt == "the cat "
+    assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_pooling_leaves_the_prompt_out_where_the_model_says_so(toy_model, pooling):
+    plain = SentenceTransformer(str(toy_model), device="cpu")
+    model = SentenceTransformer(
+        modules=[plain[0], Pooling(32, pooling, include_prompt=False)],
+        device="cpu",
+        prompts={"query": "the cat "},
+        default_prompt_name="query",
+    )
+    encoder = Encoder(model, "prompted")
+    assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
+    with_prompt = SentenceTransformer(modules=[plain[0], Pooling(32, "mean")], device="cpu")
+    assert not np.allclose(encoder.embed(TEXTS), with_prompt.encode(TEXTS), atol=1e-3)
+    encoder.set_pooling("mean")
+    assert encoder.model[1].include_prompt is False
+    assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
+
+
+def test_rates_written_as_integers_are_rates(encoder):
+    """`hidden_dropout_prob: 0` in a config.json gives nn.Dropout(0), an int."""
+    for part in encoder.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0
+    encoder.noise = type(encoder.noise)(encoder.model)
+    encoder.noise.set(0.4)
+    assert encoder.noise.rates == (0.4,)
+
+
+def test_fingerprints_differ_where_the_encoders_own_limit_does(encoder):
+    before = encoder.fingerprint(32)
+    encoder.model.max_seq_length = 8
+    assert encoder.fingerprint(32) != before
+
+
+def test_bf16_vectors_are_float32_and_near(encoder):
+    texts = sentences(40)
+    exact, fast = encoder.embed(texts), encoder.embed(texts, precision="bf16")
+    assert fast.dtype == np.float32
+    assert not np.array_equal(fast, exact)
+    cosines = (exact * fast).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(fast, axis=1)
+    assert cosines.min() > 0.999
+
+
+def test_a_blend_has_the_name_of_a_pooling_only_where_it_is_one(encoder):
+    encoder.set_pooling("first_last")
+    assert encoder.pooling == "first_last"
+    blend, pool = encoder.model[1], encoder.model[2]
+    pool.pooling_mode = "cls"
+    assert encoder.pooling == "layers (1, 3) by [1.0, 1.0], cls"
+    pool.pooling_mode = "mean"
+    blend.layer_weights.data[1] = 3.0
+    assert encoder.pooling == "layers (1, 3) by [3.0, 1.0], mean"

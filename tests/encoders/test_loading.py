@@ -1,0 +1,102 @@
+"""Encoders found by name, and what cannot be loaded as one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, BertModel
+
+from isospace.encoders.loading import MINILM_SHA256, load_encoder, weights_hash, wheel_minilm
+from isospace.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("./nowhere", "not a folder"),
+        ("/no/such/folder", "not a folder"),
+        ("some-org/some-model", "Hub cannot be reached"),
+        ("bert-base-uncased", "Hub cannot be reached"),
+    ],
+)
+def test_missing_models_are_named(name, words, monkeypatch):
+    monkeypatch.setattr("isospace.encoders.loading.try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr(
+        "isospace.encoders.loading.HfApi.model_info",
+        lambda *_, **__: (_ for _ in ()).throw(OSError()),
+    )
+    with pytest.raises(UserError, match=words) as caught:
+        load_encoder(name)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"neither modules.json .* nor config.json"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "config.json").write_text("{broken")
+    with pytest.raises(UserError, match="cannot be loaded as an encoder"):
+        load_encoder(str(tmp_path))
+
+
+def test_minilm_without_the_extra_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("isospace.encoders.loading.wheel_minilm", lambda: None)
+    monkeypatch.setattr("isospace.encoders.loading.try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr(
+        "isospace.encoders.loading.HfApi.model_info",
+        lambda *_, **__: (_ for _ in ()).throw(OSError()),
+    )
+    with pytest.raises(UserError, match=r"pip install 'isospace\[offline\]'"):
+        load_encoder("minilm")
+
+
+def test_tampered_minilm_is_refused(monkeypatch):
+    monkeypatch.setattr("isospace.encoders.loading.MINILM_SHA256", "0" * 64)
+    with pytest.raises(UserError, match="sha256"):
+        wheel_minilm()
+
+
+def test_minilm_is_the_published_model():
+    assert len(MINILM_SHA256) == 64
+    assert wheel_minilm() is not None
+
+
+def test_half_precision_weights_are_loaded_in_float32(toy_model, tmp_path):
+    model = BertModel.from_pretrained(toy_model, dtype=torch.bfloat16)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(toy_model).save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path), device="cpu")
+    assert {p.dtype for p in encoder.parameters()} == {torch.float32}
+
+
+def test_weights_that_a_folder_lacks_are_the_same_in_every_process(toy_model, tmp_path):
+    """A RoBERTa has no pooler on disk: one is drawn where it is loaded."""
+    folder = shutil.copytree(toy_model, tmp_path / "bert")
+    weights = load_file(folder / "model.safetensors")
+    there = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
+    assert len(there) == len(weights) - 2
+    save_file(there, folder / "model.safetensors", metadata={"format": "pt"})
+    hashes = set()
+    for seed in (1, 2):  # a process begins with a seed of its own
+        torch.manual_seed(seed)
+        expected = torch.rand(3)
+        torch.manual_seed(seed)
+        hashes.add(weights_hash(load_encoder(str(folder), device="cpu")))
+        assert torch.equal(torch.rand(3), expected)
+    assert len(hashes) == 1
+    assert hashes != {weights_hash(load_encoder(str(toy_model), device="cpu"))}
+
+
+def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):
+    folder = shutil.copytree(toy_model, tmp_path / "bert")
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        if (folder / name).is_file():
+            content = json.loads((folder / name).read_text())
+            content.pop("pad_token", None)
+            (folder / name).write_text(json.dumps(content))
+    with pytest.raises(UserError, match="no padding token"):
+        load_encoder(str(folder), device="cpu")

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from torch import nn
+from toy import sentences
+
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.pooling import POOLINGS
+from isospace.encoders.saving import new_folder, save_model
+from isospace.errors import UserError
+
+WITHOUT_ISOSPACE = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "isospace":
+            raise ImportError("isospace is not installed")
+sys.meta_path.insert(0, Refuse())
+import json, numpy as np
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer(sys.argv[1], device="cpu")
+np.save(sys.argv[2], model.encode(json.loads(sys.argv[3]), show_progress_bar=False))
+assert not any(name.split(".")[0] == "isospace" for name in sys.modules)
+"""
+
+
+def test_loads_where_isospace_cannot_be_imported(toy_model, tmp_path):
+    encoder = load_encoder(str(toy_model), "first_last", device="cpu")
+    save_model(encoder, tmp_path / "model")
+    texts = [*sentences(10), "😀 大きさ"]
+    command = [sys.executable, "-c", WITHOUT_ISOSPACE, tmp_path / "model", tmp_path / "v.npy"]
+    subprocess.run([*map(str, command), json.dumps(texts)], check=True, capture_output=True)
+    ours, theirs = encoder.embed(texts), np.load(tmp_path / "v.npy")
+    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert np.all(cosines > 1 - 1e-6)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_every_pooling_survives(toy_model, tmp_path, pooling):
+    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    save_model(encoder, tmp_path / "model")
+    again = load_encoder(str(tmp_path / "model"), device="cpu")
+    assert again.pooling == pooling
+    assert np.allclose(again.embed(sentences(5)), encoder.embed(sentences(5)), atol=1e-6)
+
+
+def test_dense_and_normalise_survive_in_the_classic_layout(toy_model, tmp_path):
+    encoder = load_encoder(str(toy_model), "cls", device="cpu")
+    torch.manual_seed(0)
+    dense = Dense(32, 8, activation_function=nn.Identity())
+    encoder.model = SentenceTransformer(modules=[*encoder.model, dense, Normalize()], device="cpu")
+    save_model(encoder, tmp_path / "model")
+    modules = json.loads((tmp_path / "model" / "modules.json").read_text())
+    assert [m["type"].rsplit(".", 1)[1] for m in modules] == [
+        "Transformer",
+        "Pooling",
+        "Dense",
+        "Normalize",
+    ]
+    assert all(m["type"].startswith("sentence_transformers.models.") for m in modules)
+    pooling = json.loads((tmp_path / "model" / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_cls_token"] is True
+    assert pooling["word_embedding_dimension"] == 32
+    again = load_encoder(str(tmp_path / "model"), device="cpu")
+    assert np.allclose(again.embed(sentences(5)), encoder.embed(sentences(5)), atol=1e-6)
+
+
+def test_foreign_modules_are_refused_and_nothing_is_left(toy_model, tmp_path):
+    class Doubled(nn.Module):
+        def forward(self, features):
+            return {**features, "sentence_embedding": features["sentence_embedding"] * 2}
+
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model.append(Doubled())
+    with pytest.raises(UserError, match="Doubled"):
+        save_model(encoder, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    monkeypatch.setattr(type(encoder), "embed", lambda self, texts: np.ones((len(texts), 32)))
+    with pytest.raises(UserError, match="other vectors"):
+        save_model(encoder, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "stale.bin").write_text("old")
+    save_model(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card="# hello")
+    assert not (tmp_path / "model" / "stale.bin").exists()
+    assert (tmp_path / "model" / "README.md").read_text() == "# hello"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_that_was_filled_meanwhile_is_left_as_it_is(tmp_path):
+    folder = tmp_path / "out"
+
+    def write():
+        with new_folder(folder) as building:
+            (building / "ours").touch()
+            folder.mkdir()
+            (folder / "theirs").touch()
+
+    with pytest.raises(UserError, match="out: was filled"):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [path.name for path in folder.iterdir()] == ["theirs"]
+
+
+def test_an_empty_folder_gives_way(tmp_path):
+    (tmp_path / "out").mkdir()
+    with new_folder(tmp_path / "out") as building:
+        (building / "ours").touch()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["ours"]
+
+
+def test_a_model_is_not_written_over_anything_unless_that_is_asked_for(toy_model, tmp_path):
+    (tmp_path / "theirs").touch()
+    with pytest.raises(UserError, match="was filled"):
+        save_model(load_encoder(str(toy_model), device="cpu"), tmp_path, replace=False)
+    assert (tmp_path / "theirs").exists()

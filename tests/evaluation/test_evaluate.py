@@ -1,0 +1,221 @@
+"""`isospace evaluate` on a small encoder: every part, its protocol, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+
+import numpy as np
+import pytest
+from report_runs import finish, write_run
+from toy import sentences
+
+from isospace.cli import main
+from isospace.encoders.loading import load_encoder
+from isospace.evaluation.evaluate import Evaluation, evaluate
+from isospace.evaluation.geometry import PROTOCOLS
+from isospace.evaluation.isotropy import describe
+from isospace.evaluation.sts import YEARS
+from isospace.evaluation.transfer import TransferResult, TransferScore
+
+
+def write_senteval(folder):
+    """The seven sets, on random sentences with random scores."""
+    texts, chance = iter(sentences(900)), random.Random(0)
+
+    def rows(count):
+        return [(chance.choice("01235"), next(texts), next(texts)) for _ in range(count)]
+
+    for year, subsets in YEARS.items():
+        for subset in subsets:
+            base = folder / "STS" / f"{year}-en-test"
+            base.mkdir(parents=True, exist_ok=True)
+            found = rows(4)
+            golds = "".join(f"{gold}\n" for gold, _, _ in found)
+            pairs = "".join(f"{a}\t{b}\n" for _, a, b in found)
+            (base / f"STS.gs.{subset}.txt").write_text(golds, encoding="utf-8")
+            (base / f"STS.input.{subset}.txt").write_text(pairs, encoding="utf-8")
+    (folder / "STS/STSBenchmark").mkdir()
+    (folder / "SICK").mkdir()
+    for split in ("train", "dev", "test"):
+        lines = [f"g\tf\t2012\t1\t{gold}\t{a}\t{b}\n" for gold, a, b in rows(20)]
+        (folder / f"STS/STSBenchmark/sts-{split}.csv").write_text("".join(lines), encoding="utf-8")
+    for name in ("train", "trial", "test_annotated"):
+        lines = [f"{i}\t{a}\t{b}\t{gold}\tX\n" for i, (gold, a, b) in enumerate(rows(5))]
+        text = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment\n" + "".join(lines)
+        (folder / f"SICK/SICK_{name}.txt").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("senteval")
+    write_senteval(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return sentences(24, seed=7)
+
+
+def run(capsys, *words):
+    status = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return status, out, " ".join(err.split())
+
+
+def write_rows(path, rows):
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_sts_geometry_and_retrieval(capsys, toy_model, folder):
+    status, out, err = run(capsys, "evaluate", toy_model, "--data", folder, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["sts"]["paper_row"].keys() >= {"STS12", "SICK-R", "Avg"}
+    assert [found["name"] for found in report["geometry"]] == ["stsb-dev >= 4"]
+    assert "both sides of the" in report["retrieval"]["protocol"]
+    assert report["isotropy"] is report["mteb"] is report["transfer"] is None
+    assert report["own"] == []
+    assert report["pooling"] == "mean"
+
+    status, out, _ = run(capsys, "evaluate", toy_model, "--data", folder, "--geometry")
+    assert status == 0
+    assert all(f"| {name} |" in out for name in PROTOCOLS)
+    assert "isotropy (40 distinct sentences of STS-B dev, shuffled, no dropout)" in out
+    assert "| effective_rank |" in out
+    assert "retrieval, x 100 (STSBenchmark test: both sides" in out
+
+
+def test_dropout_views_are_the_same_in_every_call(toy_model, folder):
+    first, second = (evaluate(str(toy_model), str(folder), geometry=True) for _ in range(2))
+    assert first.to_json() == second.to_json()
+    (views,) = (found for found in first.geometry if found.name == "dropout-views")
+    assert views.alignment > 0
+
+
+def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
+    pairs = write_rows(tmp_path / "pairs.tsv", [(text, f"{text} again") for text in texts])
+    triples = write_rows(
+        tmp_path / "triples.tsv",
+        [(text, f"{text} too", texts[i - 1]) for i, text in enumerate(texts)],
+    )
+    scored = write_rows(
+        tmp_path / "scored.tsv", [(text, texts[i - 1], str(i % 5)) for i, text in enumerate(texts)]
+    )
+    labelled = write_rows(
+        tmp_path / "labelled.tsv", [(text, text.split()[0]) for text in texts * 2]
+    )
+    files = [pairs, triples, scored, labelled]
+    status, out, err = run(capsys, "evaluate", toy_model, "--own", *files, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert [found["kind"] for found in report["own"]] == ["pairs", "triples", "scored", "labelled"]
+    assert [found["n"] for found in report["own"]] == [24, 24, 24, 48]
+    assert report["sts"] is None
+    assert report["geometry"] == []
+    status, out, _ = run(capsys, "evaluate", toy_model, "--own", *files)
+    assert "labelled.tsv, labelled, x 100 (columns without names; 48 sentences" in out
+    assert "| kNN accuracy | NMI |" in out
+
+
+def test_geometry_of_own_texts(toy_model, tmp_path, texts):
+    path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
+    report = evaluate(str(toy_model), own=[path], geometry=True)
+    assert report.geometry == ()
+    assert report.isotropy is not None
+    expected = describe(load_encoder(str(toy_model)).embed(texts))
+    assert report.isotropy.measures == pytest.approx(expected, rel=1e-4)
+    assert report.isotropy.protocol.startswith("24 distinct sentences of pairs.tsv")
+
+
+def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
+    rows = [(text, f"one of two long answers again {i % 2}") for i, text in enumerate(texts)]
+    path = write_rows(tmp_path / "f.tsv", rows)
+    status, _, err = run(capsys, "evaluate", toy_model, "--own", path)
+    assert status == 2
+    assert "--kind labelled, or --kind pairs" in err
+    words = ["evaluate", toy_model, "--own", path, "--kind", "pairs", "--json"]
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    (scores,) = json.loads(out)["own"]
+    assert scores["kind"] == "pairs"
+    assert "24 queries ranked among 2 distinct targets" in scores["protocol"]
+    write_rows(path, [(text, "the same long answer again") for text in texts])
+    status, _, err = run(capsys, *words)
+    assert status == 2
+    assert "all rows have the same second text, 'the same long answer again'" in err
+
+
+def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, capsys):
+    finished = finish(write_run(tmp_path / "run"))
+    scores = TransferResult(
+        (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),), {}
+    )
+    found = Evaluation("m", "cls", "float32", None, (), None, None, scores, None, ())
+    monkeypatch.setattr("isospace.verbs.evaluate.evaluate", lambda *_: found)
+    words = ["evaluate", finished.folder, "--json", "--transfer"]
+    for other in (["--pooling", "mean"], ["--precision", "bf16"]):
+        assert run(capsys, *words, "sklearn", *other)[0] == 0
+        assert finished.transfer == {}  # not what the run shipped
+    for protocol in ("sklearn", "senteval"):
+        assert run(capsys, *words, protocol)[0] == 0
+    content = json.loads(json.dumps(scores.to_json()))
+    assert finished.transfer == {"sklearn": content, "senteval": content}
+    assert run(capsys, "evaluate", "minilm", "--json")[0] == 0  # no folder to keep anything in
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--own FILE"),
+        (["--own", "bad.tsv"], "bad.tsv:2: 1 column; expected 2"),
+        (["--own", "small.tsv", "--geometry"], "--geometry on small.tsv: expected more than k=10"),
+        (["--own", "small.tsv", "--mteb"], "--mteb: give the folder that holds the tasks"),
+    ],
+)
+def test_what_is_refused(capsys, toy_model, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "bad.tsv", [("q r", "d"), ("q s",), ("q t", "e")])
+    write_rows(tmp_path / "small.tsv", [("q r", "d s"), ("q s", "d t")])
+    status, _, err = run(capsys, "evaluate", toy_model, *words)
+    assert status == 2
+    assert message in err
+
+
+def test_mteb_that_is_not_installed_is_named_before_the_work(
+    capsys, toy_model, folder, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    monkeypatch.setattr("isospace.evaluation.evaluate.load_encoder", None)  # any work would fail
+    status, _, err = run(capsys, "evaluate", toy_model, "--data", folder, "--mteb")
+    assert status == 2
+    assert "pip install 'isospace[mteb]'" in err
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_mteb_beside_our_numbers(capsys, toy_model, folder):
+    pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    words = ["evaluate", toy_model, "--data", folder, "--mteb"]
+    status, out, err = run(capsys, *words)
+    assert status == 0, err
+    assert "4,927 test pairs" in out
+    assert "| isospace |" in out
+    status, out, _ = run(capsys, *words, "--json")
+    report = json.loads(out)
+    ours, theirs = report["sts"], report["mteb"]
+    for column, value in theirs["row"].items():
+        if column not in ("SICK-R", "Avg"):
+            assert value == pytest.approx(ours["paper_row"][column], abs=0.0101)
+    assert theirs["pairs"]["SICK-R"] == 15
+    (all_of_sick,) = (
+        score["value"]
+        for score in ours["scores"]
+        if (score["task"], score["aggregation"], score["metric"])
+        == ("SICKRelatedness", "all", "spearman")
+    )
+    assert theirs["cosine_spearman"]["SICK-R"] == pytest.approx(all_of_sick, abs=1e-4)
+    assert np.isfinite(theirs["row"]["Avg"])

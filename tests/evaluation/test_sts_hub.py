@@ -1,0 +1,195 @@
+"""The Hub copies, on local stand-ins with the known counts and sums and invented texts."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.evaluation import benchmark as exam
+from isospace.evaluation.hub import COPIES, SICK_TEST, load_sts_hub
+from isospace.evaluation.retrieval import RetrievalScores
+from isospace.evaluation.sts import evaluate_sts
+
+datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
+
+
+def columns(pairs, gold_sum, characters):
+    """Rows of invented pairs with exactly these sums."""
+    random = np.random.default_rng(pairs)
+    swing = random.uniform(-1, 1, pairs // 2)
+    gold = gold_sum / pairs + np.concatenate([swing, -swing, np.zeros(pairs % 2)])
+    swing = random.integers(-9, 10, pairs)
+    lengths = characters // (2 * pairs) + random.permutation(np.concatenate([swing, -swing]))
+    lengths[: characters - lengths.sum()] += 1
+    texts = [f"{i:05d}".ljust(length, "x") for i, length in enumerate(lengths)]
+    return {"sentence1": texts[:pairs], "sentence2": texts[pairs:], "score": gold.tolist()}
+
+
+def joined(parts):
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+
+
+@cache
+def stand_ins():
+    """(repository, split) -> columns."""
+    rows = {}
+    for copies in COPIES.values():
+        for copy in copies.values():
+            rows[copy.repository, copy.split] = columns(
+                copy.pairs, copy.gold_sum, copy.characters or 50 * copy.pairs
+            )
+    sick = COPIES["SICKRelatedness"]["all"]
+    rest = {
+        "pairs": sick.pairs - SICK_TEST["pairs"],
+        "gold_sum": sick.gold_sum - SICK_TEST["gold_sum"],
+        "characters": sick.characters - SICK_TEST["characters"],
+    }
+    rows[sick.repository, sick.split] = joined([columns(**rest), columns(**SICK_TEST)])
+    return rows
+
+
+class Hub:
+    """Stands for `datasets.load_dataset`, and remembers what it was asked for."""
+
+    def __init__(self):
+        self.rows = dict(stand_ins())
+        self.revisions = {}
+
+    def __call__(self, repository, *, split, revision):
+        self.revisions[repository] = revision
+        return datasets.Dataset.from_dict(self.rows[repository, split])
+
+
+@pytest.fixture
+def hub():
+    return Hub()
+
+
+def hashed(texts):
+    return np.array([[len(text), hash(text) % 97, 1.0] for text in texts], np.float32)
+
+
+def test_the_copies_become_the_seven_tasks(hub):
+    tasks = load_sts_hub(hub)
+    counts = {name: {s: len(p) for s, p in task.subsets.items()} for name, task in tasks.items()}
+    assert counts == {
+        "STS12": {"test": 3108}, "STS13": {"test": 1500}, "STS14": {"test": 3750},
+        "STS15": {"test": 3000}, "STS16": {"test": 1186},
+        "STSBenchmark": {"dev": 1500, "test": 1379}, "SICKRelatedness": {"test": 4927},
+    }  # fmt: skip
+    assert all(len(revision) == 40 for revision in hub.revisions.values())
+    result = evaluate_sts(hashed, tasks)
+    assert None not in result.paper_row().values()
+    assert result.score("STS12", "mean") is None
+    assert result.headlines()["STS12"].source == "mteb/sts12-sts@a0d554a6 (test)"
+
+
+def test_the_test_pairs_of_sick_are_the_run_of_rows_with_their_sums(hub):
+    pairs = load_sts_hub(hub)["SICKRelatedness"].subsets["test"]
+    whole = hub.rows["mteb/sickr-sts", "test"]
+    assert list(pairs.first) == whole["sentence1"][5000:]
+    assert pairs.gold.tolist() == whole["score"][5000:]
+    assert pairs.source.endswith("rows 5000-9926")
+
+
+def test_sick_in_another_order_is_named_as_all_pairs_and_kept_out_of_the_average(hub, monkeypatch):
+    order = np.random.default_rng(0).permutation(9927)
+    rows = hub.rows["mteb/sickr-sts", "test"]
+    hub.rows["mteb/sickr-sts", "test"] = {n: [v[i] for i in order] for n, v in rows.items()}
+    tasks = load_sts_hub(hub)
+    assert {s: len(p) for s, p in tasks["SICKRelatedness"].subsets.items()} == {
+        "all 9,927 pairs": 9927
+    }
+    result = evaluate_sts(hashed, tasks)
+    assert result.score("SICKRelatedness", "all 9,927 pairs").n == 9927
+    row = result.paper_row()
+    assert (row["SICK-R"], row["Avg"]) == (None, None)
+    assert row["STS-B"] is not None
+    # Nor do comparisons count it: their items are of the columns that are shown.
+    monkeypatch.setattr(exam, "load_sts_hub", lambda: tasks)
+    sat = exam.Exam(TrainConfig(data="hub"))
+    ranks = RetrievalScores(np.ones(2), 2, "")
+    scores = exam.Scores(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)))
+    assert "SICK-R" not in sat.items(scores)
+    assert sat.test_pairs()["gold"].keys() == sat.items(scores).keys() - {"MRR"}
+
+
+def test_scores_stored_as_float32_pass_the_check(hub):
+    def load(repository, **arguments):
+        rows = hub(repository, **arguments)
+        return rows.cast_column("score", datasets.Value("float32"))
+
+    assert len(load_sts_hub(load)) == 7
+
+
+def spoil_count(rows):
+    return {name: values[1:] for name, values in rows.items()}
+
+
+def spoil_gold(rows):
+    return rows | {"score": [rows["score"][0] + 0.5, *rows["score"][1:]]}
+
+
+def spoil_text(rows):
+    return rows | {"sentence2": [rows["sentence2"][0] + "!", *rows["sentence2"][1:]]}
+
+
+def spoil_column(rows):
+    return {"text1": rows["sentence1"], "sentence2": rows["sentence2"], "score": rows["score"]}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (spoil_count, "1,499 pairs, expected 1,500"),
+        (spoil_gold, "3,504.783333 as the sum of gold scores, expected 3,504.283333"),
+        (spoil_text, "161,950 characters, expected 161,949"),
+        (spoil_column, "no column sentence1; found text1, sentence2, score"),
+    ],
+)
+def test_a_copy_that_is_not_the_known_one_is_refused(hub, spoil, message):
+    hub.rows["mteb/sts13-sts", "test"] = spoil(hub.rows["mteb/sts13-sts", "test"])
+    with pytest.raises(UserError, match=r"mteb/sts13-sts.*" + message):
+        load_sts_hub(hub)
+
+
+def test_an_unreachable_hub_is_one_line():
+    def load(repository, **_):
+        raise ConnectionError(f"Couldn't reach {repository}\nmany more lines")
+
+    with pytest.raises(UserError) as caught:
+        load_sts_hub(load)
+    assert "\n" not in str(caught.value)
+    assert "mteb/sts12-sts" in str(caught.value)
+    assert "--data" in str(caught.value)
+
+
+def test_without_datasets_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"pip install 'isospace\[hub\]'"):
+        load_sts_hub()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_folders_are_read_by_the_real_load_dataset(hub, tmp_path, ending):
+    for (repository, split), rows in hub.rows.items():
+        folder = tmp_path / repository / "data"
+        folder.mkdir(parents=True, exist_ok=True)
+        table = datasets.Dataset.from_dict(rows)
+        getattr(table, f"to_{ending}")(folder / f"{split}.{ending}")
+
+    def load(repository, **arguments):
+        folder = str(tmp_path / repository)
+        return datasets.load_dataset(folder, cache_dir=str(tmp_path / "cache"), **arguments)
+
+    tasks, expected = load_sts_hub(load), load_sts_hub(hub)
+    for name, task in expected.items():
+        for subset, pairs in task.subsets.items():
+            read = tasks[name].subsets[subset]
+            assert (read.first, read.second) == (pairs.first, pairs.second)
+            np.testing.assert_allclose(read.gold, pairs.gold, atol=1e-9)

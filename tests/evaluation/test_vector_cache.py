@@ -1,0 +1,55 @@
+"""Vectors of a start are made once, and only what made them can read them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from isospace.encoders.loading import load_encoder
+from isospace.evaluation.vector_cache import cached
+
+TEXTS = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
+
+
+@pytest.fixture
+def encoder(toy_model):
+    return load_encoder(str(toy_model), device="cpu")
+
+
+@pytest.fixture
+def encoded(encoder, monkeypatch):
+    """Every list of texts that is encoded in earnest."""
+    calls = []
+    embed = encoder.embed
+    monkeypatch.setattr(encoder, "embed", lambda texts: calls.append(list(texts)) or embed(texts))
+    return calls
+
+
+def test_the_second_time_nothing_is_encoded(encoder, encoded, tmp_path):
+    first = cached(encoder, tmp_path)(TEXTS)
+    assert np.array_equal(cached(encoder, tmp_path)(tuple(TEXTS)), first)
+    assert encoded == [TEXTS]
+    assert np.array_equal(first, encoder.embed(TEXTS))
+
+
+@pytest.mark.parametrize("texts", [["ab", "c"], ["a", "bc"], ["abc"], ["a\0b", "c"], ["c", "ab"]])
+def test_other_texts_are_other_vectors(encoder, tmp_path, texts):
+    encode = cached(encoder, tmp_path)
+    encode(["a", "b", "c"])
+    assert np.array_equal(encode(texts), encoder.embed(texts))
+
+
+def test_other_weights_are_other_vectors(encoder, tmp_path):
+    before = cached(encoder, tmp_path)(TEXTS)
+    with torch.no_grad():
+        next(encoder.parameters()).add_(0.1)
+    after = cached(encoder, tmp_path)(TEXTS)
+    assert not np.array_equal(before, after)
+    assert np.array_equal(after, encoder.embed(TEXTS))
+
+
+def test_other_pooling_is_other_vectors(encoder, tmp_path):
+    before = cached(encoder, tmp_path)(TEXTS)
+    encoder.set_pooling("cls")
+    assert not np.array_equal(cached(encoder, tmp_path)(TEXTS), before)

@@ -1,0 +1,278 @@
+"""What the pages of `explore` say, against dull loops, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from itertools import combinations
+
+import numpy as np
+import pytest
+from explore_session import EVIL, EVIL_NAME, TEXTS, encoder, session_of
+from toy import sentences
+
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.evaluation.isotropy import describe
+from isospace.explore.session import LONGEST, MOST_NEIGHBOURS, MOST_SENTENCES, open_session
+
+pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
+
+from starlette.testclient import TestClient
+
+from isospace.explore.app import HOST, make_app
+from isospace.explore.geometry import measure
+
+QUERY = "the big dog runs in the city"
+
+
+def cosines(encode, query, texts):
+    """By a loop."""
+    u = encode([query])[0].astype(float)
+    vectors = [v.astype(float) for v in encode(texts)]
+    return [u @ v / np.sqrt((u @ u) * (v @ v)) for v in vectors]
+
+
+@pytest.fixture(scope="module")
+def session():
+    return session_of()
+
+
+@pytest.fixture(scope="module")
+def client(session):
+    return TestClient(make_app(session), base_url=f"http://{HOST}")
+
+
+def text_of(page):
+    """What is read on a page."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", page)).split())
+
+
+@pytest.mark.parametrize("query", [QUERY, TEXTS[7], f"  {TEXTS[7]}\n", EVIL])
+@pytest.mark.parametrize("k", [1, 10, 100])
+def test_neighbours_are_those_of_a_loop(session, query, k):
+    found = session.neighbours(query, k)
+    others = [text for text in TEXTS if text != query.strip()]
+    scores = [cosines(model.encode, found.query, others) for model in session.models]
+    orders = [sorted(range(len(others)), key=lambda i, s=s: -s[i]) for s in scores]
+    common = {*orders[0][:k]} & {*orders[1][:k]}
+    assert found.common == len(common)
+    for mine, hits in enumerate(found.lists):
+        assert [hit.text for hit in hits] == [others[i] for i in orders[mine][:k]]
+        best = [scores[mine][i] for i in orders[mine][:k]]
+        assert [hit.cosine for hit in hits] == pytest.approx(best, abs=1e-6)
+        ranks = [orders[1 - mine].index(i) + 1 for i in orders[mine][:k]]
+        assert [hit.other_rank for hit in hits] == ranks
+        assert [hit.shared for hit in hits] == [i in common for i in orders[mine][:k]]
+
+
+def test_equally_near_texts_come_in_the_corpus_order():
+    flat = session_of(encoders=[lambda texts: np.ones((len(texts), 2), np.float32)] * 2)
+    for hits in flat.neighbours(TEXTS[2], 4).lists:
+        assert [hit.text for hit in hits] == [TEXTS[i] for i in (0, 1, 3, 4)]
+        assert [hit.other_rank for hit in hits] == [1, 2, 3, 4]
+
+
+def test_a_text_too_long_for_a_query_is_left_out_of_its_own_neighbours():
+    long = "dog " * 600
+    texts = [long.strip(), *TEXTS]
+    (hits, _) = session_of(texts).neighbours(long[:LONGEST], 3).lists
+    assert texts[0] not in [hit.text for hit in hits]
+
+
+def test_a_corpus_of_one_text_suggests_no_comparison():
+    client = TestClient(make_app(session_of([TEXTS[0]])), base_url=f"http://{HOST}")
+    page = client.get("/similarities")
+    assert page.status_code == 200
+    assert "expected 2 to" not in page.text
+
+
+def test_one_model_stands_alone():
+    alone = session_of(encoders=[encoder(1, 16)])
+    (hits,) = alone.neighbours(QUERY, 3).lists
+    assert [(hit.other_rank, hit.shared) for hit in hits] == [(None, False)] * 3
+    assert alone.similarities("a\nb\nc").differences == ()
+    client = TestClient(make_app(alone), base_url=f"http://{HOST}")
+    for path in (f"/?q={QUERY}", "/similarities", "/geometry"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert "under B" not in page.text
+        assert "both" not in text_of(page.text)
+
+
+def test_the_page_has_both_lists(client, session):
+    page = client.get("/", params={"q": QUERY, "k": 4})
+    assert page.status_code == 200
+    read, found = text_of(page.text), session.neighbours(QUERY, 4)
+    assert f"{found.common} of 4 neighbours are the same under both models." in read
+    assert f"By cosine, {len(TEXTS)} distinct texts, the query itself left out." in read
+    for hits, other in zip(found.lists, "BA", strict=True):
+        for hit in hits:
+            suffix = "" if hit.shared else ", not in its list"
+            line = f"{hit.cosine:.3f} {hit.text} rank {hit.other_rank} under {other}{suffix}"
+            assert line in read
+    marked = {word.lower() for word in re.findall(r"<mark>(\w+)</mark>", page.text)} - {"marked"}
+    assert marked <= {"big", "dog", "runs", "city"}
+    assert marked
+
+
+def test_similarities_are_those_of_a_loop(client, session):
+    lines = [QUERY, EVIL, "new text", *TEXTS[3:6]]
+    result = session.similarities("\r\n\n".join(lines))
+    assert result.sentences == tuple(lines)
+    for model, matrix in zip(session.models, result.matrices, strict=True):
+        expected = [cosines(model.encode, line, lines) for line in lines]
+        assert np.allclose(matrix, expected, atol=1e-6)
+    # The pairs whose standardised cosines lie furthest apart.
+    pairs = list(combinations(range(len(lines)), 2))
+    values = np.array([[m[pair] for m in result.matrices] for pair in pairs], float)
+    scores = (values - values.mean(0)) / values.std(0)
+    order = sorted(range(len(pairs)), key=lambda i: -abs(scores[i, 0] - scores[i, 1]))[:3]
+    assert [one.pair for one in result.differences] == [pairs[i] for i in order]
+    for one, i in zip(result.differences, order, strict=True):
+        assert one.cosines == pytest.approx(values[i])
+        assert one.deviations == pytest.approx(scores[i])
+
+    page = client.post("/similarities", data={"sentences": "\n".join(lines)})
+    cells = re.findall(r"<td class=[^>]*>(-?\d\.\d\d)</td>", page.text)
+    expected = [f"{value + 0.0:.2f}" for matrix in result.matrices for value in matrix.flat]
+    assert list(map(float, cells)) == pytest.approx(list(map(float, expected)), abs=0.011)
+    assert page.text.count("differs") == 2 * 2 * 3
+
+
+def test_equal_models_do_not_differ():
+    twins = session_of(encoders=[encoder(1, 16)] * 2)
+    assert twins.similarities("\n".join(TEXTS[:4])).differences == ()
+
+
+def test_geometry_is_what_the_measures_say(client, session):
+    measured = measure(session)
+    described = [describe(model.sample) for model in session.models]
+    assert measured.measures[0].name == "effective rank"
+    assert measured.measures[0].values == tuple(f"{d['effective_rank']:.4g}" for d in described)
+    page = client.get("/geometry").text
+    assert page.count("<svg") == 3
+    assert all(f">{value}<" in page for one in measured.measures for value in one.values)
+    few = session_of(texts=TEXTS[:5])
+    assert measure(few) is None
+    page = TestClient(make_app(few), base_url=f"http://{HOST}").get("/geometry")
+    assert "too few texts" in page.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "data"),
+    [
+        ("GET", "/", {}),
+        ("GET", "/", {"q": EVIL}),
+        ("GET", "/", {"q": EVIL, "k": EVIL}),
+        ("GET", "/", {"q": "cat mat", "k": 100}),
+        ("POST", "/similarities", {"sentences": f"{EVIL}\n{EVIL_NAME}\n{'x' * (LONGEST - 9)}"}),
+        ("POST", "/similarities", {"sentences": EVIL * LONGEST}),
+        ("GET", "/geometry", {}),
+    ],
+)
+def test_script_like_text_is_shown_as_text(client, method, path, data):
+    kind = "params" if method == "GET" else "data"
+    page = client.request(method, path, **{kind: data}).text
+    assert page.count("<script") == page.count("</script>") == 1
+    assert page.count("<img") == 1
+    assert EVIL_NAME in unescape(page)
+    assert not re.search(r"\sstyle=|\son\w+=\"|https?://(?!www\.w3\.org)", page)
+
+
+def test_answers_forbid_everything_from_elsewhere(client):
+    for path in (
+        "/",
+        "/similarities",
+        "/geometry",
+        "/explore.css",
+        "/marks.js",
+        "/icon.svg",
+        "/no",
+    ):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert client.get("/explore.css").headers["content-type"].startswith("text/css")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8265", 200),
+        ("localhost:8265", 200),
+        ("evil.example", 400),
+        ("127.0.0.1.evil.example", 400),
+    ],
+)
+def test_names_of_other_machines_get_nothing(client, host, status):
+    assert client.get("/", headers={"host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/?q=", "Type a sentence"),
+        ("/?q=%20%0a", "Type a sentence"),
+        (f"/?q={'a' * (LONGEST + 1)}", "A sentence of 2,001 characters: expected at most 2,000"),
+        ("/?q=cat&k=0", f"0 neighbours: expected 1 to {MOST_NEIGHBOURS}"),
+        ("/?q=cat&k=x", "'x' neighbours: expected a whole number"),
+    ],
+)
+def test_bad_questions_are_refused_in_a_sentence(client, path, message):
+    page = client.get(path)
+    assert page.status_code == 400
+    assert message in text_of(page.text)
+    assert 'role="alert"' in page.text
+    assert '<input id="q"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "0 sentences: expected 2 to 40"),
+        ("one\n \n", "1 sentences: expected 2 to 40"),
+        ("a\n" * (MOST_SENTENCES + 1), "41 sentences: expected 2 to 40"),
+        (f"a\n{'b' * (LONGEST + 1)}", "A sentence of 2,001 characters"),
+        ("a" * (1 << 20), "More than 1 MB"),
+    ],
+)
+def test_bad_sentences_are_refused_in_a_sentence(client, text, message):
+    page = client.post("/similarities", data={"sentences": text})
+    assert page.status_code == 400
+    assert message in text_of(page.text)
+
+
+def test_other_addresses_and_methods(client):
+    for page, status in ((client.get("/no"), 404), (client.post("/"), 405)):
+        assert page.status_code == status
+        assert '<a href="/">' in page.text
+
+
+def test_a_session_has_the_encoders_vectors(toy_model, tmp_path):
+    other = tmp_path / "other"
+    other.symlink_to(toy_model)
+    texts = sentences(30)
+    session = open_session([str(toy_model), str(other)], texts, "toy")
+    assert [model.name for model in session.models] == ["bert", "other"]
+    encode = load_encoder(str(toy_model)).embed
+    expected = cosines(encode, QUERY, texts)
+    for hits in session.neighbours(QUERY, 30).lists:
+        assert [hit.cosine for hit in hits] == pytest.approx(sorted(expected)[::-1], abs=1e-5)
+    assert np.allclose(session.models[1].sample, encode(session.sample), atol=1e-6)
+    assert len(session.suggestion) <= 6
+
+
+def test_names_that_are_alike_are_given_in_full(toy_model, tmp_path):
+    (tmp_path / "bert").symlink_to(toy_model)
+    sources = [str(toy_model), str(tmp_path / "bert")]
+    assert [model.name for model in open_session(sources, ["a", "b"], "").models] == sources
+
+
+@pytest.mark.parametrize("models", [(), ("a", "b", "c")])
+def test_none_or_three_models_are_refused(models):
+    with pytest.raises(UserError, match="expected one, or two"):
+        open_session(models, ["a"], "")

@@ -1,0 +1,197 @@
+"""The pages of `explore` in headless Chromium: typed in, read, quiet, readable, safe."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
+from explore_session import EVIL, EVIL_NAME, session_of
+from explore_session import TEXTS as CORPUS
+
+pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
+pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
+
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.support.wait import WebDriverWait
+
+from isospace.explore.app import HOST, listen, make_server
+
+QUERY = "the big dog runs in the city"
+PAGES = {"neighbours": f"?q={QUERY}", "similarities": "similarities", "geometry": "geometry"}
+
+
+@pytest.fixture(scope="module")
+def session():
+    return session_of()
+
+
+@pytest.fixture(scope="module")
+def address(session) -> Iterator[str]:
+    server = make_server(session)
+    with listen(0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://{HOST}:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def browser(chromium, address) -> Chrome:
+    """The first page, in the light."""
+    open_page(chromium, address)
+    return chromium
+
+
+def find(browser: Chrome, query: str) -> list:
+    return browser.find_elements(By.CSS_SELECTOR, query)
+
+
+def leave(browser: Chrome, act: Callable[[], object]) -> None:
+    """Do what leads to another page, and wait for it."""
+    old = browser.find_element(By.TAG_NAME, "html")
+    act()
+    WebDriverWait(browser, 60).until(staleness_of(old))
+    ready = "return document.readyState"
+    WebDriverWait(browser, 60).until(lambda _: browser.execute_script(ready) == "complete")
+
+
+def read_lists(browser: Chrome) -> list[list[tuple[str, str]]]:
+    """Cosine and text of each hit in each column."""
+    return [
+        [
+            (hit.find_element(By.CSS_SELECTOR, ".cosine").text, hit.find_element(By.TAG_NAME, "a").text)
+            for hit in column.find_elements(By.TAG_NAME, "li")
+        ]
+        for column in find(browser, ".hits")
+    ]  # fmt: skip
+
+
+def expected(session, query: str, k: int) -> list[list[tuple[str, str]]]:
+    lists = session.neighbours(query, k).lists
+    return [[(f"{hit.cosine:.3f}", hit.text) for hit in hits] for hits in lists]
+
+
+def test_type_search_read(browser, address, session):
+    focused = "return document.activeElement.id"
+    WebDriverWait(browser, 60).until(lambda _: browser.execute_script(focused) == "q")
+    leave(browser, ActionChains(browser).send_keys(QUERY, Keys.ENTER).perform)
+    assert find(browser, "h2")[0].text == QUERY
+    lists = read_lists(browser)
+    assert [len(hits) for hits in lists] == [10, 10]
+    assert lists == expected(session, QUERY, 10)
+    alone = sum(not hit.shared for hits in session.neighbours(QUERY, 10).lists for hit in hits)
+    assert len(find(browser, ".alone")) == alone > 0
+
+    k = find(browser, "#k")[0]
+    k.clear()
+    k.send_keys("3")
+    leave(browser, find(browser, "button")[0].click)
+    assert read_lists(browser) == expected(session, QUERY, 3)
+
+    near = find(browser, ".hits a")[1]
+    followed = near.text
+    leave(browser, near.click)
+    assert find(browser, "h2")[0].text == followed
+    assert read_lists(browser) == expected(session, followed, 3)
+    assert browser.get_log("browser") == []
+    asked = requests(browser)
+    assert len(asked) >= 4
+    assert all(url.startswith(address) for url in asked)
+
+
+def test_script_like_text_runs_nowhere(browser, address):
+    leave(browser, lambda: find(browser, "#q")[0].send_keys(EVIL[:-3], Keys.ENTER))
+    assert EVIL in [text for hits in read_lists(browser) for _, text in hits]
+    leave(browser, find(browser, "nav a")[1].click)
+    box = find(browser, "textarea")[0]
+    box.clear()
+    box.send_keys("\n".join([EVIL, EVIL_NAME, CORPUS[1]]))
+    leave(browser, find(browser, "button")[0].click)
+    heads = [head.get_attribute("textContent") for head in find(browser, ".heat th[scope=row]")]
+    assert [head.split("\u2002")[1] for head in heads] == [EVIL, EVIL_NAME, CORPUS[1]] * 2
+    assert find(browser, "textarea")[0].get_attribute("value").split("\n")[0] == EVIL
+    leave(browser, find(browser, "nav a")[2].click)
+    assert len(find(browser, "svg")) == 3
+    assert len(find(browser, "img")) == len(find(browser, "script")) == 1
+    assert browser.get_log("browser") == []  # nor was a script stopped
+
+
+def test_similarities_of_typed_sentences(browser, session):
+    leave(browser, find(browser, "nav a")[1].click)
+    box = find(browser, "textarea")[0]
+    box.clear()
+    box.send_keys("\n".join(CORPUS[3:8]))
+    leave(browser, find(browser, "button")[0].click)
+    result = session.similarities("\n".join(CORPUS[3:8]))
+    values = [float(cell.text) for cell in find(browser, ".heat tbody td")]
+    assert values == pytest.approx([v for m in result.matrices for v in m.flat], abs=0.0051)
+    assert len(find(browser, ".differences > li")) == 3
+    assert browser.get_log("browser") == []
+
+
+def test_a_point_of_the_map_says_its_text(browser, address, session):
+    browser.get(f"{address}geometry")
+    mark = find(browser, ".twins .plot .role-mark path")[0]
+    ActionChains(browser).move_to_element(mark).perform()
+    assert find(browser, "#hint")[0].text in session.sample
+    assert len(find(browser, ".chosen")) == 2
+    assert browser.get_log("browser") == []
+
+
+def test_it_works_by_keyboard(browser, address):
+    browser.get(f"{address}geometry")
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert browser.switch_to.active_element.text == "Skip to the content"
+    leave(browser, ActionChains(browser).send_keys(Keys.TAB, Keys.TAB, Keys.ENTER).perform)
+    assert find(browser, "h1")[0].text == "Similarities"
+    ActionChains(browser).send_keys(Keys.TAB * 5).perform()
+    assert browser.switch_to.active_element.tag_name == "textarea"
+    width = "return getComputedStyle(document.activeElement).outlineWidth"
+    assert browser.execute_script(width) == "3px"
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_structure_for_screen_readers(browser, address, page):
+    browser.get(address + page)
+    assert len(find(browser, "html[lang=en]")) == len(find(browser, "main")) == 1
+    assert len(find(browser, "h1")) == 1
+    assert len(find(browser, "nav a[aria-current=page]")) == 1
+    for field in find(browser, "input, textarea"):
+        assert find(browser, f"label[for={field.get_attribute('id')}]")
+    assert len(find(browser, "table")) == len(find(browser, "table > caption"))
+    assert len(find(browser, "th")) == len(find(browser, "th[scope]"))
+    assert len(find(browser, ".scroll")) == len(find(browser, ".scroll[tabindex='0'][aria-label]"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_readable_on_every_screen(browser, address, page, scheme):
+    browser.get(address + page)
+    for width in SCREENS.values():
+        show(browser, width, scheme)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
+        texts = browser.execute_script(TEXTS)
+        assert len(texts) > 30
+        for text in texts:
+            assert text["size"] >= 12, text
+            assert contrast(text["colour"], text["ground"]) >= 4.5, text
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_print_is_light_and_clips_nothing(browser, address, page):
+    browser.get(address + page)
+    show(browser, 1032, "dark", "print")
+    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+    wide = browser.execute_script(
+        "return [...document.querySelectorAll('table, svg, p, li')].filter("
+        "(one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML)"
+    )
+    assert wide == []

@@ -1,0 +1,103 @@
+"""The verb `explore`: what it refuses, what it reads, and that it serves until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from isospace.cli import main
+from isospace.errors import UserError
+
+pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
+
+from isospace.explore.app import HOST, listen
+
+
+def run(capsys, *words):
+    status = main(["explore", *map(str, words)])
+    return status, " ".join(capsys.readouterr().err.split())
+
+
+def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
+    assert run(capsys, toy_model) == (
+        2,
+        "isospace: give a corpus (--corpus FILE, or --corpus docstrings)",
+    )
+    status, err = run(capsys, "no/such/model", "--corpus", toy_corpus, "--port", "0")
+    assert status == 2
+    assert "no/such/model: not a folder" in err
+    status, err = run(capsys, toy_model, "--corpus", "no.txt", "--port", "0")
+    assert status == 2
+    assert "no.txt" in err
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        status, err = run(capsys, toy_model, "--corpus", toy_corpus, "--port", port)
+    assert status == 2
+    assert f"--port {port}: {HOST}:{port} cannot be used" in err
+    assert run(capsys, toy_model, "--corpus", toy_corpus, "--port", "70000")[0] == 2
+    monkeypatch.setattr("isospace.verbs.explore.find_spec", lambda _: None)
+    status, err = run(capsys, toy_model, "--corpus", toy_corpus)
+    assert status == 2
+    assert "pip install 'isospace[explore]'" in err
+
+
+def test_the_corpus_is_read_in_the_encoding_that_is_named(capsys, monkeypatch, tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes("größer\n".encode("latin-1"))
+    seen = []
+
+    def look(models, texts, *_):
+        seen.extend(texts)
+        raise UserError("enough")
+
+    monkeypatch.setattr("isospace.explore.session.open_session", look)
+    words = ("a-model", "--corpus", path, "--port", "0", "--encoding", "latin-1")
+    assert run(capsys, *words) == (2, "isospace: enough")
+    assert seen == ["größer"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_it_is_served_until_it_is_interrupted(capsys, toy_model, toy_corpus, as_json):
+    with listen(0) as free:
+        port = free.getsockname()[1]
+    pages, served = [], threading.Event()
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def visit():
+        deadline = time.monotonic() + 60
+        try:
+            while time.monotonic() < deadline and not pages:
+                try:
+                    with direct.open(f"http://{HOST}:{port}/?q=cat") as answer:
+                        pages.append(answer.read().decode())
+                except urllib.error.HTTPError:
+                    raise
+                except urllib.error.URLError:
+                    time.sleep(0.05)
+        finally:
+            if not served.is_set():  # else it would be for the tests
+                os.kill(os.getpid(), signal.SIGINT)
+
+    visitor = threading.Thread(target=visit, daemon=True)
+    visitor.start()
+    words = ["explore", toy_model, "--corpus", toy_corpus, "--port", port]
+    status = main([*map(str, words), *(["--json"] if as_json else [])])
+    served.set()
+    visitor.join()
+    out, err = capsys.readouterr()
+    assert status == 0
+    url = f"http://{HOST}:{port}/"
+    if as_json:
+        assert (json.loads(out), err) == ({"url": url}, "")
+    else:
+        assert out == ""
+        assert url in err
+    assert "400 distinct texts of text.txt" in pages[0]

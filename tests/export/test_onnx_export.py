@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Dropout,
+    LayerNorm,
+    Normalize,
+    Pooling,
+)
+from torch import nn
+from toy import sentences
+
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.pooling import POOLINGS
+from isospace.errors import UserError
+from isospace.export import onnx as onnx_export
+from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
+from isospace.training.card import Usage
+
+TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
+
+
+def card(usage: Usage) -> str:
+    return usage.text
+
+
+def chain(encoder, *parts):
+    encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
+    return encoder
+
+
+@pytest.fixture(scope="module")
+def exported(toy_model, tmp_path_factory):
+    """A model with all module types, its folder, and what `save_onnx` said."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    torch.manual_seed(0)
+    encoder = chain(
+        load_encoder(str(toy_model), device="cpu"),
+        Pooling(32, ("mean", "cls")),
+        LayerNorm(64),
+        Dropout(0.1),
+        Dense(64, 8, activation_function=nn.Identity()),
+        Normalize(),
+    )
+    folder = tmp_path_factory.mktemp("onnx") / "model"
+    return encoder, folder, save_onnx(encoder, folder, card, Sample(sentences(50), "the tests"))
+
+
+def test_the_graph_gives_the_encoders_vectors(exported):
+    encoder, folder, (gap, _) = exported
+    assert gap <= 1e-9
+    assert np.allclose(encode_with_graph(folder, GRAPH, TEXTS), encoder.embed(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "the cat", "the cat " * 90])
+def test_a_batch_of_one(exported, text):
+    encoder, folder, _ = exported
+    assert np.allclose(encode_with_graph(folder, GRAPH, [text]), encoder.embed([text]), atol=1e-6)
+
+
+def test_the_cards_code_runs_as_it_stands(exported):
+    encoder, folder, _ = exported
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, np.ndarray] = {}
+    exec(code.replace("path/to/this/folder", str(folder)), names)
+    assert np.allclose(
+        names["vectors"], encoder.embed(["one sentence", "another sentence"]), atol=1e-6
+    )
+
+
+def test_one_file_holds_the_graph(exported):
+    _, folder, _ = exported
+    names = {path.name for path in folder.iterdir()}
+    assert names == {GRAPH, INT8_GRAPH, "tokenizer.json", "README.md"}
+
+
+def test_the_loss_of_int8_is_measured(exported):
+    _, folder, (_, loss) = exported
+    texts = sentences(50)
+    exact, rough = (encode_with_graph(folder, graph, texts) for graph in (GRAPH, INT8_GRAPH))
+    found = [float(a @ b) for a, b in zip(exact, rough, strict=True)]  # unit vectors
+    assert loss.mean == pytest.approx(np.mean(found), abs=1e-5)
+    assert loss.lowest == pytest.approx(min(found), abs=1e-5)
+    assert 0.9 < loss.lowest < 1 - 1e-6
+    assert loss.text in (folder / "README.md").read_text()
+    assert "50 sentences of the tests" in loss.text
+
+
+def test_dense_layers_after_the_pooling_stay_float32(exported):
+    onnx = pytest.importorskip("onnx")
+    _, folder, _ = exported
+    graph = onnx.load(folder / INT8_GRAPH).graph
+    kinds = [node.op_type for node in graph.node]
+    assert kinds.count("MatMulInteger") == 3 * 6  # layers; q, k, v, output, two of the block
+    weights = {tuple(array.dims): array.data_type for array in graph.initializer}
+    assert weights[64, 8] == onnx.TensorProto.FLOAT
+    assert weights[64, 32] == onnx.TensorProto.INT8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "pooling", [*POOLINGS, "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+)
+def test_every_pooling(toy_model, tmp_path, pooling):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    encoder = load_encoder(str(toy_model), device="cpu")
+    if pooling in POOLINGS:
+        encoder.set_pooling(pooling)
+    else:
+        encoder = chain(encoder, Pooling(32, pooling))
+    save_onnx(encoder, tmp_path / "model", card)
+    made = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
+    assert np.allclose(made, encoder.embed(TEXTS), atol=2e-6)
+
+
+def test_a_prompt_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
+    monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: None)
+    asked: list[str] = []
+
+    def record(folder, graph, texts):
+        asked.extend(texts)
+        return encoder.embed([text.removeprefix("query: ") for text in texts])
+
+    monkeypatch.setattr(onnx_export, "encode_with_graph", record)
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.prompt = "query: "
+    save_onnx(encoder, tmp_path / "model", card)
+    assert asked
+    assert all(text.startswith("query: ") for text in asked)
+    assert "['query: ' + text" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_a_graph_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
+    monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: path.touch())
+    monkeypatch.setattr(
+        onnx_export, "encode_with_graph", lambda folder, graph, texts: np.ones((len(texts), 32))
+    )
+    with pytest.raises(UserError, match="other vectors"):
+        save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_packages_are_named_with_their_extra(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"isospace\[onnx\]"):
+        save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
+
+
+def test_more_than_one_file_holds_is_refused(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
+    monkeypatch.setattr(onnx_export, "_LARGEST", 1000)
+    with pytest.raises(UserError, match="one ONNX file"):
+        save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_is_no_graph_is_refused(toy_model, tmp_path, monkeypatch):
+    def fail(encoder, path):
+        raise torch.onnx.OnnxExporterError("an operator is unknown\nand a long report")
+
+    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
+    monkeypatch.setattr(onnx_export, "_write_graph", fail)
+    with pytest.raises(UserError, match=r"graph \(an operator is unknown\)"):
+        save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling
+from toy import sentences
+
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import require_parity
+from isospace.encoders.pooling import POOLINGS
+from isospace.encoders.saving import save_model
+from isospace.errors import UserError
+from isospace.export import hf as hf_export
+from isospace.export import ship as shipping
+from isospace.export.hf import save_hf
+from isospace.export.onnx import Int8Loss
+from isospace.export.ship import export
+from isospace.training.card import CLASSIC, Origin, model_card, plain_card
+from isospace.training.run import Run, run_of
+from isospace.verbs.export import Export
+
+PAIRS = {"protocol": "cosine, 9 queries", "mrr": 0.5, "recall@1": 0.25, "recall@10": 0.75}
+STS = {"paper_row": {"STS12": 70.123, "Avg": None}}
+RESULTS = {
+    "isospace": "0.1.0",
+    "corpus": {"sentences": 1234, "digest": "d1gest", "counts": {"read": 2000, "too short": 0}},
+    "origin": {"name": "bert", "hub_name": None, "licence": None},
+    "pooling": "mean",
+    "steps": 20,
+    "model_step": 20,
+    "start": {"scores": {"pairs": PAIRS, "sts": None}},
+    "result": {"scores": {"pairs": {**PAIRS, "mrr": 0.625}, "sts": None}, "labels": None},
+    "choice": {"rule": "last", "reason": "the last look", "step": 20},
+    "verdict": {"text": "Adapted: much better.", "protocol": "MRR of my pairs"},
+}
+
+
+@pytest.fixture
+def run(config, toy_model, tmp_path):
+    """A finished run on the toy, without the training."""
+    run = Run.create(replace(config, output=tmp_path / "run"))
+    run.metrics_path.touch()
+    run.write_results(RESULTS)
+    encoder = load_encoder(str(toy_model), "first_last", device="cpu")
+    save_model(encoder, run.model_folder, model_card(run.config, RESULTS))
+    return run
+
+
+def code_of(card):
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    return code
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_the_code_on_the_hf_card_gives_the_vectors(toy_model, tmp_path, pooling):
+    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9
+    names: dict[str, torch.Tensor] = {}
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    exec(code_of(card).replace("path/to/this/folder", str(tmp_path / "model")), names)
+    expected = encoder.embed(["one sentence", "another sentence"])
+    assert np.allclose(names["vectors"].numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [((Pooling(32, "mean"), Dense(32, 8)), "Dense"), ((Pooling(32, "max"),), "max")],
+)
+def test_what_an_hf_folder_cannot_hold_is_refused(toy_model, tmp_path, parts, named):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
+    with pytest.raises(UserError, match=named):
+        save_hf(encoder, tmp_path / "model", lambda usage: usage.text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_hf_folder_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setitem(hf_export.POOLINGS, "mean", POOLINGS["cls"])
+    with pytest.raises(UserError, match="other vectors"):
+        save_hf(load_encoder(str(toy_model), device="cpu"), tmp_path / "m", lambda usage: "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_exported_with_its_card(run):
+    made = export(str(run.folder), "st")
+    assert made.folder == run.folder / "st"
+    assert made.gap <= 1e-6
+    exported, ours = (load_encoder(str(f), device="cpu") for f in (made.folder, run.model_folder))
+    assert np.array_equal(exported.embed(sentences(5)), ours.embed(sentences(5)))
+    card = (made.folder / "README.md").read_text()
+    for part in ("Adapted: much better.", "| MRR | 50.00 | 62.50 |", "1,234 sentences", "`d1gest`",
+                 "2,000 read", "WhitenedCSE", "@", "Licence of the start: unknown", "MRR of my pairs"):  # fmt: skip
+        assert part in card
+    assert "too short" not in card
+    assert str(run.folder.parent) not in card
+
+
+def test_sts_scores_come_with_their_protocol(run):
+    scores = {"pairs": PAIRS, "sts": STS}
+    results = {**RESULTS, "start": {"scores": scores}, "result": {"scores": scores, "labels": None}}
+    card = model_card(run.config, results)
+    assert "| STS12 | 70.12 | 70.12 |" in card
+    assert "Avg |" not in card
+    assert "4,927" in card
+
+
+def test_a_plain_model_gets_no_invented_history(toy_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = export(str(toy_model), "hf")
+    assert made.folder.resolve() == tmp_path / "bert-hf"
+    card = (made.folder / "README.md").read_text()
+    assert "not known here" in card
+    assert "Licence of this model: unknown" in card
+    assert "license:" not in card
+    assert "MRR" not in card
+
+
+@pytest.mark.parametrize(
+    ("text", "licence"),
+    [
+        ("---\nlanguage: en\nlicense: apache-2.0\ntags: [a]\n---\n# x", "apache-2.0"),
+        ('---\nlicense: "mit"  \n---\n', "mit"),
+        ("---\nlanguage: en\n---\nlicense: mit\n", None),
+        ("license: mit\n", None),
+        ("", None),
+    ],
+)
+def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):
+    (tmp_path / "README.md").write_text(text)
+    assert Origin.of(str(tmp_path)) == Origin(tmp_path.name, None, licence)
+    card = plain_card(str(tmp_path), "", CLASSIC)
+    assert (f"license: {licence}\n" in card) == (licence is not None)
+
+
+@pytest.mark.parametrize("name", ["nobody/has-this", "/no/such/folder", "a b", "a/b/c"])
+def test_a_model_without_a_card_has_no_known_licence(name):
+    assert Origin.of(name).licence is None
+
+
+def test_a_whole_run_has_the_licence_of_its_model(run):
+    (run.model_folder / "README.md").write_text("---\nlicense: mit\n---\n")
+    assert Origin.of(str(run.folder)).licence == "mit"
+
+
+def test_a_start_that_is_gone_is_no_model_of_the_hub(run, tmp_path, monkeypatch):
+    """`projects/start` was a folder when the run began; here it looks like a name of the Hub."""
+    elsewhere = replace(run.config, model="projects/start")
+    (run.folder / "config.json").write_text(elsewhere.to_json())
+    monkeypatch.chdir(tmp_path)
+    card = (export(str(run.folder), "st").folder / "README.md").read_text()
+    assert "base_model" not in card
+    assert "projects" not in card
+    assert "# bert, adapted without labels" in card
+
+
+def test_a_run_in_a_folder_called_minilm_is_not_minilm(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run.folder.rename(tmp_path / "minilm")
+    assert run_of("./minilm") is not None
+    assert run_of("minilm") is None
+
+
+def test_the_similarity_of_a_model_goes_with_it(toy_model, tmp_path):
+    model = SentenceTransformer(str(toy_model), device="cpu", similarity_fn_name="dot")
+    model.save(str(tmp_path / "dot"), create_model_card=False)  # its card asks the Hub
+    made = export(str(tmp_path / "dot"), "st", tmp_path / "st")
+    assert SentenceTransformer(str(made.folder), device="cpu").similarity_fn_name == "dot"
+
+
+def test_nothing_is_overwritten(run, tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="exists already"):
+        export(str(run.folder), "st", tmp_path / "there")
+
+
+def test_an_unfinished_run_is_refused(run):
+    run.results_path.unlink()
+    with pytest.raises(UserError, match="--resume"):
+        export(str(run.folder), "st")
+
+
+def test_a_run_that_was_stopped_in_its_first_examination_is_not_finished(config, tmp_path):
+    run = Run.create(replace(config, output=tmp_path / "run"))
+    for use in (load_encoder, lambda name: export(name, "st")):
+        with pytest.raises(UserError, match=r"run is not finished.* isospace train --resume"):
+            use(str(run.folder))
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_loaded(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(shipping, "load_encoder", lambda _: pytest.fail("was loaded"))
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        export(str(run.folder), "st", tmp_path / "file" / "deeper" / "out")
+    assert (tmp_path / "file").is_file()
+
+
+@pytest.mark.parametrize("wrong", [{"int8": True}, {"sample": "x.txt"}])
+def test_options_that_go_with_others(run, wrong):
+    with pytest.raises(UserError, match="--int8"):
+        export(str(run.folder), "st", **wrong)
+
+
+def sample_seen(monkeypatch, *arguments, **options):
+    seen = []
+    monkeypatch.setattr(
+        shipping, "save_onnx", lambda *args: (seen.append(args[-1]), (0.0, None))[1]
+    )
+    export(*arguments, to="onnx", int8=True, **options)
+    return seen[0]
+
+
+def test_the_sample_is_the_users_file(run, tmp_path, monkeypatch):
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps({"t": text}) + "\n" for text in ["a", "  ", "b"] * 400))
+    sample = sample_seen(monkeypatch, str(run.folder), sample=file, column="t")
+    assert sample.name == "mine.jsonl"
+    assert sample.sentences == ["a", "b"] * (shipping.SAMPLE_SIZE // 2)
+
+
+def test_the_sample_is_every_file_of_a_folder(run, tmp_path, monkeypatch):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "1.txt").write_text("first\n\n")
+    (folder / "2.txt").write_bytes("größer\n".encode("latin-1"))
+    sample = sample_seen(monkeypatch, str(run.folder), sample=folder, encoding="latin-1")
+    assert (sample.name, sample.sentences) == ("texts", ["first", "größer"])
+
+
+def test_a_sample_without_a_sentence_is_refused_before_the_export(run, tmp_path, monkeypatch):
+    blank = tmp_path / "blank.txt"
+    blank.write_text("\n  \n\t\n")
+    with pytest.raises(UserError, match=r"blank\.txt: only blank lines"):
+        sample_seen(monkeypatch, str(run.folder), sample=blank)
+
+
+def test_the_sample_is_what_the_run_kept(run, monkeypatch):
+    run.write_sample(["kept one", "kept two"], np.ones((2, 4)), np.ones((2, 4)))
+    assert sample_seen(monkeypatch, str(run.folder)).sentences == ("kept one", "kept two")
+
+
+def test_a_sample_keeps_vectors_that_half_precision_cannot_hold(run):
+    before, after = np.full((2, 4), 1e5), np.full((2, 4), 1 / 3)
+    run.write_sample(["one", "two"], before, after)
+    assert np.array_equal(run.sample.before, before)
+    assert np.allclose(run.sample.after, after, rtol=1e-3)
+
+
+def test_the_sample_is_pythons_docstrings_otherwise(toy_model, tmp_path, monkeypatch):
+    sample = sample_seen(monkeypatch, str(toy_model), output=tmp_path / "out")
+    assert len(set(sample.sentences)) == len(sample.sentences) > 200
+    assert "docstrings" in sample.name
+
+
+def test_vectors_of_another_width_are_no_parity():
+    with pytest.raises(UserError, match="other vectors"):
+        require_parity(np.ones((2, 3)), np.ones((2, 4)), "x", 1e-5)
+    with pytest.raises(UserError, match="other vectors"):
+        require_parity(np.ones((2, 3)), np.full((2, 3), np.nan), "x", 1e-5)
+    assert require_parity(np.ones((1, 2)), np.array([[1.0, 1.002]]), "x", 1e-5) == pytest.approx(
+        1 - 2.002 / np.sqrt(2 * (1 + 1.002**2)), rel=1e-6
+    )
+
+
+def test_the_verb_prints_what_was_found(run, capsys, monkeypatch):
+    assert Export(str(run.folder), "st").run() == 0
+    shown = capsys.readouterr().err
+    assert "largest 1 - cosine" in shown
+    assert "(limit 1e-06)" in shown
+    monkeypatch.setattr(
+        shipping, "save_onnx", lambda *_: (1e-9, Int8Loss(0.99, 0.9, 5, "mine.txt"))
+    )
+    assert Export(str(run.folder), "onnx", int8=True, json=True).run() == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made == {
+        "folder": str(run.folder / "onnx"),
+        "gap": 1e-9,
+        "limit": 1e-5,
+        "loss": {"mean": 0.99, "lowest": 0.9, "sentences": 5, "sample": "mine.txt"},
+    }

@@ -1,0 +1,175 @@
+"""Training-only heads: shapes, statistics, random streams, against loops and by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.heads import (
+    ArtificialRows,
+    GaussianCopies,
+    GroupWhitening,
+    Projector,
+    TanhMLP,
+    mlp_or_none,
+    seeded,
+)
+from isospace.operators.whitening import whiten
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_tanh_mlp_starts_like_a_new_pooler() -> None:
+    head = TanhMLP(256, seeded(0))
+    assert head.dense.weight.mean().abs() < 1e-3
+    assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert (head.dense.bias == 0).all()
+    x = random(2, 3, 256)
+    torch.testing.assert_close(head(x), torch.tanh(x @ head.dense.weight.T))
+
+
+def test_no_head_returns_the_views_themselves() -> None:
+    x = random(2, 3, 8)
+    assert mlp_or_none("none", 8, seeded(0))(x) is x
+
+
+def test_projector_layers_and_initial_range() -> None:
+    head = Projector(16, (32, 24, 8), seeded(0), first_bias=True)
+    names = [type(layer).__name__ for layer in head.layers]
+    assert names == ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d", "ReLU", "Linear"]
+    assert [head.layers[i].bias is not None for i in (0, 3, 6)] == [True, False, False]
+    largest = head.layers[3].weight.abs().max().item()
+    assert 0.9 * 32**-0.5 < largest <= 32**-0.5
+    assert head(random(2, 6, 16)).shape == (2, 6, 8)
+
+
+def test_projector_takes_batch_statistics_view_by_view() -> None:
+    head = Projector(4, (6, 5), seeded(0), first_bias=False)
+    views = random(2, 7, 4) * torch.tensor([1.0, 5.0]).reshape(2, 1, 1)
+    together = head(views)
+    for view, out in zip(views, together, strict=True):
+        torch.testing.assert_close(head(view[None])[0], out)
+
+
+def test_each_view_is_whitened_under_its_own_permutation() -> None:
+    head = GroupWhitening(8, 4, seeded(3))
+    views = random(3, 10, 8)
+    out = head(views)
+    generator = seeded(3)
+    for view, expected in zip(views, out, strict=True):
+        permutation = torch.randperm(8, generator=generator)
+        torch.testing.assert_close(whiten(view, groups=4, permutation=permutation), expected)
+
+
+def test_copies_are_fresh_permutations_of_one_feature() -> None:
+    head = GroupWhitening(8, 4, seeded(3), copies=3)
+    out = head(random(1, 10, 8))
+    assert out.shape == (3, 10, 8)
+    assert not torch.allclose(out[0], out[1])
+    assert not torch.allclose(out[1], out[2])
+
+
+@pytest.mark.parametrize(("groups", "shuffle"), [(1, True), (4, False)])
+def test_without_shuffling_steps_repeat_and_draw_nothing(groups: int, shuffle: bool) -> None:
+    head = GroupWhitening(8, groups, seeded(3), shuffle=shuffle, eps=1e-5)
+    views = random(2, 10, 8)
+    before = head.generator.get_state()
+    assert torch.equal(head(views), head(views))
+    assert torch.equal(head.generator.get_state(), before)
+
+
+def test_sentence_layout_whitens_equal_parts_of_the_sentences_with_all_their_views() -> None:
+    """By hand: 2 views of 4 sentences; the first block is s0v0 s0v1 s1v0 s1v1."""
+    views = random(2, 4, 2)
+    out = GroupWhitening(2, 1, seeded(0), layout="sentence")(views)
+    for sentences in ([0, 1], [2, 3]):
+        block = torch.stack([views[v, s] for s in sentences for v in (0, 1)])
+        expected = whiten(block)
+        found = torch.stack([out[v, s] for s in sentences for v in (0, 1)])
+        torch.testing.assert_close(found, expected)
+
+
+def test_running_statistics_follow_equation_13_from_the_first_batch() -> None:
+    head = GroupWhitening(4, 2, seeded(0), momentum=0.75)
+    batches = [random(2, 9, 4, seed=seed) + seed for seed in range(4)]
+    mean = cov = None
+    for views in batches:
+        head(views)
+        rows = views.reshape(-1, 4)
+        batch_mean = rows.mean(0)
+        batch_cov = (rows - batch_mean).T @ (rows - batch_mean) / len(rows)
+        mean = batch_mean if mean is None else 0.75 * mean + 0.25 * batch_mean
+        cov = batch_cov if cov is None else 0.75 * cov + 0.25 * batch_cov
+    torch.testing.assert_close(head.running_mean.flatten(), mean)
+    torch.testing.assert_close(head.running_covariance[0], cov[:2, :2])
+    torch.testing.assert_close(head.running_covariance[1], cov[2:, 2:])
+
+
+def test_evaluation_maps_every_row_alone_by_the_running_statistics() -> None:
+    head = GroupWhitening(6, 3, seeded(0), momentum=0.0)
+    views = random(1, 50, 6) @ random(6, 6, seed=1)
+    head(views)
+    state = {key: value.clone() for key, value in head.state_dict().items()}
+    head.eval()
+    together = head(views)
+    torch.testing.assert_close(together, whiten(views, groups=3), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(head(views[:, 7:8]), together[:, 7:8])
+    for key, value in head.state_dict().items():
+        assert torch.equal(value, state[key])
+
+
+@pytest.mark.parametrize("layout", ["view", "sentence"])
+def test_whitening_is_float32_inside_autocast(layout: str) -> None:
+    views = random(2, 6, 8).bfloat16()
+    expected = GroupWhitening(8, 4, seeded(0), layout=layout)(views.float())  # type: ignore[arg-type]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = GroupWhitening(8, 4, seeded(0), layout=layout)(views)  # type: ignore[arg-type]
+    assert out.dtype == torch.float32
+    assert torch.equal(out, expected)
+
+
+def test_a_singular_batch_gives_finite_values_and_statistics() -> None:
+    head = GroupWhitening(8, 1, seeded(0))
+    out = head(random(1, 2, 8))
+    assert out.isfinite().all()
+    assert head.eval()(random(1, 5, 8)).isfinite().all()
+
+
+def test_gaussian_copies_have_the_stated_variance() -> None:
+    views = random(2, 400, 20)
+    out = GaussianCopies(0.1, seeded(0))(views)
+    assert torch.equal(out[:2], views)
+    noise = out[2:] - views
+    assert noise.var().item() == pytest.approx(0.1, rel=0.05)
+    assert noise.mean().abs() < 0.01
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(5, 3), (6, 3), (2, 3), (704, 64)])
+def test_artificial_rows_travel_as_views_and_stay_the_same(rows: int, batch: int) -> None:
+    head = ArtificialRows(rows, 4, seeded(0))
+    views = random(2, batch, 4)
+    out = head(views)
+    assert torch.equal(out[:2], views)
+    unpacked = out[2:].flatten(0, 1)
+    assert torch.equal(unpacked[:rows], head.artificial)
+    assert (unpacked[rows:] == 0).all()
+    assert torch.equal(head(views), out)
+    assert not list(head.parameters())
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_permutations_that_change_nothing_are_no_positives(groups: int) -> None:
+    objective = OBJECTIVES["whitenedcse"](positives="permutation", groups=groups)
+    with pytest.raises(ValueError, match=rf"between 1 and 8.*got {groups}"):
+        objective.build_head(8, 0)
+    OBJECTIVES["whitenedcse"](groups=groups).build_head(8, 0)  # dropout tells them apart
+
+
+@pytest.mark.parametrize("name", ["whitenedcse", "iso"])
+def test_384_groups_of_1024_dimensions_are_refused_with_what_is_possible(name: str) -> None:
+    with pytest.raises(ValueError, match=r"1024 dimensions .* 384 groups .* 256, 512"):
+        OBJECTIVES[name](groups=384).build_head(1024, 0)

@@ -1,0 +1,239 @@
+"""Whitening that is fitted once: streamed statistics, shrinkage, and every kind of map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.covariance import ledoit_wolf_shrinkage
+from torch import Tensor
+
+from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.operators.similarity import cosine_matrix
+
+PLAIN = Whitening(shrinkage=0.0)
+
+
+def vectors(n: int = 200, dim: int = 6, seed: int = 0) -> Tensor:
+    """Correlated columns of unequal scale, far from the origin."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, dim, generator=generator, dtype=torch.float64)
+    mixing = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
+    return x * torch.logspace(0, -2, dim, dtype=torch.float64) @ mixing + 3
+
+
+def sums_by_loop(x: Tensor) -> tuple[list[list[float]], list[float], float]:
+    """Scatter, third and fourth sums about the mean, one sentence and one entry at a time."""
+    rows = x.tolist()
+    dim = len(rows[0])
+    mean = [sum(row[i] for row in rows) / len(rows) for i in range(dim)]
+    scatter, third, fourth = [[0.0] * dim for _ in range(dim)], [0.0] * dim, 0.0
+    for row in rows:
+        d = [row[i] - mean[i] for i in range(dim)]
+        square = sum(value * value for value in d)
+        fourth += square * square
+        for i in range(dim):
+            third[i] += square * d[i]
+            for j in range(dim):
+                scatter[i][j] += d[i] * d[j]
+    return scatter, third, fourth
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 40), max_size=5), st.integers(0, 2**31))
+def test_any_batches_merge_to_the_sums_of_one_loop(cuts: list[int], seed: int) -> None:
+    """Batches of any size, empty ones among them."""
+    x = vectors(40, 3, seed)
+    merged = Moments.of(x[:0])
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(x)], strict=True):
+        merged += Moments.of(x[start:end])
+    scatter, third, fourth = sums_by_loop(x)
+    assert merged.count == len(x)
+    np.testing.assert_allclose(merged.mean, x.numpy().mean(0), rtol=1e-10)
+    for found, expected in ((merged.scatter, scatter), (merged.third, third)):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)
+    assert float(merged.fourth) == pytest.approx(fourth, rel=1e-10)
+
+
+def test_a_far_mean_costs_no_digits() -> None:
+    x = vectors() + 1e6
+    merged = Moments.of(x[:70]) + Moments.of(x[70:])
+    np.testing.assert_allclose(merged.covariance(), np.cov(x.numpy().T), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "dim"), [(5, 20), (30, 6), (2000, 6), (40, 1)])
+def test_ledoit_wolf_is_scikit_learns(n: int, dim: int) -> None:
+    x = vectors(n, dim)
+    moments = Moments.of(x[: n // 3]) + Moments.of(x[n // 3 :])
+    assert moments.ledoit_wolf() == pytest.approx(ledoit_wolf_shrinkage(x.numpy()), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["pca", "zca"])
+@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
+def test_the_covariance_has_its_eigenvalues_to_the_power_that_is_left(
+    kind: str, power: float
+) -> None:
+    x = vectors()
+    out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.of(x), power)(x)
+    before = np.linalg.eigvalsh(np.cov(x.numpy().T))
+    after = np.linalg.eigvalsh(np.cov(out.numpy().T))
+    np.testing.assert_allclose(after, np.sort(before ** (1 - power)), rtol=1e-8)
+    np.testing.assert_allclose(out.mean(0), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["pca", "zca"])
+def test_full_power_gives_identity_covariance(kind: str) -> None:
+    x = vectors()
+    out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.of(x), 1.0)(x)
+    np.testing.assert_allclose(np.cov(out.numpy().T), np.eye(6), atol=1e-9)
+
+
+def test_power_0_centres_and_turns_and_does_no_more() -> None:
+    """New sentences keep their inner products about the mean; zca does not even turn them."""
+    x, new = vectors(), vectors(seed=1)
+    centred = new - x.mean(0)
+    out = PLAIN.fit(Moments.of(x), 0.0)(new)
+    torch.testing.assert_close(out @ out.T, centred @ centred.T)
+    straight = Whitening(kind="zca", shrinkage=0.0).fit(Moments.of(x), 0.0)(new)
+    torch.testing.assert_close(straight, centred)
+
+
+def test_zca_has_the_cosines_of_pca() -> None:
+    x = vectors()
+    pca, zca = (Whitening(kind=kind).fit(Moments.of(x), 0.5)(x) for kind in ("pca", "zca"))
+    torch.testing.assert_close(cosine_matrix(zca, zca), cosine_matrix(pca, pca))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+@pytest.mark.parametrize("power", [0.4, 1.0])
+def test_groups_are_whitened_one_by_one(groups: int, power: float) -> None:
+    x = vectors()
+    out = Whitening(kind="group", groups=groups).fit(Moments.of(x), power)(x)
+    share = Moments.of(x).ledoit_wolf()
+    mean_variance = np.trace(np.cov(x.numpy().T)) / 6
+    size = 6 // groups
+    for start in range(0, 6, size):
+        columns = slice(start, start + size)
+        centred = x[:, columns].numpy() - x[:, columns].numpy().mean(0)
+        cov = (1 - share) * np.atleast_2d(np.cov(centred.T)) + share * mean_variance * np.eye(size)
+        values, axes = np.linalg.eigh(cov)
+        expected = centred @ (axes * values ** (-power / 2)) @ axes.T
+        np.testing.assert_allclose(out[:, columns], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_components_are_sorted_so_that_cutting_is_keeping() -> None:
+    x = vectors()
+    moments = Moments.of(x)
+    whole, kept = PLAIN.fit(moments, 0.25), Whitening(shrinkage=0.0, dim=2).fit(moments, 0.25)
+    torch.testing.assert_close(kept(x), whole(x)[:, :2])
+    assert np.all(np.diff(whole(x).var(0).numpy()) < 0)
+
+
+def test_leading_components_are_left_out() -> None:
+    x = vectors()
+    moments = Moments.of(x)
+    whole = PLAIN.fit(moments, 0.5)(x)
+    torch.testing.assert_close(
+        Whitening(shrinkage=0.0, remove=2).fit(moments, 0.5)(x), whole[:, 2:]
+    )
+    torch.testing.assert_close(
+        Whitening(shrinkage=0.0, remove=2, dim=3).fit(moments, 0.5)(x), whole[:, 2:5]
+    )
+
+
+def test_shrinkage_is_relative_to_the_mean_variance() -> None:
+    x = vectors()
+    all_of_it = Whitening(shrinkage=1.0).fit(Moments.of(x), 1.0)(x)
+    variance = np.trace(np.cov(x.numpy().T)) / 6
+    centred = x - x.mean(0)
+    torch.testing.assert_close(all_of_it @ all_of_it.T, centred @ centred.T / variance)
+
+
+def test_the_linear_layer_is_the_map() -> None:
+    x = vectors()
+    fitted = PLAIN.fit(Moments.of(x), 0.5)
+    torch.testing.assert_close(torch.nn.functional.linear(x, fitted.weight, fitted.bias), fitted(x))
+    torch.testing.assert_close(fitted(x[3].float()), fitted(x)[3].float(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_directions_that_are_float32s_rounding_are_left_out(power: float) -> None:
+    noise = 1e-8 * torch.randn(200, 1, generator=torch.Generator().manual_seed(1))
+    x = torch.cat([vectors(), 5 + noise, torch.ones(200, 1)], dim=1)
+    out = PLAIN.fit(Moments.of(x), power)(x)
+    assert (out[:, :6].std(0) > 0).all()
+    assert (out[:, 6:] == 0).all()
+
+
+def test_with_shrinkage_they_are_kept_and_lengthened_most() -> None:
+    x = torch.cat([vectors(), torch.ones(200, 1)], dim=1)
+    lengths = Whitening(kind="zca").fit(Moments.of(x), 1.0).kernel.norm(dim=0)
+    assert lengths.argmax() == 6
+
+
+@pytest.mark.parametrize("kind", ["pca", "zca"])
+def test_fewer_sentences_than_dimensions_need_shrinkage(kind: str) -> None:
+    x = vectors(10, 32)
+    out = Whitening(kind=kind).fit(Moments.of(x), 1.0)(vectors(50, 32, seed=1))
+    assert out.isfinite().all()
+    assert np.linalg.matrix_rank(out) == 32
+    with pytest.raises(ValueError, match="more than 32 sentences; got 10"):
+        Whitening(kind=kind, shrinkage=0.0).fit(Moments.of(x), 1.0)
+
+
+def test_few_sentences_are_enough_for_few_components_or_small_groups() -> None:
+    moments = Moments.of(vectors(10, 32))
+    assert Whitening(shrinkage=0.0, dim=9).fit(moments, 1.0).kernel.shape == (32, 9)
+    assert (
+        Whitening(kind="group", groups=16, shrinkage=0.0).fit(moments, 1.0).kernel.isfinite().all()
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (Whitening(dim=7), r"dim must lie in 1\.\.6; got 7"),
+        (Whitening(dim=0), r"dim must lie in 1\.\.6; got 0"),
+        (Whitening(remove=2, dim=5), r"dim must lie in 1\.\.4; got 5"),
+        (Whitening(remove=6), r"remove must lie in 0\.\.5; got 6"),
+        (Whitening(kind="group", groups=4), r"6 dimensions .* 4 groups .* \[1, 2, 3, 6\]"),
+        (Whitening(groups=2), "groups belong to kind group; got 2 with pca"),
+        (Whitening(kind="zca", dim=2), "sorted components of kind pca; got zca"),
+        (Whitening(kind="group", groups=3, remove=1), "sorted components of kind pca; got group"),
+        (Whitening(shrinkage=1.5), r"shrinkage must lie in 0\.\.1, or be ledoit-wolf; got 1\.5"),
+        (Whitening(shrinkage=-0.1), "got -0.1"),
+    ],
+)
+def test_impossible_settings_are_refused_before_anything_is_fitted(
+    setting: Whitening, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        setting.kept(6)
+
+
+@pytest.mark.parametrize("power", [-0.1, 1.1, float("nan")])
+def test_a_power_lies_in_0_to_1(power: float) -> None:
+    with pytest.raises(ValueError, match="power must lie in"):
+        PLAIN.fit(Moments.of(vectors()), power)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.zeros(0, 4), "two or more different vectors; got 0"),
+        (torch.ones(1, 4), "two or more different vectors; got 1"),
+        (torch.full((5, 4), 3.3), "two or more different vectors; got 5"),
+        (torch.tensor([[1.0, 2.0], [float("nan"), 0.0]]), "not all finite"),
+    ],
+)
+def test_what_has_no_spread_is_refused(x: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Whitening().fit(Moments.of(x), 0.5)
+
+
+def test_a_batch_is_a_matrix() -> None:
+    with pytest.raises(ValueError, match=r"\(n, dim\); got \(3, 4, 5\)"):
+        Moments.of(torch.zeros(3, 4, 5))

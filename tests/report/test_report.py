@@ -1,0 +1,233 @@
+"""Reports: the page of finished, unfinished and older runs, its pictures, and the verb."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from report_runs import EVIL, finish, looks, page_of, write_run, write_sample
+
+from isospace.cli import main
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES
+from isospace.report import write as module
+from isospace.report.figures import (
+    curve,
+    losses,
+    plane,
+    score_name,
+    sentence_map,
+    spectra,
+    write_picture,
+)
+from isospace.report.run_set import RunSet, collect
+from isospace.report.scoreboard import runs_table
+from isospace.training.run import Run
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+    """A finished run with everything, and names that would break careless HTML."""
+    run = write_run(tmp_path / "a <run>", model="<b>evil</b>")
+    return write_sample(finish(run, sts=True))
+
+
+def values(chart: Any, layer: int = 0) -> list[dict[str, Any]]:
+    """The data of a layer of a chart."""
+    made = chart.to_dict()
+    data = made["layer"][layer].get("data", made.get("data"))
+    return data["values"] if "values" in data else made["datasets"][data["name"]]
+
+
+def test_pictures_hold_the_logged_values(run):
+    found = collect([run.folder])
+    drawn = values(losses(run))
+    assert [row["sentences"] for row in drawn] == [64, 128, 192, 256]
+    assert [row["loss"] for row in drawn] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert drawn[-1]["mean"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    drawn = values(curve(found, "uniformity"))
+    assert [(row["sentences"], row["value"]) for row in drawn] == [
+        (0, -2.0),
+        (128, -2.2),
+        (256, -2.4),
+    ]
+    drawn = values(plane(found))
+    assert [row["state"] for row in drawn] == ["start", "look", "kept"]
+    assert [row["score"] for row in drawn] == [0.5, 0.52, 0.54]
+    assert (
+        "step 4: alignment 0.28, uniformity -2.4, MRR (0 to 1), pairs to choose by 0.54"
+        in drawn[2]["label"]
+    )
+
+
+def test_a_running_mean_forgets(tmp_path):
+    run = Run.create(TrainConfig(output=tmp_path / "run"))
+    for step in range(1, 51):
+        run.log("step", {"step": step, "sentences": step, "terms": {"info_nce": float(step)}})
+    drawn = values(losses(run))
+    assert drawn[-1]["mean"] == pytest.approx(sum(range(31, 51)) / 20)
+    assert drawn[0]["mean"] == 1.0
+
+
+def test_long_losses_are_thinned(tmp_path):
+    run = Run.create(TrainConfig(output=tmp_path / "run"))
+    lines = [{"kind": "step", "step": i, "sentences": i, "terms": {"a": 1.0}} for i in range(5000)]
+    run.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert 300 <= len(values(losses(run))) < 400
+    marked = values(losses(run), 2)
+    assert 12 <= len(marked) <= 14
+    assert marked[-1]["label"] == "a, 4,992 sentences: 1"
+
+
+def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
+    one, other = write_run(tmp_path / "1"), write_run(tmp_path / "2")
+    one.rewind(-1)
+    for look in looks(0.5):
+        one.log("look", {**look, "labels_spearman": 0.8})
+    assert score_name([one]) == "labels_spearman"
+    assert score_name([one, other]) == "pairs_mrr"
+
+
+def test_spectra_are_shares_of_the_centred_values():
+    vectors = np.array([[2.0, 1.0], [-2.0, 1.0], [0.0, 2.0], [0.0, 0.0]], dtype=np.float32)
+    rows = [
+        row
+        for row in values(spectra({"before": vectors, "after": vectors}))
+        if row["state"] == "after"
+    ]
+    total = 8**0.5 + 2**0.5  # the columns are orthogonal, with these lengths
+    assert [row["share"] for row in rows] == pytest.approx([8**0.5 / total, 2**0.5 / total])
+    marked = values(spectra({"before": vectors}), 1)
+    assert marked[0]["label"] == "before, singular value 1: 66.67 % of their sum"
+
+
+def test_map_points_are_labelled_by_their_sentences():
+    points = np.array([[0.0, 1.0], [2.0, 3.0]], dtype=np.float32)
+    chart = sentence_map(points, ["a", EVIL], np.array([0.1, 1.0]))
+    assert values(chart) == [
+        {"x": 0.0, "y": 1.0, "kept": 0.1, "label": "a"},
+        {"x": 2.0, "y": 3.0, "kept": 1.0, "label": EVIL},
+    ]
+
+
+def test_a_page_says_how_a_run_was_made(tmp_path):
+    text = CorpusConfig(corpus=("texts/notes.txt",), held_out=50)
+    dcl = OBJECTIVES["dcl"](temperature=0.15)
+    page = page_of(finish(write_run(tmp_path / "run", objective=dcl, text=text)).folder)
+    for words in (
+        "notes.txt; up to 50 sentences held out",
+        "dcl (temperature 0.15, ",
+        "head mlp",
+        "from SimCSE++: ",
+        "4 updates of 64 sentences of up to 32 tokens, learning rate 3e-05, weight decay 0, ",
+        "isospace 0.1.0, python 3.11.7",
+    ):
+        assert words in page
+
+
+def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):
+    text = CorpusConfig(corpus=("-",))
+    page = page_of(write_run(tmp_path / "my run; x", text=text).folder)
+    command = f"isospace train --resume &#39;{tmp_path / 'my run; x'}&#39;"
+    assert f"<code>{command}</code>, with the same text on standard input" in page
+
+
+def test_page_is_self_contained_and_escaped(run):
+    page = page_of(run.folder)
+    assert "a &lt;run&gt;" in page
+    for text in ("<script>document", "<b>evil", "<b>processor", "<script src", "<link", "@import"):
+        assert text not in page
+    assert page.count("<svg") == 9
+    assert "Adapted: yes." in page
+    assert "60 held-out sentences" in page
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
+    ids = [part.split('"')[0] for part in page.split(' id="')[1:]]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_is_the_same_when_made_again(run):
+    assert page_of(run.folder) == page_of(run.folder)
+
+
+def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
+    run = write_run(tmp_path / "run")
+    assert "isospace train --resume" in page_of(run.folder)
+    assert runs_table(collect([run.folder])).rows[0]["verdict"] == "unfinished"
+    run.rewind(-1)  # killed before the first look
+    assert "<svg" not in page_of(run.folder)
+    with pytest.raises(UserError, match="has not made an update yet"):
+        write_picture(collect([run.folder]), tmp_path / "curves.svg")
+
+
+def test_older_runs_have_no_sample(tmp_path):
+    run = finish(write_run(tmp_path / "run"))
+    page = page_of(run.folder)
+    assert page.count("<svg") == 6
+    assert "no sample of sentences" in page
+    with pytest.raises(UserError, match=r"--query: .*older version"):
+        page_of(run.folder, queries=["a text"])
+
+
+def test_several_runs_need_a_file(run, tmp_path):
+    other = write_run(tmp_path / "other" / "a <run>")
+    with pytest.raises(UserError, match="--output"):
+        page_of(run.folder, other.folder)
+    page = page_of(run.folder, other.folder, output=tmp_path / "both.html")
+    assert page.count("<h2") == 4
+    assert "isospace train --resume" in page  # the other one is not finished
+    with pytest.raises(UserError, match=r"is a folder; give a file, such as .*report\.html"):
+        page_of(run.folder, other.folder, output=tmp_path)
+
+
+def test_a_folder_whose_name_is_no_text_has_a_page(tmp_path):
+    run = finish(write_run(tmp_path / os.fsdecode(b"caf\xe9")))
+    assert "<h1>isospace: caf?</h1>" in page_of(run.folder)
+
+
+def test_pictures_by_suffix(run, tmp_path):
+    found: RunSet = collect([run.folder])
+    write_picture(found, tmp_path / "new" / "curves.svg")
+    ElementTree.parse(tmp_path / "new" / "curves.svg")
+    write_picture(found, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UserError, match=r"curves\.xyz"):
+        write_picture(found, tmp_path / "curves.xyz")
+
+
+def test_the_verb(run, tmp_path, capsys):
+    words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
+    assert main([*words, "--picture", str(tmp_path / "p.svg")]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
+    assert sorted(path.name for path in tmp_path.glob("p*")) == [
+        "p-runs.csv", "p-runs.md", "p-runs.tex", "p-sts.csv", "p-sts.md", "p-sts.tex", "p.html", "p.svg",
+    ]  # fmt: skip
+
+
+def test_queries_are_read_one_by_one_for_every_finished_run(run, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        module.space,
+        "query_neighbours",
+        lambda run, _, queries: asked.append((run.folder.name, *queries)) or [],
+    )
+    other = write_sample(finish(write_run(tmp_path / "other")))
+    unfinished = write_run(tmp_path / "unfinished")
+    folders = [str(one.folder) for one in (run, other, unfinished)]
+    words = ["--query", "one text", "--query", "another", "--output", str(tmp_path / "p.html")]
+    assert main(["report", *folders, *words]) == 0
+    assert asked == [(run.folder.name, "one text", "another"), ("other", "one text", "another")]
+
+
+def test_a_torn_last_line_is_left_out_and_rewound(tmp_path):
+    run = write_run(tmp_path / "run")
+    with run.metrics_path.open("a") as file:
+        file.write('{"kind": "step", "st')
+    assert len(run.metrics()) == 7
+    run.rewind(2)
+    assert [line["step"] for line in run.metrics()] == [1, 2, 0, 2]
+    assert all(json.loads(line) for line in run.metrics_path.read_text().splitlines())

@@ -1,0 +1,154 @@
+"""The page in headless Chromium, opened from disk: drawn, quiet, readable, usable by keyboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
+from report_runs import EVIL, finish, write_comparison, write_run, write_sample
+
+from isospace.objectives import OBJECTIVES
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
+
+pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
+
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+
+PAPER = 1032  # CSS pixels between the margins of A4, landscape
+
+MARKS = """
+return [...document.querySelectorAll(".plot")].map((plot) => [...plot.querySelectorAll(
+  ".role-mark path")].filter((mark) => mark.getBoundingClientRect().width > 0).map((mark) => {
+    const style = getComputedStyle(mark);
+    return style.fill === "none" ? style.stroke : style.fill;
+  }));
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Path:
+    """A page about two settings, one of them with a sample whose first sentence is a script."""
+    folder = tmp_path_factory.mktemp("browser")
+    first = write_sample(finish(write_run(folder / "first"), sts=True), count=40)
+    scd = OBJECTIVES["scd"]()
+    second = finish(write_run(folder / "second", objective=scd, model="m" * 300), sts=True)
+    return write_report(collect([first.folder, second.folder]), folder / "page.html")
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory) -> Path:
+    """The page of a comparison with STS scores."""
+    folder = write_comparison(tmp_path_factory.mktemp("comparison") / "which", sts=True).folder
+    return write_report(collect([folder]))
+
+
+@pytest.fixture(params=["page", "comparison"])
+def any_page(request, chromium) -> Chrome:
+    open_page(chromium, request.getfixturevalue(request.param).as_uri())
+    return chromium
+
+
+@pytest.fixture
+def browser(chromium, page) -> Chrome:
+    """The page, freshly opened, in the light, with the logs of what came before thrown away."""
+    open_page(chromium, page.as_uri())
+    return chromium
+
+
+def hint(browser: Chrome) -> Any:
+    return browser.find_element(By.ID, "hint")
+
+
+def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
+    assert browser.title == "isospace: 2 runs"
+    assert all(len(marks) > 0 for marks in browser.execute_script(MARKS))
+    assert len(browser.find_elements(By.TAG_NAME, "svg")) == 5 + 2 + 3
+    assert browser.get_log("browser") == []
+    assert requests(browser) == [page.as_uri()]
+
+
+def test_hovering_shows_the_sentence_and_runs_nothing(browser):
+    before, after = browser.find_elements(By.CSS_SELECTOR, ".twins .plot")
+    marks = before.find_elements(By.CSS_SELECTOR, ".role-mark path")
+    assert len(marks) == 40
+    assert not hint(browser).is_displayed()
+    ActionChains(browser).move_to_element(marks[0]).perform()
+    assert hint(browser).text == EVIL
+    assert browser.title == "isospace: 2 runs"
+    chosen = [plot.find_elements(By.CSS_SELECTOR, ".chosen") for plot in (before, after)]
+    assert [[mark.get_attribute("aria-label") for mark in marks] for marks in chosen] == [
+        [EVIL]
+    ] * 2
+    ActionChains(browser).move_to_element(browser.find_element(By.TAG_NAME, "h1")).perform()
+    assert not hint(browser).is_displayed()
+    assert browser.get_log("browser") == []
+
+
+def test_every_mark_can_be_read_by_keyboard(browser):
+    plot = browser.find_elements(By.CSS_SELECTOR, ".plot")[0]
+    browser.execute_script("arguments[0].focus()", plot)
+    texts = []
+    for _ in range(7):
+        ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
+        texts.append(hint(browser).text)
+    assert texts[:3] == [f"first, {n} sentences: {v}" for n, v in ((0, 0.5), (128, 0.52), (256, 0.54))]  # fmt: skip
+    assert texts[6] == texts[0]  # two runs of three looks, and around
+    ActionChains(browser).send_keys(Keys.ARROW_LEFT).perform()
+    assert hint(browser).text == texts[5]
+    keys = ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.ARROW_LEFT)
+    keys.key_up(Keys.CONTROL).perform()
+    assert hint(browser).text == texts[5]  # with these keys it is the browser's
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    assert not hint(browser).is_displayed()
+
+
+def test_the_first_tab_stop_leads_to_the_results(browser):
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    link = browser.switch_to.active_element
+    assert link.text == "Skip to the results"
+    assert link.location["x"] >= 0
+    link.send_keys(Keys.ENTER)
+    assert browser.current_url.endswith("#main")
+
+
+def test_structure_for_screen_readers(browser):
+    def count(query: str) -> int:
+        return len(browser.find_elements(By.CSS_SELECTOR, query))
+
+    assert count("html[lang=en]") == count("h1") == count("main") == 1
+    assert count("table") == count("table > caption") > 3
+    assert count("th") == count("th[scope]")
+    assert count(".scroll") == count(".scroll[tabindex='0'][role=region][aria-label]")
+    assert count("svg") == count("svg[role][aria-label]") == count("figure > figcaption")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", SCREENS.values(), ids=SCREENS)
+def test_readable_on_every_screen(any_page, width, scheme):
+    show(any_page, width, scheme)
+    assert any_page.execute_script("return document.documentElement.scrollWidth") <= width
+    paper = any_page.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
+    texts = any_page.execute_script(TEXTS)
+    assert len(texts) > 200
+    for text in texts:
+        assert text["size"] >= 12, text
+        assert contrast(text["colour"], text["ground"]) >= 4.5, text
+    for colour in {mark for marks in any_page.execute_script(MARKS) for mark in marks}:
+        assert contrast(colour, paper) >= 3, colour
+
+
+def test_print_is_light_and_clips_nothing(any_page):
+    show(any_page, PAPER, "dark", "print")
+    paper = any_page.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+    wide = any_page.execute_script(
+        "return [...document.querySelectorAll('table, svg, p')].filter("
+        "(one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML)"
+    )
+    assert wide == []
+    assert min(text["size"] for text in any_page.execute_script(TEXTS)) >= 12

@@ -1,0 +1,180 @@
+"""A run's sample, and what a report computes from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from toy import sentences
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.objectives import SimCSE
+from isospace.report.run_set import collect
+from isospace.report.space import (
+    kept_neighbours,
+    layouts,
+    most_changed,
+    neighbours_of,
+    query_neighbours,
+    spectrum,
+)
+from isospace.report.write import write_report
+from isospace.training.run import Run, Sample
+from isospace.training.train import train
+
+
+def random_sample(count: int = 40, moved: float = 0.5) -> Sample:
+    source = np.random.default_rng(3)
+    before = source.normal(size=(count, 6)).astype(np.float32)
+    after = before + moved * source.normal(size=(count, 6)).astype(np.float32)
+    return Sample(tuple(sentences(count)), before, after)
+
+
+def slow_neighbours(vectors: np.ndarray, row: int, count: int) -> list[int]:
+    """The rows of largest cosine with one row, by a loop."""
+    cosines = {
+        other: float(v @ vectors[row] / np.linalg.norm(v) / np.linalg.norm(vectors[row]))
+        for other, v in enumerate(vectors)
+        if other != row
+    }
+    return sorted(cosines, key=lambda other: -cosines[other])[:count]
+
+
+def test_a_collapsed_space_has_a_map_of_one_place():
+    sample, same = random_sample(), np.full((40, 6), 0.5, dtype=np.float32)
+    for before in (sample.before, same):
+        first, second = layouts(before, same)
+        assert not second.any()
+        assert first.any() == (before is not same)
+    assert layouts(same, sample.before)[1].std() > 0
+
+
+def test_spectrum_of_known_singular_values():
+    source = np.random.default_rng(0)
+    left = np.linalg.qr(np.c_[np.ones(9), source.normal(size=(9, 3))])[0][:, 1:]  # centred columns
+    right = np.linalg.qr(source.normal(size=(3, 3)))[0]
+    vectors = left @ np.diag([6.0, 3.0, 1.0]) @ right + 5.0
+    assert spectrum(vectors) == pytest.approx([0.6, 0.3, 0.1], abs=1e-9)
+    assert spectrum(np.ones((5, 3), dtype=np.float32)).max() == 0.0
+
+
+def test_kept_neighbours_against_a_loop():
+    sample = random_sample()
+    kept = kept_neighbours(sample)
+    for row in range(len(sample.sentences)):
+        near = [set(slow_neighbours(v, row, 10)) for v in (sample.before, sample.after)]
+        assert kept[row] == len(near[0] & near[1]) / 10
+
+
+def test_neighbours_by_hand():
+    """On a circle: angles in degrees before, and after the third sentence has moved."""
+    angles = {"a": (10, 10), "b": (20, 20), "c": (40, 200), "d": (80, 80), "e": (90, 90), "f": (170, 170), "g": (180, 180)}  # fmt: skip
+    before, after = (
+        np.stack([[np.cos(np.radians(x[i])), np.sin(np.radians(x[i]))] for x in angles.values()])
+        for i in (0, 1)
+    )
+    sample = Sample(tuple(angles), before, after)
+    query = np.array([[1.0, 0.0]])
+    (found,) = neighbours_of(["a query"], query, query, sample)
+    assert [near.sentence for near in found.before] == ["a", "b", "c", "d", "e"]
+    assert [near.sentence for near in found.after] == ["a", "b", "d", "e", "c"]
+    assert found.before[0].cosine == pytest.approx(np.cos(np.radians(10)))
+    (found,) = neighbours_of(["c"], before[2:3], after[2:3], sample)
+    assert [near.sentence for near in found.before] == ["b", "a", "d", "e", "f"]
+    assert [near.sentence for near in found.after] == ["g", "f", "e", "d", "a"]
+    assert [near.shared for near in found.before] == [False, True, True, True, True]
+    assert [near.shared for near in found.after] == [False, True, True, True, True]
+
+
+def test_most_changed_takes_the_fewest_kept():
+    sample = random_sample()
+    kept = np.ones(40)
+    kept[[7, 30, 31]] = (0.2, 0.1, 0.2)
+    found = most_changed(sample, kept, 3)
+    assert [one.text for one in found] == [sample.sentences[row] for row in (30, 7, 31)]
+    for one, row in zip(found, (30, 7, 31), strict=True):
+        for listed, vectors in ((one.before, sample.before), (one.after, sample.after)):
+            wanted = slow_neighbours(vectors, row, 5)
+            assert [near.sentence for near in listed] == [sample.sentences[k] for k in wanted]
+
+
+def test_maps_are_reproducible_and_equal_for_equal_spaces():
+    sample = random_sample(60)
+    one, other = layouts(sample.before, sample.after), layouts(sample.before, sample.after)
+    assert one[0].shape == one[1].shape == (60, 2)
+    assert np.array_equal(one[0], other[0])
+    assert np.array_equal(one[1], other[1])
+    assert not np.array_equal(*one)
+    same = layouts(sample.before, sample.before)
+    assert np.array_equal(*same)
+
+
+def test_maps_keep_clusters_apart():
+    source = np.random.default_rng(0)
+    centres = np.repeat(np.eye(3, 8), 20, axis=0)
+    vectors = (centres + 0.05 * source.normal(size=centres.shape)).astype(np.float32)
+    for points in layouts(vectors, vectors[:, ::-1]):
+        clusters = points.reshape(3, 20, 2)
+        middle = clusters.mean(1)
+        spread = np.linalg.norm(clusters - middle[:, None], axis=2).max()
+        assert (
+            min(np.linalg.norm(middle[i] - middle[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > spread
+        )
+
+
+@pytest.fixture(scope="module")
+def trained(toy_model, toy_corpus, tmp_path_factory) -> Run:
+    config = TrainConfig(
+        text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
+        objective=SimCSE(head="none"),
+        model=str(toy_model),
+        batch_size=16,
+        budget=(64, "sentences"),
+        learning_rate=1e-2,
+        looks=1,
+        select="last",
+        precision="float32",
+        output=tmp_path_factory.mktemp("space") / "run",
+    )
+    return train(config, quiet=True).run
+
+
+def test_a_run_keeps_held_out_sentences_and_their_vectors(trained, toy_model):
+    sample = trained.sample
+    assert sample is not None
+    assert len(sample.sentences) == 20  # half of the held-out tenth; looks see the other half
+    assert set(sample.sentences) < set(sentences(400))
+    encoder = load_encoder(str(toy_model), device="cpu")
+    assert np.allclose(sample.before, encoder.embed(sample.sentences), atol=2e-3)
+    encoder.model.load_state_dict(load_file(trained.kept_weights))
+    assert np.allclose(sample.after, encoder.embed(sample.sentences), atol=2e-3)
+    assert not np.allclose(sample.before, sample.after, atol=2e-3)
+    assert trained.sample_path.stat().st_size < 20_000
+
+
+def test_queries_go_through_both_encoders(trained, toy_model):
+    sample = trained.sample
+    assert sample is not None
+    text = "the big red dog walks in the city"
+    (found,) = query_neighbours(trained, sample, [text])
+    start = load_encoder(str(toy_model), device="cpu")
+    vectors = np.vstack([start.embed([text]), sample.before])
+    wanted = [sample.sentences[row - 1] for row in slow_neighbours(vectors, 0, 5)]
+    assert [near.sentence for near in found.before] == wanted
+    assert [near.sentence for near in found.after] != wanted
+    page = write_report(collect([trained.folder]), queries=[text]).read_text(encoding="utf-8")
+    assert f"<h4>{text}</h4>" in page
+
+
+def test_queries_without_the_results_weights(trained, tmp_path):
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for name in ("config.json", "sample.npz"):
+        (folder / name).write_bytes((Path(trained.folder) / name).read_bytes())
+    run = Run(folder)
+    with pytest.raises(UserError, match=r"kept\.safetensors is gone"):
+        query_neighbours(run, random_sample(), ["a"])

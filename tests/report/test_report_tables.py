@@ -1,0 +1,255 @@
+"""The tables of a report: runs, comparisons, the papers' columns, and their three formats."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import pytest
+from report_runs import STS, finish, page_of, write_comparison, write_run
+
+from isospace.comparison.judgement import Comparison
+from isospace.config import CorpusConfig
+from isospace.objectives import SimCSE
+from isospace.recipes import RECIPES
+from isospace.report.papers import is_published, papers_table, transfer_table
+from isospace.report.run_set import collect
+from isospace.report.scoreboard import (
+    against_best_table,
+    all_tables,
+    comparison_table,
+    gains_table,
+    runs_table,
+)
+from isospace.system.tables import Table, write_tables
+
+
+def test_seeds_are_one_row_and_other_settings_another(tmp_path):
+    for seed, gain in ((1, 0.02), (2, 0.04)):
+        finish(write_run(tmp_path / f"s{seed}", seed=seed), gain=gain)
+    finish(write_run(tmp_path / "hot", objective=SimCSE(temperature=0.2)))
+    write_run(tmp_path / "s3", seed=3)
+    rows = runs_table(collect([tmp_path / name for name in ("s1", "s2", "hot", "s3")])).rows
+    assert [row["objective"] for row in rows] == [
+        "simcse (temperature 0.05)",
+        "simcse (temperature 0.2)",
+    ]
+    assert rows[0]["n"] == "2"
+    assert rows[0]["MRR start"] == "50.00"
+    assert rows[0]["MRR result"] == "53.00 ± 1.41"
+    assert rows[0]["gain in MRR"] == "+3.00"
+    assert rows[0]["verdict"] == "2 adapted, 1 unfinished"
+    assert rows[0]["kept"] == "label-free, step 4, 4"
+    assert rows[1]["MRR result"] == "55.00"
+
+
+def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
+    run = finish(write_run(tmp_path / "run", model="bert-base-uncased"), sts=True)
+    table = papers_table(collect([run.folder]))
+    assert table is not None
+    start, ours, same, *others = table.rows
+    assert table.columns == ("", "n", *STS, "alignment", "uniformity", "start", "source")
+    assert (start["source"], start["STS12"], start["alignment"]) == ("ours", "70.00", "0.200")
+    assert (ours["source"], ours["STS12"], ours["Avg"]) == ("ours", "75.00", "78.00")
+    assert ours["uniformity"] == "-2.400"
+    assert (same[""], same["source"]) == (
+        "simcse-bert-base, published",
+        "published: SimCSE, Table 5",
+    )
+    assert same["start"] == "bert-base-uncased, cls"
+    assert float(same["Avg"]) == RECIPES["simcse-bert-base"].published["Avg"]
+    assert all(row["source"].startswith("published") for row in others)
+    assert {"roberta-base, cls", "bert-large-uncased, cls"} <= {row["start"] for row in others}
+    models = [row["start"] == same["start"] for row in (same, *others)]
+    assert models == sorted(models, reverse=True)
+    page = page_of(run.folder)
+    assert page.count('<tr class="published">') == len(others) + 1
+
+
+def test_rows_chosen_by_labels_say_so(tmp_path):
+    run = finish(write_run(tmp_path / "run"), sts=True)
+    results = run.results
+    assert results is not None
+    run.write_results({**results, "result": {**results["result"], "labels": "stsb-dev"}})
+    table = papers_table(collect([run.folder]))
+    assert table is not None
+    assert [row["source"] for row in table.rows[:2]] == ["ours", "ours, dev-selected on stsb-dev"]
+    assert "1,131 of its 1,500 pairs" in table.note
+    assert "dev-selected on stsb-dev" in runs_table(collect([run.folder])).rows[0]["kept"]
+
+
+def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
+    """`evaluate RUN --transfer` has left its scores in the run's folder."""
+    runs = [finish(write_run(tmp_path / str(seed), seed=seed)) for seed in (1, 2)]
+    found = collect([run.folder for run in runs])
+    assert transfer_table(found) is None
+    row = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"), 80.0)
+    for run, average in zip(runs, (80.0, None), strict=True):
+        scores = {"row": {**row, "Avg": average}, "row_protocol": "accuracy, sklearn"}
+        run.write_transfer("sklearn", scores)
+    scores = {"row": {**row, "MR": 70.0, "Avg": 78.0}, "row_protocol": "accuracy, senteval"}
+    runs[0].write_transfer("senteval", scores)
+    table = transfer_table(found)
+    papers, ours, *published = table.rows
+    shown = [[row[key] for key in ("n", "MR", "Avg", "source")] for row in (papers, ours)]
+    assert shown == [
+        ["1", "70.00", "78.00", "ours, senteval"],
+        ["2", "80.00 ± 0.00", "80.00", "ours, sklearn"],
+    ]
+    assert "Ours by: accuracy, senteval; accuracy, sklearn." in table.note
+    wanted = {
+        name: recipe.published_transfer
+        for name, recipe in RECIPES.items()
+        if type(recipe.config.objective) is SimCSE and len(recipe.published_transfer) == 8
+    }
+    assert {row[""].removesuffix(", published"): row["SST2"] for row in published} == {
+        name: f"{scores['SST2']:.2f}" for name, scores in wanted.items()
+    }
+    assert all(is_published(row) for row in published)
+    assert not is_published(ours)
+
+
+def test_transfer_scores_of_a_run_that_kept_its_start_are_the_starts(tmp_path):
+    runs = [
+        finish(write_run(tmp_path / str(seed), seed=seed), model_step=step)
+        for seed, step in ((1, 4), (2, 0))
+    ]
+    for run, score in zip(runs, (80.0, 70.0), strict=True):
+        run.write_transfer("sklearn", {"row": {"MR": score}, "row_protocol": "accuracy"})
+    adapted, kept, *_ = transfer_table(collect([run.folder for run in runs])).rows
+    assert [adapted[key] for key in ("n", "MR")] == ["1", "80.00"]
+    wanted = [f"start, kept by {adapted['']}", "1", "70.00"]
+    assert [kept[key] for key in ("", "n", "MR")] == wanted
+
+
+def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
+    bert = {"model": RECIPES["simcse-bert-base"].config.model}
+    for pooling, source in (("cls", "published: "), ("mean", "published, other start: ")):
+        run = finish(write_run(tmp_path / pooling, **bert), sts=True, pooling=pooling)
+        rows = {row[""]: row for row in papers_table(collect([run.folder])).rows}
+        assert rows["simcse-bert-base, published"]["source"].startswith(source)
+
+
+def test_runs_without_sts_have_no_papers_table(tmp_path):
+    found = collect([finish(write_run(tmp_path / "run")).folder])
+    assert papers_table(found) is None
+    assert [table.name for table in all_tables(found)] == ["runs"]
+
+
+@pytest.fixture
+def comparison(tmp_path) -> Comparison:
+    return write_comparison(tmp_path / "which")
+
+
+def test_a_comparison_comes_with_its_verdict(comparison):
+    found = collect([comparison.folder])
+    assert [named.name for named in found.runs] == [
+        "dcl/seed-1", "dcl/seed-2", "simcse:head=none/seed-1", "simcse:head=none/seed-2",
+    ]  # fmt: skip
+    assert list(found.groups()) == ["dcl", "simcse:head=none"]
+    page = page_of(comparison.folder)
+    assert comparison.decision.text.split(";")[0] in page
+    assert page.index(comparison.decision.text[:20]) < page.index("<svg")
+    table = comparison_table("which", comparison.to_json())
+    assert [row[""] for row in table.rows] == list(comparison.scores)
+    assert table.rows[1]["MRR"] == "52.00 ± 1.41"
+    assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
+    assert gains_table("which", comparison.to_json()) is None  # no other score than that
+
+
+def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(comparison):
+    write_run(comparison.folder / "dcl" / "seed-3")
+    write_run(comparison.folder / "scd" / "seed-1")
+    assert list(collect([comparison.folder]).groups()) == ["dcl", "simcse:head=none"]
+    assert "seed-3" not in page_of(comparison.folder)
+    (comparison.folder / "results.json").unlink()
+    assert list(collect([comparison.folder]).groups()) == ["dcl", "scd", "simcse_head=none"]
+
+
+def test_verdicts_of_two_comparisons_say_whose_they_are(comparison, tmp_path):
+    other = shutil.copytree(comparison.folder, tmp_path / "german")
+    page = page_of(comparison.folder, other, output=tmp_path / "page.html")
+    assert [f'<p class="verdict">{name}: Adapt' in page for name in ("which", "german")] == [
+        True
+    ] * 2
+    assert '<p class="verdict">Adapt' in page_of(other)
+
+
+def test_means_with_their_spread_are_numbers_on_the_page(comparison):
+    assert '<td class="number">52.00 ±\u00a01.41</td>' in page_of(comparison.folder)
+
+
+def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
+    texts = {name: CorpusConfig(corpus=(f"{name}.txt",)) for name in ("law", "medicine")}
+    runs = [finish(write_run(tmp_path / n, text=text), sts=True) for n, text in texts.items()]
+    corpus = {"digest": "of other text", "counts": {}}
+    looks = [{**look, "alignment": 1 + look["alignment"]} for look in runs[1].results["looks"]]
+    runs[1].write_results(runs[1].results | {"corpus": corpus, "looks": looks})
+    rows = papers_table(collect([run.folder for run in runs])).rows[:2]
+    assert [row["alignment"] for row in rows] == ["0.200", "1.200"]
+    assert rows[0][""] == "start"
+    assert rows[1][""].startswith("start of ")
+
+
+def test_gains_in_several_scores_have_tables(tmp_path):
+    found = write_comparison(tmp_path / "scored", sts=True).to_json()
+    found["gains"]["dcl"]["STS12"]["holm_p"] = 0.2
+    rows = {row[""]: row for row in gains_table("which", found).rows}
+    simcse, dcl = "+2.00 (+0.50 to +3.50)*", "-3.00 (-5.00 to -1.00)"
+    assert rows["MRR"] == {"": "MRR", "simcse:head=none": simcse, "dcl": f"{dcl}*"}
+    assert rows["STS12"] == {"": "STS12", "simcse:head=none": simcse, "dcl": dcl}
+    rows = {row[""]: row for row in against_best_table("which", found).rows}
+    assert rows["STS12"] == {"": "STS12", "simcse:head=none": "", "dcl": "0.004"}
+
+
+def test_comparisons_in_folders_of_one_name_are_told_apart(comparison, tmp_path):
+    other = shutil.copytree(comparison.folder, tmp_path / "elsewhere" / comparison.folder.name)
+    found = collect([comparison.folder, other, other])
+    assert list(found.comparisons) == [str(comparison.folder), str(other)]
+    assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
+    names = [table.name for table in all_tables(found)]
+    assert names[:2] == ["comparison-1", "comparison-2"]
+
+
+def test_an_older_versions_verdict_is_left_out(comparison):
+    older = comparison.to_json() | {"scores": comparison.scores, "format": 1}
+    (comparison.folder / "results.json").write_text(json.dumps(older))
+    assert collect([comparison.folder]).comparisons == {"which": None}
+
+
+def test_an_unfinished_comparison_shows_its_cells(comparison):
+    (comparison.folder / "results.json").unlink()
+    page = page_of(comparison.folder)
+    assert "The comparison which is not finished" in page
+    assert [table.name for table in all_tables(collect([comparison.folder]))] == ["runs"]
+
+
+def test_a_comparison_among_other_folders_keeps_its_name(comparison, tmp_path):
+    run = write_run(tmp_path / "run")
+    found = collect([comparison.folder, run.folder])
+    assert [named.group for named in found.runs[::2]] == [
+        "which/dcl",
+        "which/simcse:head=none",
+        "simcse",
+    ]
+    assert found.home is None
+
+
+def test_tables_in_three_formats(tmp_path):
+    rows = [{"": "a_b & 50 %", "x": "1.00 ± 0.10"}, {"": "c|d", "y, z": "<2>"}]
+    written = write_tables([Table("runs", "A caption", rows, "A note.")], tmp_path / "page.html")
+    assert [path.name for path in written] == ["page-runs.md", "page-runs.csv", "page-runs.tex"]
+    markdown, comma, latex = (path.read_text(encoding="utf-8") for path in written)
+    assert markdown == (
+        "A caption\n\n|  | x | y, z |\n|---|---|---|\n| a_b & 50 % | 1.00 ± 0.10 |  |\n"
+        "| c\\|d |  | <2> |\n\nA note.\n"
+    )
+    assert list(csv.reader(comma.splitlines())) == [
+        ["", "x", "y, z"], ["a_b & 50 %", "1.00 ± 0.10", ""], ["c|d", "", "<2>"],
+    ]  # fmt: skip
+    assert latex == (
+        "% A caption\n% A note.\n\\begin{tabular}{lrl}\n\\toprule\n & x & y, z \\\\\n\\midrule\n"
+        "a\\_b \\& 50 \\% & 1.00 $\\pm$ 0.10 &  \\\\\nc|d &  & <2> \\\\\n\\bottomrule\n"
+        "\\end{tabular}\n"
+    )

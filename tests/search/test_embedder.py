@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from toy import sentences
+
+import isospace
+from isospace.encoders.loading import load_encoder
+from isospace.operators import memory_index
+
+TEXTS = sentences(30, seed=2)
+
+
+@pytest.fixture(scope="module")
+def model(toy_model):
+    return isospace.load(toy_model)
+
+
+def cosine(a, b):
+    dot = sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
+    return dot / math.sqrt(sum(x * x for x in a.tolist()) * sum(y * y for y in b.tolist()))
+
+
+def test_importing_isospace_is_cheap():
+    code = "import sys, isospace; isospace.__version__; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = isospace.nothing
+
+
+def test_a_model_is_loaded_onto_the_device_that_is_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr("isospace.search.embedder.load_encoder", lambda *words: asked.append(words))
+    isospace.load("a-model", "cls", "cuda:1")
+    assert asked == [("a-model", "cls", "cuda:1")]
+
+
+def test_encode_gives_the_models_own_vectors(model, toy_model):
+    ours = load_encoder(str(toy_model), device="cpu").embed(TEXTS)
+    assert np.allclose(model.encode(TEXTS), ours, atol=1e-6)
+    assert model.encode(TEXTS).dtype == np.float32
+    assert model.encode([]).shape == (0, model.dim)
+    one = model.encode(TEXTS[0])
+    assert one.shape == (32,)
+    assert np.allclose(one, ours[0], atol=1e-6)
+    assert np.allclose(np.linalg.norm(model.encode(TEXTS, normalize=True), axis=1), 1, atol=1e-6)
+
+
+def test_similarity_is_the_cosine_of_every_pair(model):
+    vectors = model.encode(TEXTS)
+    expected = [[cosine(a, b) for b in vectors[:4]] for a in vectors[4:7]]
+    assert np.allclose(model.similarity(TEXTS[4:7], TEXTS[:4]), expected, atol=1e-5)
+    assert np.allclose(model.similarity(vectors[4:7], TEXTS[:4]), expected, atol=1e-5)
+    assert np.allclose(model.similarity(TEXTS[4], TEXTS[:4]), expected[0], atol=1e-5)
+    single = model.similarity(TEXTS[4], vectors[0])
+    assert single.shape == ()
+    assert model.similarity(np.zeros(model.dim), vectors[:2]).tolist() == [0, 0]
+    assert float(single) == pytest.approx(expected[0][0], abs=1e-5)
+    large = (1000 * vectors[:4]).astype(np.float16)  # the square of 1000 is none of its numbers
+    assert np.allclose(model.similarity(vectors[4:7], large), expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+@pytest.mark.parametrize("k", [1, 5, 100])
+def test_search_finds_what_a_loop_finds(model, monkeypatch, chunk, k):
+    monkeypatch.setattr(memory_index, "_CHUNK", chunk)
+    monkeypatch.setattr(memory_index, "_QUERIES", 2)
+    index = model.index(iter(TEXTS))
+    assert len(index) == len(TEXTS)
+    queries = ["the cat sat", "a new river", "model"]
+    vectors, wanted = model.encode(TEXTS), model.encode(queries)
+    for query, hits in zip(wanted, index.search(queries, k), strict=True):
+        scores = [cosine(query, vector) for vector in vectors]
+        best = sorted(range(len(TEXTS)), key=lambda row, s=scores: -s[row])[:k]
+        assert [hit.row for hit in hits] == best
+        assert [hit.text for hit in hits] == [TEXTS[row] for row in best]
+        assert np.allclose([hit.score for hit in hits], [scores[row] for row in best], atol=1e-5)
+
+
+def test_one_query_gives_one_list(model):
+    index = model.index(TEXTS)
+    (hit, *_) = index.search(TEXTS[3], k=2)
+    assert hit.row == 3
+    assert hit.score == pytest.approx(1, abs=1e-5)
+    assert index.search(model.encode(TEXTS[3]), k=1)[0][0].row == 3
+    assert [len(hits) for hits in index.search([TEXTS[3]], k=30, threshold=0.99999)] == [1]
+    assert index.search([], k=1) == []
+    assert model.index([]).search("x") == []
+    with pytest.raises(ValueError, match="expected 1 or more"):
+        index.search("x", k=0)
+
+
+def test_a_corpus_can_be_a_file(model, tmp_path):
+    path = tmp_path / "corpus.csv"
+    path.write_text("words\n" + "".join(f"{text}\n" for text in TEXTS))
+    for corpus in (path, str(path)):
+        assert model.index(corpus, column="words").texts == TEXTS

@@ -1,0 +1,297 @@
+"""From files to an index: types, edits, kills, and what the verbs say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from search_index import TEXTS, run
+
+from isospace.search import Changes, SearchIndex, files
+from isospace.search import index as module
+from isospace.search.about import About
+from isospace.search.database import Database
+
+
+def write_table(path: Path, rows: list[dict]) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        cells = [["" if v is None else str(v) for v in row.values()] for row in rows]
+        lines = [",".join(line) for line in [list(rows[0]), *cells]]
+        path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+ROWS = [
+    {"key": "a", "words": "the cat", "n": 3, "x": 1, "Area code": "007", "mark": None},
+    {"key": "b", "words": "a dog", "n": None, "x": 2.5, "Area code": "12", "mark": "yes"},
+]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet"])
+def test_columns_keep_their_types(toy_model, tmp_path, capsys, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    rows = ROWS if name != "t.parquet" else [{**row, "x": float(row["x"])} for row in ROWS]
+    write_table(Path(name), rows)
+    words = ["index", name, "--column", "words", "--id-column", "key", "--model", toy_model]
+    status, _, err = run(capsys, *words, "--keep", "n", "x", "Area code", "mark")
+    assert status == 0, err
+    index = SearchIndex.open("index")
+    assert index.columns == {"n": "int", "x": "float", "Area code": "str", "mark": "str"}
+    hits = {hit.id: hit.metadata for hit in index.search("the cat").hits[0]}
+    assert hits == {
+        "a": {"n": 3, "x": 1.0, "Area code": "007", "mark": None},
+        "b": {"n": None, "x": 2.5, "Area code": "12", "mark": "yes"},
+    }
+    assert [h.id for h in index.search("cat", where="X > 2 AND `Area code` = '12'").hits[0]] == [
+        "b"
+    ]
+    assert run(capsys, *words)[0] == 0  # the columns of the index are the default
+    assert len(index) == 2
+
+
+def test_values_of_other_types(toy_model, tmp_path):
+    rows = {
+        "text": ["a", "b"],
+        "day": [date(2001, 2, 3), None],
+        "price": [Decimal("1.50"), Decimal(2)],
+        "good": [True, False],
+        "huge": [2**63, 2**64 - 1],
+        "missing": [float("nan"), 2.0],
+    }
+    schema = {"huge": pa.uint64()}
+    columns = {name: pa.array(values, schema.get(name)) for name, values in rows.items()}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    config = files.IndexConfig(
+        (str(tmp_path / "t.parquet"),),
+        tmp_path / "index",
+        str(toy_model),
+        keep=("day", "price", "good", "huge", "missing"),
+    )
+    files.index_files(config, files.Display(quiet=True))
+    again = files.index_files(replace(config, model=None), files.Display(quiet=True))
+    assert again.changes == Changes(unchanged=2)
+    index = SearchIndex.open(tmp_path / "index")
+    kinds = {"day": "str", "price": "float", "good": "bool", "huge": "str", "missing": "float"}
+    assert index.columns == kinds
+    (hit,) = index.search("a", where="good AND day > '2001-01-31'").hits[0]
+    assert hit.metadata == {
+        "day": "2001-02-03",
+        "price": 1.5,
+        "good": True,
+        "huge": str(2**63),
+        "missing": None,
+    }
+
+
+def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("the cat\n\na dog\na tree\na river\n")
+    Path("notes.txt.txt").write_text("the house\n")
+    base = ["index", "--model", toy_model, "--json", "notes.txt"]
+    changes = [json.loads(run(capsys, *base, "notes.txt.txt")[1])["changes"]]
+    Path("notes.txt").write_text("the cat\n\n\na house\n")
+    changes += [json.loads(run(capsys, *base)[1])["changes"] for _ in range(2)]
+    assert changes == [
+        {"added": 5, "replaced": 0, "unchanged": 0, "empty": 1, "deleted": 0},
+        {"added": 0, "replaced": 1, "unchanged": 1, "empty": 2, "deleted": 2},
+        {"added": 0, "replaced": 0, "unchanged": 2, "empty": 2, "deleted": 0},
+    ]
+    hits = SearchIndex.open("index").search("the cat").hits[0]
+    assert {hit.id: hit.text for hit in hits} == {
+        "notes.txt:1": "the cat",
+        "notes.txt:4": "a house",
+        "notes.txt.txt:1": "the house",
+    }
+
+
+def test_a_row_that_gets_an_id_replaces_its_number(toy_model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = ["index", "t.csv", "--model", toy_model, "--json"]
+
+    def changes(rows, *words):
+        Path("t.csv").write_text(f"key,text\n{rows}")
+        status, out, err = run(capsys, *base, *words)
+        assert status == 0, err
+        found = json.loads(out)["changes"]
+        return found["added"], found["replaced"], found["unchanged"], found["deleted"]
+
+    def ids():
+        return sorted(hit.id for hit in SearchIndex.open("index").search("cat").hits[0])
+
+    assert changes(",the cat\n,a dog\n,a tree\n") == (3, 0, 0, 0)
+    assert changes("a,the cat\n,a dog\n,a tree\n", "--id-column", "key") == (1, 0, 2, 1)
+    assert ids() == ["a", "t.csv:2", "t.csv:3"]
+    # Ids that look like numbers of the file are what the file says, in whatever row they stand.
+    shifted = "t.csv:0,the cat\nt.csv:1,a dog\n,a tree\n"
+    assert changes(shifted, "--id-column", "key") == (2, 0, 1, 1)
+    assert changes(shifted, "--id-column", "key") == (0, 0, 3, 0)
+    assert ids() == ["a", "t.csv:0", "t.csv:1", "t.csv:3"]
+
+
+class Killed(BaseException):
+    pass
+
+
+def kill_at(monkeypatch, owner, name, call, before):
+    """The call-th use of a function is the last thing that happens."""
+    real, calls = getattr(owner, name), []
+
+    def last(*arguments):
+        calls.append(arguments)
+        if len(calls) == call and before:
+            raise Killed
+        result = real(*arguments)
+        if len(calls) == call:
+            raise Killed
+        return result
+
+    monkeypatch.setattr(owner, name, last)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call", "before", "left"),
+    [
+        (About, "write", 1, True, None),
+        (About, "write", 1, False, 0),
+        (Database, "write", 3, True, 128),
+        (Database, "write", 3, False, 192),
+        (Database, "index_words", 1, True, 300),
+        (Database, "index_vectors", 1, False, 300),
+        (About, "write", 2, True, 300),
+    ],
+)
+def test_after_a_kill_the_same_command_goes_on(
+    toy_model, tmp_path, monkeypatch, lowered, owner, name, call, before, left
+):
+    monkeypatch.setattr(module, "SLICE", 64)
+    monkeypatch.setattr(files, "SLICE", 64)
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    config = files.IndexConfig((str(tmp_path / "t.txt"),), tmp_path / "index", str(toy_model))
+    with monkeypatch.context() as patch:
+        kill_at(patch, owner, name, call, before)
+        with pytest.raises(Killed):
+            files.index_files(config, files.Display(quiet=True))
+    if left is not None:
+        assert len(SearchIndex.open(config.to)) == left
+    made = files.index_files(config, files.Display(quiet=True))
+    assert made.changes == Changes(added=300 - (left or 0), unchanged=left or 0)
+    assert made.rows == 300
+    assert made.approximate.rows == 300
+    hits = SearchIndex.open(config.to).search("the cat", k=400, exact=True).hits[0]
+    assert sorted(hit.text for hit in hits) == sorted(TEXTS)
+
+
+KILL = """
+import os, signal, sys
+from isospace.cli import main
+from isospace.search import files, index
+from isospace.search.database import Database
+index.SLICE = files.SLICE = 64
+if sys.argv[1] == "kill":
+    write, calls = Database.write, []
+    def last(*arguments):
+        calls.append(write(*arguments))
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+    Database.write = last
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    words = ["index", str(tmp_path / "t.txt"), "--model", str(toy_model)]
+    words += ["--to", str(tmp_path / "index")]
+
+    def start(how):
+        command = [sys.executable, "-c", KILL, how, *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    killed = start("kill")
+    assert killed.returncode == -9, killed.stderr
+    assert len(SearchIndex.open(tmp_path / "index")) == 192
+    done = start("finish")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[0].split() == ["rows", "108", "added,", "192", "unchanged"]
+    assert len(done.stderr.splitlines()) == 3
+
+
+def test_search_prints_a_table_and_json(folder, capsys, monkeypatch):
+    SearchIndex.open(folder).add(["a [bold]bold[/bold]\n:cat: \x1b[31m" + "long " * 40], ["[i]x"])
+    words = ["search", "the [bold]:cat:", "--index", folder, "--where", "id = '[i]x'"]
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    title, _, head, _, row, *_ = out.splitlines()
+    assert title == "the [bold]:cat:  (cosine, exact, 1 texts where id = '[i]x')"
+    assert head == "| rank | cosine | id | text | year | kind |"
+    assert row.startswith("| 1 | 0.")
+    assert "| [i]x | a [bold]bold[/bold] :cat:  [31mlong long" in row
+    content = json.loads(run(capsys, *words, "--json")[1])
+    assert content["queries"][0]["query"] == "the [bold]:cat:"
+    assert content["queries"][0]["hits"][0]["text"].startswith("a [bold]bold[/bold]\n:cat: \x1b")
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "72")
+    out = re.sub(r"\x1b\[[\d;]*m", "", run(capsys, *words)[1])
+    lines = out.splitlines()[1:]
+    assert {len(line) for line in lines} == {72}
+    (line,) = (line for line in lines if "[i]x" in line)
+    assert "a [bold]bold[/bold]" in line
+    assert "…" in line
+
+
+def test_a_query_that_is_not_utf8_is_searched_for(folder, capsys):
+    status, out, _ = run(capsys, "search", "caf\udce9", "--index", folder)
+    assert status == 0
+    assert out.startswith("caf")
+
+
+def test_nothing_found_is_said(folder, capsys):
+    status, out, _ = run(capsys, "search", "cat", "--index", folder, "--where", "year > 3000")
+    assert (status, out) == (
+        0,
+        "cat  (cosine, exact, 0 texts where year > 3000): nothing found\n",
+    )
+
+
+def test_the_verbs_tell_the_story(toy_model, tmp_path, capsys, monkeypatch, lowered):
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    _, out, err = run(capsys, "index", "t.txt", "--model", toy_model)
+    assert out == ""
+    how = About.read(Path("index")).approximate.text
+    assert [line.split(maxsplit=1)[1] for line in err.splitlines()] == [
+        "300 added",
+        "300 rows in index",
+        f"{how}; isospace search 'a query' --index index",
+    ]
+    assert f"({how}" not in run(capsys, "search", "cat", "--exact")[1]
+    assert f"(cosine, {how}, 300 texts)" in run(capsys, "search", "cat")[1]
+    _, _, err = run(capsys, "index", "--delete", "id IN ('t.txt:1', 't.txt:2')")
+    assert err.split() == ["rows", "2", "deleted,", "298", "left", "in", "index"]
+    content = json.loads(run(capsys, "index", "--delete", "id = 't.txt:3'", "--json")[1])
+    assert content == {"deleted": 1, "rows": 297}
+
+
+def test_an_interruption_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isospace.verbs.search.index_files", interrupt)
+    status, _, err = run(capsys, "index", "t.txt", "--to", folder)
+    assert status == 1
+    assert "the same command goes on" in err

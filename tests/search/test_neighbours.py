@@ -1,0 +1,137 @@
+"""Nearest texts: against a dull loop, slice by slice, and as a user asks for them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from toy import sentences
+
+from isospace.cli import main
+from isospace.errors import UserError
+from isospace.search import neighbours
+from isospace.search.neighbours import find_neighbours, nearest, read_corpus
+
+RANDOM = np.random.default_rng(0)
+TEXTS = [f"text {i}" for i in range(50)]
+VECTORS = {text: vector for text, vector in zip(TEXTS, RANDOM.normal(size=(50, 4)), strict=True)}
+
+
+def encode(texts):
+    return np.array([VECTORS[text] for text in texts], np.float32)
+
+
+def by_a_loop(query, k):
+    def cosine(text):
+        u, v = VECTORS[query], VECTORS[text]
+        return float(u @ v / np.sqrt((u @ u) * (v @ v)))
+
+    others = sorted((text for text in TEXTS if text != query), key=cosine, reverse=True)[:k]
+    return [(text, pytest.approx(cosine(text), abs=1e-6)) for text in others]
+
+
+@pytest.mark.parametrize("size", [7, 16, 1 << 15])
+@pytest.mark.parametrize("k", [1, 10, 60])
+def test_slices_give_what_a_loop_gives(monkeypatch, size, k):
+    monkeypatch.setattr(neighbours, "SLICE", size)
+    sizes = []
+
+    def counting(texts):
+        sizes.append(len(texts))
+        return encode(texts)
+
+    queries = ["text 3", "text 40"]
+    for query, hits in zip(queries, nearest(counting, queries, TEXTS, k), strict=True):
+        assert [(hit.text, hit.cosine) for hit in hits] == by_a_loop(query, k)
+    assert max(sizes) <= size
+    assert sum(sizes) == len(queries) + len(TEXTS)
+
+
+def test_equally_near_texts_come_in_the_corpus_order(monkeypatch):
+    monkeypatch.setattr(neighbours, "SLICE", 3)
+    hits = nearest(lambda texts: np.ones((len(texts), 2)), ["query"], TEXTS, 7)[0]
+    assert [hit.text for hit in hits] == TEXTS[:7]
+
+
+def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
+    path = tmp_path / "captions.txt.gz"
+    path.write_bytes(gzip.compress(b"A  dog.\nA dog.\nA dog runs.\n\nHi\n"))
+    assert list(read_corpus([str(path)])) == ["A dog.", "A dog runs.", "Hi"]
+
+
+def test_a_corpus_in_another_encoding(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes("größer\n".encode("latin-1"))
+    with pytest.raises(UserError, match="--encoding latin-1"):
+        read_corpus([str(path)])
+    assert list(read_corpus([str(path)], encoding="latin-1")) == ["größer"]
+
+
+@pytest.fixture
+def words(toy_model, tmp_path):
+    corpus = tmp_path / "c.jsonl"
+    lines = [json.dumps({"caption": text}) for text in sentences(40)]
+    corpus.write_text("\n".join(lines), encoding="utf-8")
+    return ["neighbours", toy_model, "--corpus", corpus, "--column", "caption"]
+
+
+def run(capsys, words):
+    status = main([str(word) for word in words])
+    return status, *capsys.readouterr()
+
+
+def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
+    other = tmp_path / "other"
+    other.symlink_to(toy_model)
+    verb, first, *options = words
+    asked = [verb, first, other, *options, "--query", f" {sentences(1)[0]} ", "-k", "3"]
+    asked += ["--query", "blue river"]
+    status, out, _ = run(capsys, asked)
+    assert status == 0
+    for query in (sentences(1)[0], "blue river"):
+        assert f"{query}  (cosine, 40 distinct texts, the query itself left out)" in out
+    assert f"| rank | {toy_model} | {other} |" in out
+
+    status, out, _ = run(capsys, [*asked, "--json"])
+    report = json.loads(out)
+    assert [entry["query"] for entry in report["queries"]] == [sentences(1)[0], "blue river"]
+    lists = report["queries"][0]["neighbours"]
+    assert lists[str(toy_model)] == lists[str(other)]
+    found = lists[str(other)]
+    assert [hit["text"] in sentences(40)[1:] for hit in found] == [True] * 3
+    assert found == sorted(found, key=lambda hit: -hit["cosine"])
+
+
+def test_a_bad_second_model_is_refused_before_the_first_encodes(toy_model, monkeypatch):
+    monkeypatch.setattr(neighbours, "nearest", None)
+    with pytest.raises(UserError, match=r"\./typo: not a folder"):
+        find_neighbours([str(toy_model), "./typo"], sentences(40), sentences(1))
+
+
+def test_python_users_get_the_same_from_a_list(toy_model):
+    found = find_neighbours([str(toy_model)], sentences(40), sentences(1), k=2)
+    hits = found.hits[str(toy_model)][0]
+    assert len(hits) == 2
+    assert found.rows(0)[1]["rank"] == "2"
+    assert found.rows(0)[1][str(toy_model)].endswith(hits[1].text)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "--query TEXT"),
+        (["--query", "  "], "queries that are not empty"),
+        (["--query", "a", "-k", "0"], "k 0: expected"),
+    ],
+)
+def test_bad_words_are_refused(capsys, words, more, message):
+    status, _, err = run(capsys, [*words, *more])
+    assert status == 2
+    assert message in " ".join(err.split())
+
+
+def test_no_model_is_refused():
+    with pytest.raises(UserError, match="models none"):
+        find_neighbours([], ["a"], ["b"])

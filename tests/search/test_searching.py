@@ -1,0 +1,246 @@
+"""What a search finds, while rows come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from search_index import TEXTS, YEARS
+from toy import sentences
+
+from isospace.search import Changes, Hit, SearchIndex
+from isospace.search import index as module
+from isospace.search.about import About
+from isospace.search.recall import kth_cosines, measure_recall, recall
+from isospace.search.results import fuse
+
+WEIRD = ["it's", "a''b", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "`", 'dq"', "%_", "\\'", "😀"]  # fmt: skip
+
+
+def nearest(encode, query, texts, k):
+    """A dull loop over all pairs."""
+    (vector,) = encode([query])
+    cosines = [float(np.dot(vector, other)) for other in encode(texts)]
+    order = sorted(range(len(texts)), key=lambda i: -cosines[i])[:k]
+    return [(texts[i], cosines[i]) for i in order]
+
+
+def found(results):
+    return [(hit.text, hit.cosine) for hit in results.hits[0]]
+
+
+def assert_same(hits, expected):
+    assert [text for text, _ in hits] == [text for text, _ in expected]
+    assert np.allclose([c for _, c in hits], [c for _, c in expected], atol=1e-5)
+
+
+@pytest.mark.parametrize("query", ["the big cat", TEXTS[7], "zebra"])
+def test_exact_search_is_a_dull_loop(index, encode, query):
+    results = index.search(query, k=7)
+    assert_same(found(results), nearest(encode, query, TEXTS, 7))
+    assert results.protocol == "cosine, exact, 300 texts"
+
+
+def test_several_queries_are_several_lists(index):
+    several = index.search(["the cat", "a river"], k=3)
+    assert several.hits == [index.search(q, k=3).hits[0] for q in ("the cat", "a river")]
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize(
+    ("where", "keep"),
+    [
+        ("year >= 1997", lambda year: year >= 1997),
+        ("year BETWEEN 1910 AND 1912 AND kind = 'even'", lambda year: year in (1910, 1912)),
+        ("kind IS NULL AND year < 1904", lambda year: year in (1901, 1903)),
+    ],
+)
+def test_a_filter_is_applied_before_the_search(
+    index, encode, lowered, monkeypatch, where, keep, approximate
+):
+    if approximate:
+        index.refresh()
+        monkeypatch.setattr(module, "EXACT_ROWS", 1)  # the few that match are enough
+    kept = [text for text, year in zip(TEXTS, YEARS, strict=True) if keep(year)]
+    results = index.search(TEXTS[0], k=9, where=where)
+    assert_same(found(results), nearest(encode, TEXTS[0], kept, 9))
+    assert results.protocol.endswith(f"{len(kept)} texts where {where}")
+    assert ("approximate" in results.protocol) == approximate
+
+
+def test_hits_carry_id_and_metadata(index):
+    (hit,) = index.search(TEXTS[5], k=1).hits[0]
+    assert (hit.id, hit.text, hit.metadata) == ("t5", TEXTS[5], {"year": 1905, "kind": None})
+
+
+def test_an_id_that_is_there_is_replaced_and_the_same_row_is_not_encoded_again(index, monkeypatch):
+    rows = ["the new cat", TEXTS[1], "one more"]
+    metadata = [{"year": 5}, {"year": 1901}, {}]
+    encoded = []
+    embed = index.encoder.embed
+    monkeypatch.setattr(
+        index.encoder, "embed", lambda texts, **rest: encoded.extend(texts) or embed(texts, **rest)
+    )
+    changes = index.add(rows, ["t0", "t1", "new"], metadata)
+    assert changes == Changes(added=1, replaced=1, unchanged=1)
+    assert encoded == ["the new cat", "one more"]
+    assert len(index) == 301
+    (hit,) = index.search("the new cat", k=1).hits[0]
+    assert (hit.id, hit.metadata) == ("t0", {"year": 5, "kind": None})
+    assert not index.search(TEXTS[0], where="id = 't0' AND year = 1900").hits[0]
+
+
+def test_of_equal_ids_the_last_counts_within_a_slice_and_across(index, monkeypatch):
+    monkeypatch.setattr(module, "SLICE", 2)
+    index.add(["a cat", "a dog", "a tree"], ["x", "x", "x"])
+    assert [hit.text for hit in index.search("a dog", where="id = 'x'").hits[0]] == ["a tree"]
+
+
+def test_a_text_that_became_empty_goes(index):
+    assert index.add(["", "  "], ["t0", "never there"]) == Changes(empty=2, deleted=1)
+    assert len(index) == 299
+
+
+def test_delete(index):
+    assert index.delete("id IN ('t0', 't1') OR year = 1950") == 5
+    assert len(index) == 295
+    assert index.delete("id = 't0'") == 0
+    assert "t0" not in [hit.id for hit in index.search(TEXTS[0]).hits[0]]
+
+
+def test_ids_and_texts_of_any_characters(index):
+    for text in ("first", "second"):  # the second time they are replaced
+        index.add([f"{text} {key}" for key in WEIRD], WEIRD)
+    assert len(index) == 300 + len(WEIRD)
+    hits = {hit.id: hit.text for hit in index.search("second", k=400).hits[0]}
+    assert {key: hits[key] for key in WEIRD} == {key: f"second {key}" for key in WEIRD}
+    index.add([""] * len(WEIRD), WEIRD)
+    assert len(index) == 300
+
+
+def test_rows_without_ids_are_numbered(index, folder):
+    opened_before = SearchIndex.open(folder)
+    index.add(["one", "two"])
+    opened_before.add(["three"])
+    assert [index.search(t, k=1).hits[0][0].id for t in ("one", "two", "three")] == [
+        "#1",
+        "#2",
+        "#3",
+    ]
+
+
+def test_rows_that_were_added_later_are_found(index, lowered):
+    index.refresh()
+    index.add(["the old river"], ["late"], [{"year": 3}])
+    results = index.search("the old river", k=2)
+    assert "approximate" in results.protocol
+    assert results.hits[0][0].id == "late"
+    assert index.search("the old river", where="year < 5").hits[0][0].id == "late"
+    assert index.search("late zebra river", k=3, fused=True).hits[0]
+
+
+def test_the_approximate_index_is_trained_again_when_the_rows_have_doubled(index, lowered):
+    index.refresh()
+    assert index.about.approximate.rows == 300
+    index.add(sentences(100, seed=8), [f"u{i}" for i in range(100)])
+    index.refresh()
+    assert index.about.approximate.rows == 300
+    index.add(sentences(300, seed=9), [f"v{i}" for i in range(300)])
+    index.refresh()
+    assert index.about.approximate.rows == 700
+    assert "approximate" not in index.search("the cat", exact=True).protocol
+
+
+def test_recall_is_a_count_over_the_indexs_own_texts(index, encode, lowered):
+    index.refresh()
+    assert index.about == About.read(index.folder)
+    vectors = encode(TEXTS)
+    shares = []
+    ids, _ = index._database.sample(np.linspace(0, 299, 10).astype(int).tolist())
+    for key in ids:
+        row = int(key[1:])
+        others = sorted((float(vectors[row] @ v) for i, v in enumerate(vectors) if i != row))
+        hits = [hit for hit in index.search(TEXTS[row], k=11).hits[0] if hit.id != key][:10]
+        shares.append(sum(hit.cosine > others[-10] - 1e-5 for hit in hits) / 10)
+    measured = index.about.approximate
+    assert (measured.rows, measured.queries) == (300, 10)
+    assert measured.recall == pytest.approx(sum(shares) / len(shares))
+    text = f"cosine, approximate, recall@10 {measured.recall:.3f} on 10 of its own texts, 300 texts"
+    assert index.search("the cat").protocol == text
+
+
+class Forgetful:
+    """20 vectors in a row, each nearest to its neighbours; of every query the nearest is missed."""
+
+    angles = np.linspace(0, 1, 20)
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+    def sample(self, places):
+        return [str(p) for p in places], self.rows[places]
+
+    def vectors(self):
+        yield self.rows[:7]
+        yield self.rows[7:]
+
+    def nearest(self, query, k, where, approximate):
+        assert (k, where, approximate) == (11, None, True)
+        order = np.argsort(-(self.rows @ query), kind="stable")
+        kept = [order[0], *order[2:12]]  # the query itself, and all but the nearest
+        return [Hit(str(i), float(self.rows[i] @ query), "", {}) for i in kept]
+
+
+def test_a_missed_text_costs_a_tenth():
+    found, queries = measure_recall(Forgetful(), 20)
+    assert (round(found, 6), queries) == (0.9, 20)
+
+
+def test_equally_near_texts_are_equally_good():
+    query = np.array([[1.0, 0.0]], np.float32)
+    twins = np.array([[1.0, 0.0], [0.6, 0.8], [0.6, 0.8], [0.6, 0.8], [0.0, 1.0]], np.float32)
+    floor = kth_cosines(query, [twins[:2], twins[2:]], 2)
+    assert floor == pytest.approx([0.6])
+    assert recall([[0.6, 0.6]], floor, 2) == 1.0
+    assert recall([[0.6, 0.0]], floor, 2) == 0.5
+
+
+def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
+    near = [text for text, _ in nearest(encode, "zebra", TEXTS, 100)]
+    assert TEXTS[298] not in near[:10]
+    scores = Counter({text: 1 / (60 + rank) for rank, text in enumerate(near, 1)})
+    scores[TEXTS[298]] += 1 / 61  # the only one with the word
+    results = index.search("zebra", fused=True)
+    hits = results.hits[0]
+    assert [hit.text for hit in hits] == [text for text, _ in scores.most_common(10)]
+    hit = next(hit for hit in hits if hit.text == TEXTS[298])
+    cosine = float(encode(["zebra"])[0] @ encode([TEXTS[298]])[0])
+    assert hit.cosine == pytest.approx(cosine, abs=1e-5)
+    assert results.protocol == "words (BM25) and cosine, fused, exact, 300 texts"
+    assert not index.search("zebra", fused=True, where="text LIKE '%qqq%'").hits[0]
+
+
+def test_fusion_is_the_sum_of_reciprocal_ranks():
+    a, b, c, d = (
+        Hit(key, cosine, key, {}) for key, cosine in zip("abcd", (0.1, 0.4, 0.3, 0.2), strict=True)
+    )
+    scores = Counter({"a": 1 / 61, "b": 1 / 62 + 1 / 63, "c": 1 / 63 + 1 / 61, "d": 1 / 62})
+    assert [hit.id for hit in fuse([a, b, c], [c, d, b])] == [
+        key for key, _ in scores.most_common()
+    ]
+    assert [hit.id for hit in fuse([a], [b])] == ["b", "a"]  # of equal ranks the higher cosine
+
+
+def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):
+    monkeypatch.setattr(module, "SLICE", 5)
+    reader = SearchIndex.open(folder)
+
+    def look(i):
+        return reader.search(TEXTS[i], k=1, fused=i % 2 == 0).hits[0][0].id
+
+    with ThreadPoolExecutor(4) as pool:
+        looks = pool.map(look, range(40))
+        index.add(sentences(30, seed=5), [f"u{i}" for i in range(30)])
+        index.refresh()
+        assert list(looks) == [f"t{i}" for i in range(40)]
+    assert len(reader) == 330  # it sees what the other wrote

@@ -1,0 +1,39 @@
+"""Two models made of random word vectors and a corpus with an evil text, for tests of `explore`."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import numpy as np
+from toy import sentences
+
+from isospace.evaluation.retrieval import unit_rows
+from isospace.explore.session import Model, Session, sample_rows
+
+EVIL = "<script>alert(1)</script> & \"the cat\" on the 'mat'"
+EVIL_NAME = "<img src=x onerror=alert(1)>"
+TEXTS = [EVIL, *sentences(60)]
+
+
+def encoder(seed, dim):
+    """Texts to the sums of their words' vectors."""
+
+    def vector(word):
+        return np.random.default_rng([seed, zlib.crc32(word.encode())]).normal(size=dim)
+
+    def encode(texts):
+        rows = [sum(map(vector, re.findall(r"\w+", text)), np.zeros(dim)) for text in texts]
+        return np.array(rows, np.float32).reshape(-1, dim)
+
+    return encode
+
+
+def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME)):
+    """Models of 16 and 12 dimensions."""
+    encoders = encoders or (encoder(1, 16), encoder(2, 12))
+    models = []
+    for letter, name, encode in zip("AB", names, encoders, strict=False):
+        sample = encode([texts[row] for row in sample_rows(len(texts))])
+        models.append(Model(letter, name, name, encode, unit_rows(encode(texts)), sample))
+    return Session(texts, models, "toy.txt")

@@ -1,0 +1,86 @@
+"""Golden files: reference numbers of the authors' code and of the papers' formulas.
+
+The folder is ISOSPACE_GOLDEN (default: ../shared/golden beside the repository); its README states
+the layouts and tolerances. `tests/golden` holds small files of the same layouts. Every file whose
+name begins like a layout is taken; sizes, seeds and constants come from the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from isospace.objectives.base import Objective, Views
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT.parent / "shared" / "golden"))
+SUBSET = Path(__file__).parents[1] / "golden"
+SCALAR = {"f64": 1e-10, "f32": 2e-6}
+GRADIENT = {"f64": 1e-8, "f32": 1e-5}
+DTYPES = {"f64": torch.float64, "f32": torch.float32}
+
+File = dict[str, Tensor]
+
+
+def files(prefix: str) -> pytest.MarkDecorator:
+    """Parametrise over every golden file whose name begins with `prefix`."""
+    found = sorted(SUBSET.glob(f"{prefix}*.npz")) + sorted(GOLDEN.glob(f"{prefix}*.npz"))
+    params = [pytest.param(path, id=f"{path.parent.name}-{path.stem}") for path in found]
+    if not GOLDEN.is_dir():
+        reason = f"{GOLDEN} is not there; set ISOSPACE_GOLDEN to the folder of golden files"
+        params.append(pytest.param(None, id="golden", marks=pytest.mark.skip(reason=reason)))
+    return pytest.mark.parametrize("path", params)
+
+
+precisions = pytest.mark.parametrize("precision", ["f64", "f32"])
+
+
+def read(path: Path) -> File:
+    with np.load(path) as data:
+        return {k: torch.as_tensor(v) for k, v in data.items() if v.dtype.kind != "U"}
+
+
+def leaf(x: Tensor, precision: str) -> Tensor:
+    return x.to(DTYPES[precision], copy=True).requires_grad_()
+
+
+def scalar(value: Tensor, expected: Tensor, rel: float) -> None:
+    assert value.item() == pytest.approx(expected.item(), rel=rel, abs=1e-6 if rel > 1e-9 else 0)
+
+
+def vector(value: Tensor, expected: Tensor, rel: float) -> None:
+    difference = (value.double() - expected.double()).norm() / expected.double().norm()
+    assert difference.item() <= rel
+
+
+def check(
+    file: File,
+    key: str,
+    precision: str,
+    inputs: dict[str, Tensor],
+    loss: Callable[..., Tensor],
+    *,
+    rel: float = SCALAR["f32"],
+) -> None:
+    """The loss, and the gradient to every input that the file has one for."""
+    leaves = {name: leaf(x, precision) for name, x in inputs.items()}
+    value = loss(*leaves.values())
+    limit = SCALAR["f64"] if precision == "f64" else rel
+    scalar(value, file.get(f"{key}loss_{precision}", file[f"{key}loss_f64"]), limit)
+    value.backward()
+    for name, x in leaves.items():
+        expected = file.get(f"{key}grad_{name}_{precision}", file.get(f"{key}grad_{name}_f64"))
+        if expected is not None:
+            assert x.grad is not None
+            vector(x.grad, expected, GRADIENT[precision])
+
+
+def total(objective: Objective, *projected: Tensor) -> Tensor:
+    views = torch.stack(projected)
+    return torch.stack(list(objective(Views(views[: len(objective.views)], views)).values())).sum()

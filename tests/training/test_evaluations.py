@@ -1,0 +1,51 @@
+"""Looks at encoders that are broken: nothing that is not a number gets into a run's files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from isospace.errors import UserError
+from isospace.training import checkpoint
+from isospace.training.run import Run
+from isospace.training.train import Stopped, train
+
+
+def forbid(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+@pytest.mark.parametrize("select", ["label-free", "last"])
+@pytest.mark.parametrize("updates", [1, 20])
+def test_a_look_at_vectors_that_are_no_numbers_ends_the_run(config, select, updates):
+    """The update before it had a finite loss and gradient; the look comes first to see its end."""
+    config = replace(
+        config,
+        learning_rate=1e30,
+        looks=updates,
+        select=select,
+        budget=(16 * updates, "sentences"),
+    )
+    with pytest.raises(Stopped, match=r"diverged at step 1: .* is nan.*\(step 0\); try a lower"):
+        train(config, quiet=True)
+    run = Run(config.output)
+    state = checkpoint.load(run.last_checkpoint)
+    assert state["step"] == 0
+    assert all(value.isfinite().all() for value in state["encoder"].values())
+    for line in run.metrics_path.read_text().splitlines():
+        json.loads(line, parse_constant=forbid)
+
+
+def test_a_start_with_weights_that_are_no_numbers_is_refused(config, toy_model, tmp_path):
+    model = shutil.copytree(toy_model, tmp_path / "model")
+    [path] = model.rglob("model.safetensors")
+    weights = load_file(path)
+    weights["embeddings.LayerNorm.weight"][0] = float("nan")
+    save_file(weights, path, metadata={"format": "pt"})
+    with pytest.raises(UserError, match="some of its weights are not finite"):
+        train(replace(config, model=str(model)), quiet=True)
+    assert not config.output.exists()

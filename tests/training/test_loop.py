@@ -1,0 +1,224 @@
+"""The steps: order, resumption, guards, and many processes equal to one."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from toy import sentences
+
+from isospace.config import TrainConfig
+from isospace.corpus.tokens import tokenise
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES, NoiseStudy, RankStudy, SimCSE, WhitenedCSE
+from isospace.training import checkpoint
+from isospace.training.loop import Diverged, Loop
+
+
+def make_loop(
+    model: Path, cache: Path, config: TrainConfig, steps: int = 4, texts: int = 40
+) -> Loop:
+    encoder = load_encoder(str(model), device="cpu")
+    lines = texts * config.objective.texts
+    tokens = tokenise(
+        sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
+    )
+    anchors = np.arange(0, lines, config.objective.texts)
+    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True))
+    loop.total_steps = steps
+    return loop
+
+
+def weights(loop: Loop) -> torch.Tensor:
+    parts = [*loop.encoder.parameters(), *loop.head.parameters()]
+    return torch.cat([p.detach().flatten() for p in parts])
+
+
+CONFIG = TrainConfig(batch_size=8, seed=3)
+SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}}
+VARIANTS = {
+    "triples": SimCSE(supervision="triples"),
+    "more noise": NoiseStudy(noise="more"),
+    "rank rows": RankStudy(rows=13),
+}
+
+
+def small(name: str):
+    """An objective of the table with a projector to a toy's size, or a variant of one."""
+    return VARIANTS[name] if name in VARIANTS else OBJECTIVES[name](**SMALL.get(name, {}))
+
+
+@pytest.mark.parametrize("name", [*OBJECTIVES, *VARIANTS])
+def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, name):
+    objective = small(name)
+    config = replace(CONFIG, objective=objective)
+    whole = make_loop(toy_model, tmp_path, config)
+    before = weights(whole)
+    steps = list(whole)
+    assert [s.step for s in steps] == [1, 2, 3, 4]
+    assert all(math.isfinite(s.loss) and s.gradient_norm > 0 for s in steps)
+    assert set(steps[0].terms) == set(objective.term_names)
+    assert not torch.equal(before, weights(whole))
+
+    first = make_loop(toy_model, tmp_path, config)
+    iterator = iter(first)
+    next(iterator), next(iterator)
+    checkpoint.save(tmp_path / "c.pt", {**first.state(), "random": checkpoint.random_state()})
+    torch.rand(7)
+    second = make_loop(toy_model, tmp_path, config)
+    state = checkpoint.load(tmp_path / "c.pt")
+    second.load_state(state)
+    checkpoint.set_random_state(state["random"])
+    assert [s.step for s in second] == [3, 4]
+    assert torch.equal(weights(whole), weights(second))
+
+
+def test_learning_rate_falls_to_zero_without_warm_up(toy_model, tmp_path):
+    loop = make_loop(toy_model, tmp_path, CONFIG, steps=5)
+    rates = [step.learning_rate for step in loop]
+    assert rates == pytest.approx([3e-5 * (1 - i / 5) for i in range(5)])
+
+
+def test_every_sentence_once_an_epoch_and_another_order_in_the_next(toy_model, tmp_path):
+    loop = make_loop(toy_model, tmp_path, CONFIG)
+    epochs = [np.concatenate([loop._row_numbers(5 * e + i) for i in range(5)]) for e in (0, 1)]
+    assert all(sorted(rows) == list(range(40)) for rows in epochs)
+    assert not np.array_equal(*epochs)
+
+
+def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):
+    """Two batches a step give the mean of the two gradients (clean views: no noise to differ)."""
+    config = replace(CONFIG, objective=SimCSE(head="none"))
+    single = make_loop(toy_model, tmp_path, config)
+    single.encoder.noise.set(0.0)
+    double = make_loop(toy_model, tmp_path, replace(config, accumulate=2))
+    double.encoder.noise.set(0.0)
+    expected = []
+    for step in (0, 1):
+        single.step = step
+        single._backward()
+        expected.append(
+            single.encoder.model[0].model.embeddings.word_embeddings.weight.grad.clone()
+        )
+        single.optimizer.zero_grad()
+    double._backward()
+    found = double.encoder.model[0].model.embeddings.word_embeddings.weight.grad
+    assert torch.allclose(found, (expected[0] + expected[1]) / 2, atol=1e-7)
+    assert double.sentences_per_step == 16
+
+
+def test_an_encoder_without_dropout_is_refused(toy_model, tmp_path):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.noise.set(0.0)
+    tokens = tokenise(sentences(40), "x", encoder.token_ids, encoder.fingerprint(None), tmp_path)
+    with pytest.raises(UserError, match=r"identical.*--dropout 0\.1"):
+        Loop(CONFIG, encoder, tokens, np.arange(40), Accelerator(cpu=True))
+
+
+def test_impossible_heads_are_refused(toy_model, tmp_path):
+    config = replace(CONFIG, objective=WhitenedCSE(groups=7))
+    with pytest.raises(UserError, match=r"7.*32|32.*7"):
+        make_loop(toy_model, tmp_path, config)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e9])
+def test_divergence_names_step_and_term(toy_model, tmp_path, value, monkeypatch):
+    loop = make_loop(toy_model, tmp_path, CONFIG)
+    steps = iter(loop)
+    next(steps)
+    before = weights(loop)
+    original = loop._terms
+    monkeypatch.setattr(
+        loop, "_terms", lambda batch: {k: v * 0 + value for k, v in original(batch).items()}
+    )
+    with pytest.raises(Diverged, match="step 2: info_nce") as caught:
+        next(steps)
+    assert (caught.value.step, caught.value.term) == (2, "info_nce")
+    assert torch.equal(before, weights(loop))
+
+
+def test_timing_leaves_no_trace(toy_model, tmp_path):
+    config = replace(CONFIG, objective=WhitenedCSE())
+    timed, plain = (make_loop(toy_model, tmp_path, config) for _ in range(2))
+    state = checkpoint.random_state()
+    assert timed.seconds_per_step() > 0
+    checkpoint.set_random_state(state)
+    list(timed)
+    checkpoint.set_random_state(state)
+    list(plain)
+    assert torch.equal(weights(timed), weights(plain))
+
+
+WORKER = """
+import sys, torch
+from pathlib import Path
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent / "support")]
+from test_loop import TOGETHER, clean_terms
+model, folder = map(Path, sys.argv[2:])
+found = {name: clean_terms(model, folder, name) for name in TOGETHER}
+rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+torch.save(found, folder / f"{rank}.pt")
+"""
+
+TOGETHER = (*OBJECTIVES, *VARIANTS)
+
+
+def clean_terms(model: Path, cache: Path, name: str):
+    """Terms and gradient of the first batch with every view clean: nothing random but the head."""
+    loop = make_loop(model, cache, replace(CONFIG, objective=small(name)))
+    loop.encoder.noise.set(0.0)
+    clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
+    with patch.object(type(loop.objective), "views", clean):
+        terms = loop._backward()
+    parts = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
+    return terms, {n: p.grad for n, p in parts if p.grad is not None}
+
+
+@pytest.fixture(scope="module")
+def by_processes(toy_model, tmp_path_factory):
+    """What one process makes of all objectives, and what each of two makes."""
+    script = tmp_path_factory.mktemp("worker") / "worker.py"
+    script.write_text(WORKER)
+    found = {}
+    for count in (1, 2):
+        folder = tmp_path_factory.mktemp("processes")
+        launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
+        arguments = [str(Path(__file__).parent), str(toy_model), str(folder)]
+        for _ in range(2):  # on a busy machine the processes may not find each other in time
+            done = subprocess.run(
+                [sys.executable, *launch, str(script), *arguments],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                timeout=180,
+            )
+            if done.returncode == 0:
+                break
+        assert done.returncode == 0, done.stderr
+        found[count] = [torch.load(folder / f"{rank}.pt") for rank in range(count)]
+    return found
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_two_processes_equal_one(by_processes, name):
+    """Loss and gradient of 2 x B/2 sentences are those of 1 x B (design contract 3)."""
+    terms, grads = by_processes[1][0][name]
+    total = torch.stack([gradient.norm() for gradient in grads.values()]).norm()
+    for found in by_processes[2]:
+        theirs, their_grads = found[name]
+        assert theirs == pytest.approx(terms, rel=1e-5)
+        assert their_grads.keys() == grads.keys()
+        for parameter, gradient in grads.items():
+            gap = (their_grads[parameter] - gradient).norm()
+            # Whitening undoes the last bias: its gradient is rounding, and has no relative error.
+            assert gap < 1e-4 * gradient.norm() + 1e-6 * total, parameter

@@ -1,0 +1,125 @@
+"""Our encoders in mteb: its scores are ours, and its cache tells models apart."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from toy import sentences
+
+from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.evaluation.mteb import mteb_model, mteb_name, mteb_scores
+from isospace.evaluation.pairs import ScoredPairs
+from isospace.evaluation.sts import STSTask, evaluate_sts, load_sts
+
+DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[2] / "../shared/data/senteval"))
+quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def scored(name, seed, count=12):
+    texts = sentences(2 * count, seed)
+    gold = np.random.default_rng(seed).integers(0, 6, count) + 0.0
+    return ScoredPairs(name, tuple(texts[::2]), tuple(texts[1::2]), gold, "made")
+
+
+@quiet
+def test_mteb_scores_two_small_tasks_as_we_do(toy_model):
+    pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    tasks = {
+        "STS13": STSTask("STS13", {"FNWN": scored("a", 1), "OnWN": scored("b", 2)}),
+        "SICKRelatedness": STSTask(
+            "SICKRelatedness", {"train": scored("c", 3), "test": scored("d", 4)}
+        ),
+    }
+    model = mteb_model(str(toy_model))
+    theirs = mteb_scores(model, tasks)
+    ours = evaluate_sts(load_encoder(str(toy_model)).embed, tasks)
+    assert theirs.pairs == {"STS13": 24, "SICK-R": 24}
+    for task, column in (("STS13", "STS13"), ("SICKRelatedness", "SICK-R")):
+        assert theirs.spearman[column] == pytest.approx(ours.score(task, "all").value, abs=1e-4)
+    assert list(theirs.row()) == ["STS13", "SICK-R"]  # no average of two of seven
+    assert theirs.name == "isospace/bert"
+
+
+@quiet
+def test_two_local_models_of_one_name_have_results_of_their_own(toy_model, tmp_path):
+    mteb = pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    datasets = pytest.importorskip("datasets")
+    folders = [tmp_path / side / "bert" for side in ("left", "right")]
+    for folder in folders:
+        shutil.copytree(toy_model, folder)
+    other, noise = load_encoder(str(folders[1])), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(torch.randn(parameter.shape, generator=noise))
+    other.model.save_pretrained(str(folders[1]))
+    pairs = scored("STS12", 5)
+    rows = {"sentence1": pairs.first, "sentence2": pairs.second, "score": pairs.gold.tolist()}
+    cache, found = mteb.ResultCache(tmp_path / "cache"), []
+    for folder in folders:
+        task = mteb.get_task("STS12")
+        split = datasets.Dataset.from_dict(rows)
+        task.dataset = {"default": datasets.DatasetDict({"test": split})}
+        task.data_loaded = True
+        model = mteb_model(str(folder))
+        result = mteb.evaluate(
+            model, task, cache=cache, co2_tracker=False, show_progress_bar=False
+        ).task_results[0]
+        found.append(result.scores["test"][0]["main_score"])
+        ours = evaluate_sts(
+            load_encoder(str(folder)).embed, {"STS12": STSTask("STS12", {"x": pairs})}
+        )
+        assert found[-1] == pytest.approx(ours.score("STS12", "all").value, abs=1e-4)
+        revision = weights_hash(load_encoder(str(folder)))
+        assert list((tmp_path / "cache").rglob(f"isospace__bert/{revision}/STS12.json"))
+    assert found[0] != pytest.approx(found[1])
+
+
+@pytest.mark.slow
+@quiet
+def test_mteb_gives_our_numbers_on_the_real_model():
+    """On every 30th pair of three sets; of SICK-R on all splits, as mteb has it."""
+    pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    if not DATA.is_dir():
+        pytest.skip(f"needs SentEval's files at {DATA}")
+    tasks = {}
+    for name, task in load_sts(DATA, ["STS12", "STSBenchmark", "SICKRelatedness"]).items():
+        tasks[name] = STSTask(
+            name,
+            {
+                subset: ScoredPairs(p.name, p.first[::30], p.second[::30], p.gold[::30], p.source)
+                for subset, p in task.subsets.items()
+            },
+        )
+    theirs = mteb_scores(mteb_model("minilm"), tasks)
+    ours = evaluate_sts(load_encoder("minilm").embed, tasks)
+    columns = {"STS12": ("STS12", "all"), "STS-B": ("STSBenchmark", "test")}
+    columns["SICK-R"] = ("SICKRelatedness", "all")
+    for column, (task, split) in columns.items():
+        assert theirs.spearman[column] == pytest.approx(ours.score(task, split).value, abs=1e-4)
+
+
+def test_the_hash_tells_models_apart(toy_model):
+    first, same = load_encoder(str(toy_model)), load_encoder(str(toy_model))
+    assert weights_hash(first) == weights_hash(same)
+    assert len(weights_hash(first)) == 40
+    assert weights_hash(first) != weights_hash(load_encoder(str(toy_model), "cls"))
+    same.model[1].include_prompt = False
+    assert weights_hash(first) != weights_hash(same)
+    same.model[1].include_prompt = True
+    with torch.no_grad():
+        next(iter(same.parameters())).view(-1)[0] += 1e-6
+    assert weights_hash(first) != weights_hash(same)
+
+
+def test_a_run_is_named_by_its_folder(toy_model, tmp_path):
+    run = tmp_path / "run"
+    load_encoder(str(toy_model)).model.save_pretrained(str(run / "model"))
+    (run / "config.json").write_text('{"objective": {}, "budget": []}', encoding="utf-8")
+    (run / "results.json").write_text("{}", encoding="utf-8")
+    assert mteb_name(str(run)) == mteb_name(str(run / "model")) == "isospace/run"
+    assert weights_hash(load_encoder(str(run))) == weights_hash(load_encoder(str(run / "model")))

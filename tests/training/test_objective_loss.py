@@ -1,0 +1,228 @@
+"""Our objectives in sentence-transformers' trainer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from sentence_transformers.sentence_transformer.modules import Normalize
+from toy import sentences
+
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.noise import Noise
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES, SimCSE
+from isospace.objectives.base import Views
+from isospace.training.objective_loss import ObjectiveLoss
+
+quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+TEXTS = sentences(32)
+SMALL = {
+    "simcse": OBJECTIVES["simcse"](),
+    "simcse++": OBJECTIVES["simcse++"](),
+    "scd": OBJECTIVES["scd"](projector=(64, 64)),
+    "whitenedcse": OBJECTIVES["whitenedcse"](),
+}
+
+
+def features(model, columns=1):
+    return [dict(model.preprocess(TEXTS[8 * i : 8 * i + 8])) for i in range(columns)]
+
+
+def views_by_a_loop(model, objective, columns):
+    """Each view by the modules up to the pooling, under its own rate."""
+    made = []
+    for view in objective.views:
+        with Noise(model).at(view.dropout):
+            state = dict(columns[view.text])
+            for part in list(model)[:2]:
+                state = part(state)
+        made.append(state["sentence_embedding"])
+    return torch.stack(made)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("normalised", [False, True])
+def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised):
+    model = load_encoder(str(toy_model)).model
+    if normalised:
+        model.append(Normalize())
+    objective = SMALL[name]
+    loss = ObjectiveLoss(model, objective, seed=3)
+    columns = features(model, objective.texts)
+    torch.manual_seed(5)
+    terms = loss(columns, None)
+    torch.manual_seed(5)
+    encoded = views_by_a_loop(model, objective, columns)
+    head = objective.build_head(32, seed=3)
+    expected = objective(Views(encoded=encoded, projected=head(encoded)))
+    assert list(terms) == list(objective.term_names)
+    for term, value in expected.items():
+        assert terms[term].item() == pytest.approx(value.item(), rel=1e-5)
+    assert all(set(column) == set(features(model)[0]) for column in columns)  # not written into
+
+
+def test_the_columns_are_the_texts_of_an_example(toy_model):
+    model = load_encoder(str(toy_model)).model
+    objective = SimCSE(supervision="pairs")
+    with pytest.raises(UserError, match="simcse sees 2 texts of an example; the data set has 1"):
+        ObjectiveLoss(model, objective)(features(model))
+    assert torch.isfinite(sum(ObjectiveLoss(model, objective)(features(model, 2)).values()))
+
+
+def test_a_model_without_dropout_is_refused(toy_model):
+    model = load_encoder(str(toy_model)).model
+    Noise(model).set(0.0)
+    with pytest.raises(UserError, match=r"own dropout is 0\. Give it a rate"):
+        ObjectiveLoss(model, SimCSE())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_batch_of_one_sentence_teaches_nothing(toy_model, name):
+    model = load_encoder(str(toy_model)).model
+    objective = SMALL[name]
+    loss = ObjectiveLoss(model, objective)
+    terms = loss([dict(model.preprocess(TEXTS[:1]))])
+    assert {term: value.item() for term, value in terms.items()} == dict.fromkeys(
+        objective.term_names, 0.0
+    )
+    sum(terms.values()).backward()
+    assert all(p.grad is None or not p.grad.any() for p in loss.parameters())
+
+
+@quiet
+def test_gradient_checkpointing_needs_the_models_own_dropout(toy_model):
+    """It runs the layers again in the backward pass, when the rate of a view is gone."""
+    gradients = []
+    for checkpointing in (False, True):
+        model = load_encoder(str(toy_model), device="cpu").model.train()
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+            loss = ObjectiveLoss(model, SMALL["scd"])
+            with pytest.raises(UserError, match=r"gradient checkpointing .* dropout of 0\.05"):
+                loss(features(model))
+            with torch.no_grad():  # nothing is run again
+                loss(features(model))
+        torch.manual_seed(5)
+        # Own dropout and a clean pass.
+        sum(ObjectiveLoss(model, SMALL["simcse++"])(features(model)).values()).backward()
+        gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+
+    model = load_encoder(str(toy_model), device="cpu").model
+    objective = SMALL["scd"]
+    loss = ObjectiveLoss(model, objective)
+    before = {name: value.clone() for name, value in loss.named_parameters()}
+    arguments = SentenceTransformerTrainingArguments(
+        str(tmp_path), max_steps=2, per_device_train_batch_size=8, logging_steps=1, report_to=[],
+        use_cpu=True, learning_rate=1e-3, lr_scheduler_type="constant", disable_tqdm=True,
+        save_strategy="no",
+    )  # fmt: skip
+    trainer = SentenceTransformerTrainer(
+        model, arguments, train_dataset=datasets.Dataset.from_dict({"text": TEXTS}), loss=loss
+    )
+    trainer.train()
+    logged = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert len(logged) == 2
+    for entry in logged:
+        terms = [entry[term] for term in objective.term_names]
+        assert entry["loss"] == pytest.approx(sum(terms), abs=1e-3)
+    moved = {
+        name for name, value in loss.named_parameters() if not torch.equal(value, before[name])
+    }
+    assert any(name.startswith("head.") for name in moved)
+    assert {name for name in before if ".layer." in name} <= moved
+    card = loss.get_config_dict()
+    assert card["objective"] == "scd"
+    assert "@" in loss.citation
+
+
+def test_the_stock_trainer_passes_a_last_batch_of_one_sentence(toy_model, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+
+    model = load_encoder(str(toy_model), device="cpu").model
+    arguments = SentenceTransformerTrainingArguments(
+        str(tmp_path), num_train_epochs=1, per_device_train_batch_size=8, logging_steps=1,
+        report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no",
+    )  # fmt: skip
+    trainer = SentenceTransformerTrainer(
+        model,
+        arguments,
+        train_dataset=datasets.Dataset.from_dict({"text": TEXTS[:9]}),
+        loss=ObjectiveLoss(model, SMALL["whitenedcse"]),
+    )
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses[0] > 0
+    assert losses[1:] == [0.0]
+
+
+WORKER = """
+import sys
+
+import datasets
+import torch
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+tests, toy, folder, rank_file = sys.argv[1:]
+sys.path.insert(0, tests)
+from toy import sentences
+
+from isospace.training.objective_loss import ObjectiveLoss
+from isospace.encoders.loading import load_encoder
+from isospace.objectives import OBJECTIVES
+
+model = load_encoder(toy, device="cpu").model
+torch.manual_seed(0)
+loss = ObjectiveLoss(model, OBJECTIVES["scd"](projector=(64, 64)))
+arguments = SentenceTransformerTrainingArguments(
+    folder, max_steps=2, per_device_train_batch_size=8, report_to=[], use_cpu=True,
+    learning_rate=1e-3, disable_tqdm=True, save_strategy="no",
+)
+data = datasets.Dataset.from_dict({"text": sentences(64)})
+SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=loss).train()
+weights = {name: value.detach() for name, value in loss.named_parameters()}
+torch.save(weights, f"{rank_file}-{arguments.process_index}.pt")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_of_the_stock_trainer_keep_their_heads_equal(toy_model, tmp_path):
+    pytest.importorskip("datasets", reason="needs isospace[hub]")
+    script, folder = tmp_path / "worker.py", tmp_path / "out"
+    script.write_text(WORKER)
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    arguments = [Path(__file__).parent, toy_model, folder, tmp_path / "rank"]
+    done = subprocess.run(
+        [sys.executable, *launch, script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (torch.load(tmp_path / f"rank-{rank}.pt") for rank in (0, 1))
+    start = OBJECTIVES["scd"](projector=(64, 64)).build_head(32, seed=42).state_dict()
+    heads = [name for name in first if ".head." in f".{name}"]
+    assert heads
+    for name in heads:
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-6)
+    assert any(not torch.equal(first[name], start[name.removeprefix("head.")]) for name in heads)

@@ -1,0 +1,273 @@
+"""Runs that are killed, stopped and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from toy import sentences
+
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.training import checkpoint
+from isospace.training.run import Run
+from isospace.training.train import Stopped, _Session, train
+from isospace.whiten.whiten import WhitenConfig, whiten_model
+
+
+def kept(run: Run) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in load_file(run.kept_weights).items()}
+
+
+def assert_same_run(first: Run, second: Run) -> None:
+    one, other = kept(first), kept(second)
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        assert np.array_equal(values, other[name]), name
+    assert first.results is not None
+    assert second.results is not None
+    assert first.results["looks"] == second.results["looks"]
+    steps = [
+        [line["step"] for line in run.metrics() if line["kind"] == "step"]
+        for run in (first, second)
+    ]
+    assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
+
+
+def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
+    run = Run.create(config)
+    monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
+    results = train(resume=run.folder, quiet=True).results
+    assert results["start"]["scores"]["sts"] is None
+
+
+def command(config: TrainConfig, *more: str) -> list[str]:
+    assert config.output is not None
+    return [
+        sys.executable, "-m", "isospace.cli", "train",
+        "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,
+        "--batch-size", "16", "--budget", "480", "sentences", "--learning-rate", "1e-3",
+        "--looks", "3", "--select", "last", "--output", str(config.output), *more, "whitenedcse",
+    ]  # fmt: skip
+
+
+def wait_for_steps(run_folder: Path, steps: int, process: subprocess.Popen[str]) -> None:
+    """Until the run has logged so many updates."""
+    metrics = run_folder / "metrics.jsonl"
+    while process.poll() is None:
+        if metrics.is_file() and metrics.read_text().count('"kind": "step"') >= steps:
+            return
+        time.sleep(0.002)
+
+
+def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
+    whole = subprocess.run(command(config), capture_output=True, text=True)
+    assert whole.returncode == 0, whole.stderr
+    killed = replace(config, output=tmp_path / "killed")
+    seed = time.time_ns()
+    print("seed", seed)
+    source = random.Random(seed)
+    target = source.randint(1, 25)
+    process = subprocess.Popen(
+        command(killed, "--checkpoint-minutes", str(source.choice([0, 0.001]))),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    wait_for_steps(tmp_path / "killed", target, process)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL  # it was still at work
+    outcome = train(resume=tmp_path / "killed", quiet=True)
+    assert_same_run(Run(tmp_path / "run"), outcome.run)
+
+
+@pytest.mark.parametrize("writes", [1, 4, 5])
+def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
+    """What is done again after it may come out otherwise, as on a GPU: here, as collapsed."""
+    config = replace(config, looks=3, select="label-free")
+    weights, done, rank = {}, [], 10.0
+    look = _Session._look
+
+    def noting(session):
+        weights[session.loop.step] = {
+            name: value.clone() for name, value in session.encoder.model.state_dict().items()
+        }
+        look(session)
+
+    def killed(write):
+        def writing(*args):
+            write(*args)
+            done.append(write)
+            if len(done) == writes:
+                raise KeyboardInterrupt
+
+        return writing
+
+    monkeypatch.setattr(_Session, "_look", noting)
+    monkeypatch.setattr("isospace.training.train.take_look", lambda *_: measured(rank))
+    for name in ("save", "save_weights"):
+        monkeypatch.setattr(checkpoint, name, killed(getattr(checkpoint, name)))
+    with pytest.raises(Stopped):
+        train(config, quiet=True)
+    rank = 1.0
+    outcome = train(resume=config.output, quiet=True)
+    expected = weights[outcome.results["choice"]["step"]]
+    for name, values in kept(outcome.run).items():
+        assert np.array_equal(values, expected[name].numpy()), name
+
+
+def measured(rank: float) -> dict[str, float]:
+    """A look whose numbers say nothing, but for the effective rank."""
+    names = ("pairs_loss", "pairs_mrr", "alignment", "uniformity", "neighbour_overlap")
+    return {**dict.fromkeys(names, 0.5), "effective_rank": rank}
+
+
+def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
+    train(replace(config, budget=(480, "sentences"), looks=3), quiet=True)
+    stopped = replace(config, output=tmp_path / "stopped")
+    process = subprocess.Popen(command(stopped), stderr=subprocess.PIPE, text=True)
+    wait_for_steps(tmp_path / "stopped", 2, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "isospace train --resume" in errors
+    again = subprocess.run(
+        [sys.executable, "-m", "isospace.cli", "train", "--resume", str(tmp_path / "stopped"), "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["steps"] == 30
+    assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def start(config: TrainConfig, *more: str) -> subprocess.Popen[str]:
+        python, *words = command(config)
+        words = words[:3] + list(more) if more else words
+        return subprocess.Popen(
+            [python, *launch, *words], stderr=subprocess.PIPE, text=True, env=one_thread
+        )
+
+    stopped = replace(config, output=tmp_path / "stopped")
+    with start(config) as whole:
+        errors = whole.communicate(timeout=300)[1]
+        assert whole.returncode == 0, errors
+    with start(stopped) as process:
+        wait_for_steps(tmp_path / "stopped", 7, process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=300)
+    assert not (tmp_path / "stopped" / "results.json").exists()
+    with pytest.raises(UserError, match="was started on 2 processes; resume it on as many"):
+        train(resume=tmp_path / "stopped", quiet=True)
+    with start(stopped, "--resume", str(tmp_path / "stopped")) as resumed:
+        errors = resumed.communicate(timeout=300)[1]
+        assert resumed.returncode == 0, errors
+    assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda config: train(config, quiet=True),
+        lambda config: whiten_model(WhitenConfig(text=config.text, output=config.output)),
+    ],
+    ids=["train", "whiten"],
+)
+def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch, work):
+    """Torch by itself ends those that have waited for 10 or 30 minutes."""
+    asked = {}
+
+    def init(**settings):
+        asked.update(settings)
+        raise ConnectionError
+
+    monkeypatch.setattr(torch.distributed, "init_process_group", init)
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS")
+    for name, value in zip(names, "00221", strict=True):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    with pytest.raises(ConnectionError):
+        work(config)
+    assert asked["timeout"] >= timedelta(days=1)
+
+
+def test_another_encoder_of_the_same_name_is_refused_on_resume(
+    config, toy_model, tmp_path, monkeypatch
+):
+    model = shutil.copytree(toy_model, tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.training.train._Session._finish", lambda *_: None)
+        train(replace(config, model=str(model)), quiet=True)
+    [weights] = model.rglob("model.safetensors")
+    tensors = load_file(weights)
+    save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
+    with pytest.raises(UserError, match="is not the one that this run began with"):
+        train(resume=config.output, quiet=True)
+
+
+def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(sentences(200)), encoding="utf-8")
+    config = replace(config, text=replace(config.text, corpus=(str(text),)))
+    monkeypatch.setattr("isospace.training.train._Session._finish", lambda *_: None)
+    train(config, quiet=True)
+    text.write_text("\n".join(sentences(220)), encoding="utf-8")
+    with pytest.raises(UserError, match="corpus has changed"):
+        train(resume=config.output, quiet=True)
+
+
+def test_a_finished_run_resumes_to_its_results(config):
+    outcome = train(config, quiet=True)
+    assert train(resume=outcome.run.folder, quiet=True).results == outcome.run.results
+
+
+def test_a_finished_run_whose_model_was_removed_makes_it_again(config):
+    outcome = train(config, quiet=True)
+    weights = outcome.model_folder / "model.safetensors"
+    before = weights.read_bytes()
+    shutil.rmtree(outcome.model_folder)
+    again = train(resume=outcome.run.folder, quiet=True)
+    assert weights.read_bytes() == before
+    changed = {key for key in again.results if again.results[key] != outcome.results[key]}
+    assert changed <= {"seconds"}
+
+
+def test_a_finished_run_without_its_checkpoint_keeps_its_weights(config):
+    """Trained again, they would be those of the start."""
+    run = train(config, quiet=True).run
+    shutil.rmtree(run.model_folder)
+    run.last_checkpoint.unlink()
+    kept = run.kept_weights.read_bytes()
+    assert train(resume=run.folder, quiet=True).results == run.results
+    assert run.kept_weights.read_bytes() == kept
+
+
+def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(UserError, match="not a run"):
+        train(resume=tmp_path, quiet=True)
+
+
+def test_seconds_count_the_sessions_before_a_resumption(config, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("isospace.training.train._Session._finish", lambda *_: None)
+        train(config, quiet=True)
+    last = Run(config.output).last_checkpoint
+    checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
+    assert train(resume=config.output, quiet=True).results["seconds"] > 1e6

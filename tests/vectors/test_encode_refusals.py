@@ -1,0 +1,196 @@
+"""Bad input, settings and folders, and folders of others: one line each, and nothing is touched."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from encode_files import ROWS, files, run
+from transformers import BertConfig, BertModel
+
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.vectors import encode as module
+from isospace.vectors.shards import held
+from isospace.vectors.vector_files import Layout
+from isospace.vectors.workers import Task, write_shards
+
+
+@pytest.fixture
+def config(encode_config):
+    return encode_config
+
+
+def damage_manifest(config, tmp_path):
+    (config.output / "manifest.json").write_text('{"settings"')
+    return config
+
+
+def damage_shard(config, tmp_path):
+    path = config.output / "part-00001.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return config
+
+
+def change_text(config, tmp_path):
+    (tmp_path / "other.txt").write_text("the cat\n" * ROWS)
+    return replace(config, inputs=(str(tmp_path / "other.txt"),))
+
+
+def change_model(config, tmp_path):
+    encoder = load_encoder(config.model, device="cpu")
+    torch.manual_seed(3)
+    BertModel(encoder.model[0].model.config).save_pretrained(tmp_path / "bert")
+    encoder.tokenizer.save_pretrained(tmp_path / "bert")
+    return replace(config, model=str(tmp_path / "bert"))
+
+
+def change_width(config, tmp_path):
+    encoder = load_encoder(config.model, device="cpu")
+    narrow = {**encoder.model[0].model.config.to_dict(), "hidden_size": 16}
+    BertModel(BertConfig(**narrow)).save_pretrained(tmp_path / "bert")
+    encoder.tokenizer.save_pretrained(tmp_path / "bert")
+    return replace(config, model=str(tmp_path / "bert"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (damage_manifest, "manifest.json is damaged"),
+        (damage_shard, "part-00001.parquet is damaged"),
+        (change_text, "begun with another text to encode"),
+        (change_model, "begun with another model \\("),
+        (change_width, r"begun with another model, of another width \(32, now 16\)"),
+        (lambda config, _: replace(config, dtype="int8"), "begun with another --dtype"),
+        (lambda config, _: replace(config, max_length=9), "begun with another --max-length"),
+        (lambda config, _: replace(config, shard_size=64), "begun with another --shard-size"),
+        (lambda config, _: replace(config, format="npy"), "begun with another --format"),
+    ],
+)
+def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
+    run(config)
+    changed = change(config, tmp_path)
+    before = files(config.output)
+    with pytest.raises(UserError, match=message) as caught:
+        run(changed)
+    assert "\n" not in str(caught.value)
+    assert files(config.output) == before
+
+
+@pytest.mark.parametrize("texts", [["the cat"] * ROWS, ["the cat"] * 130, ["the cat"] * 128])
+@pytest.mark.parametrize("single", [False, True])
+def test_a_text_that_changes_meanwhile_is_refused(config, tmp_path, texts, single):
+    path = tmp_path / "text.txt"
+    path.write_text("a dog\n" * ROWS)
+    output = tmp_path / "v.npy" if single else config.output
+    config = replace(config, inputs=(str(path),), output=output)
+    with pytest.raises(UserError, match=r"text\.txt: the text changed while it was encoded"):
+        module.encode(config, lambda progress: path.write_text("\n".join(texts) + "\n"))
+    assert not (tmp_path / "v.npy").exists()
+    assert json.loads((config.shard_folder / "manifest.json").read_text())["shards"] == []
+    path.write_text("a dog\n" * ROWS)
+    assert run(config)[-1].done == ROWS
+
+
+def test_a_text_that_only_grows_is_encoded_as_it_was(config, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a dog\n" * ROWS)
+    config = replace(config, inputs=(str(path),))
+    module.encode(config, lambda progress: path.write_text("a dog\n" * 2 * ROWS))
+    assert json.loads((config.output / "manifest.json").read_text())["complete"]
+
+
+def test_a_folder_that_another_process_writes_is_left_alone(config):
+    run(config)
+    (config.output / "part-00001.parquet").unlink()
+    with held(config.output):
+        (config.output / ".part-00001.parquet.1.tmp").touch()  # the other's, half written
+        before = files(config.output)
+        with pytest.raises(UserError, match="out: another process is writing it; wait for it, or"):
+            run(config)
+        assert files(config.output) == before
+    assert run(config)[-1].done == 128
+
+
+def bad_inputs(folder: Path):
+    (folder / "empty.txt").write_text("")
+    (folder / "header.csv").write_text("text\n")
+    (folder / "rows.csv").write_text("words\nthe cat\n")
+    (folder / "rows.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
+    ids = pa.Array.from_buffers(pa.string(), 1, pa.array([b"caf\xe9"]).buffers())
+    pq.write_table(pa.table({"text": ["a"], "id": ids}), folder / "bytes.parquet")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": ("none.txt",)}, "no such file"),
+        ({"inputs": ("empty.txt",)}, "is empty"),
+        (
+            {"inputs": ("bytes.parquet",), "id_column": "id"},
+            r"bytes\.parquet: column 'id' cannot be read: 'utf-8' codec can't decode",
+        ),
+        ({"inputs": ("header.csv",)}, "no text to encode"),
+        ({"inputs": ("rows.csv",)}, 'no column "text".* Name one with --column[.]$'),
+        (
+            {"inputs": ("rows.csv",), "column": "words", "id_column": "key"},
+            'no column "key".* Name one with --id-column[.]$',
+        ),
+        ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
+        ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
+        ({"id_column": "id"}, "has no columns"),
+        ({"model": "none"}, "none: no such folder here, and the Hub cannot be reached"),
+        ({"model": "./none"}, "not a folder"),
+        ({"inputs": (".",), "output": Path("out")}, "lies in the folder to encode"),
+        ({"output": Path("rows.csv")}, "holds no manifest.json"),
+        ({"output": Path("folder")}, "holds no manifest.json"),
+        ({"output": Path("there.npy")}, "exists already"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
+    monkeypatch.setattr(
+        "isospace.encoders.loading.HfApi.model_info",
+        lambda *_, **__: (_ for _ in ()).throw(OSError()),
+    )
+    monkeypatch.chdir(tmp_path)
+    bad_inputs(tmp_path)
+    Path("folder").mkdir()
+    Path("folder", "mine.txt").touch()
+    Path("there.npy").touch()
+    with pytest.raises(UserError, match=message):
+        run(replace(config, **change))
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": ()}, "give one or more files"),
+        ({"shard_size": 100}, "multiple of 64"),
+        ({"shard_size": 0}, "multiple of 64"),
+        ({"workers": 0}, "--workers 0"),
+        ({"max_length": 2}, "--max-length 2"),
+        ({"output": Path("a.npy"), "id_column": "id"}, "npy holds vectors only"),
+        ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
+    ],
+)
+def test_settings_that_cannot_be_meant(config, change, message):
+    with pytest.raises(UserError, match=message):
+        replace(config, **change)
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_start_is_an_error_not_a_hang(config, toy_model, tmp_path):
+    layout = Layout("npy", "float32", 32, "text", {})
+    task = Task(str(tmp_path / "none"), layout, 64, None, "float32")
+    encoder = load_encoder(str(toy_model), device="cpu")
+    job = module.Job(0, tmp_path / "x.npy", ["a"], ["a"])
+    with pytest.raises(UserError, match="--workers 2"):
+        list(write_shards(task, encoder, iter([job]), 2, lambda rows: None))

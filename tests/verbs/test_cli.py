@@ -1,0 +1,163 @@
+"""Every verb as a user types it: output, exit status, no traceback."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from toy import sentences
+
+from isospace.cli import main
+from isospace.objectives import OBJECTIVES
+from isospace.recipes import RECIPES
+from isospace.verbs import VERBS
+
+
+def run(capsys, *words: str) -> tuple[int, str, str]:
+    status = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return status, out, err
+
+
+@pytest.fixture
+def run_folder(toy_model, toy_corpus, tmp_path, capsys):
+    words = ["train", "--corpus", toy_corpus, "--model", toy_model, "--batch-size", "16"]
+    words += ["--budget", "64", "sentences", "--looks", "1", "--output", tmp_path / "run"]
+    status, out, err = run(capsys, *words)
+    assert status == 0, err
+    assert out == ""
+    assert "verdict" in err
+    assert "SentenceTransformer(" in err.strip().splitlines()[-1]
+    return tmp_path / "run"
+
+
+def test_no_words_show_the_verbs(capsys):
+    for words, status in (([], 2), (["--help"], 0)):
+        assert main(words) == status
+        out = capsys.readouterr().out
+        assert all(verb in out for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(capsys, verb):
+    status, out, _ = run(capsys, verb, "--help")
+    assert status == 0
+    assert f"isospace {verb}" in out
+    assert "--json" in out
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_is_a_sub_command_with_help(capsys, name):
+    status, out, _ = run(capsys, "train", "--corpus", "x", name, "--help")
+    assert status == 0
+    assert f"isospace train {name}" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fly"], "no such verb"),
+        (["train"], "--corpus is missing"),
+        (["train", "--recipe", "nonsense"], "no such recipe"),
+        (["train", "--corpus", "no-such-file.txt"], "no-such-file.txt"),
+        (["train", "--corpus", "x", "--batch-size", "many"], "batch-size"),
+        (["train", "--corpus", "x", "--bogus"], "bogus"),
+        (["train", "--corpus", "x", "simcse", "--temperature", "0"], "temperature"),
+        (["train", "--resume", "no-such-run"], "not a run"),
+        (["evaluate", "minilm"], "nothing to score on"),
+        (["evaluate", "./nowhere", "--own", "none.csv"], "none.csv"),
+        (["report"], "runs"),
+        (["report", "no-such-run"], "not a run"),
+        (["export", "my-run/", "--to", "st"], "my-run/: neither a folder here nor a model"),
+        (["export", "my model", "--to", "st"], "my model: neither a folder here nor a model"),
+        (["export", "a--b", "--to", "st"], "a--b: neither a folder here nor a model"),
+    ],
+)
+def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
+    status, out, err = run(capsys, *words)
+    assert status == 2
+    assert message in " ".join((out + err).split())
+
+
+def test_train_then_report_and_evaluate(capsys, run_folder, tmp_path):
+    status, out, _ = run(capsys, "report", run_folder, "--picture", tmp_path / "c.svg", "--json")
+    assert status == 0
+    row = json.loads(out)["runs"][0]
+    assert row["objective"] == "simcse"
+    assert (tmp_path / "c.svg").read_text().lstrip().startswith("<svg")
+
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{a}\t{a} and more\n" for a in sentences(20)), encoding="utf-8")
+    for model in (run_folder, run_folder / "model"):
+        status, out, _ = run(capsys, "evaluate", model, "--own", pairs, "--json")
+        assert status == 0
+        report = json.loads(out)
+        assert report["own"][0]["n"] == 20
+        assert report["pooling"] == "mean"
+    status, out, _ = run(capsys, "evaluate", run_folder, "--own", pairs)
+    assert "MRR" in out
+
+
+def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_path):
+    words = ["train", "--json", "--corpus", toy_corpus, "--model", toy_model, "--looks", "1"]
+    words += ["--budget", "64", "sentences", "--output", tmp_path / "run", "whitenedcse"]
+    status, out, err = run(capsys, *words)
+    assert status == 0
+    assert err == ""
+    assert json.loads(out)["config"]["objective"]["name"] == "whitenedcse"
+
+
+@pytest.mark.parametrize(("verb", "rows"), [("objectives", OBJECTIVES), ("recipes", RECIPES)])
+def test_tables(capsys, verb, rows):
+    status, out, _ = run(capsys, verb)
+    assert status == 0
+    assert all(name in out for name in rows)
+    status, out, _ = run(capsys, verb, "--json")
+    assert len(json.loads(out)) == len(rows)
+
+
+def test_doctor(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path))
+    status, out, _ = run(capsys, "doctor", "--json")
+    assert status == 0
+    findings = {finding["name"]: finding for finding in json.loads(out)}
+    assert findings["minilm"]["ok"]
+    assert not findings["ISOSPACE_DATA"]["ok"]
+    assert str(tmp_path) in findings["ISOSPACE_DATA"]["text"]
+    assert run(capsys, "doctor")[0] == 0
+
+
+def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
+    absent = {"onnxruntime", "uvicorn"}
+    monkeypatch.setattr(
+        "isospace.verbs.diagnosis.find_spec", lambda name: None if name in absent else name
+    )
+    found = {finding["name"]: finding for finding in json.loads(run(capsys, "doctor", "--json")[1])}
+    onnx, explore = found["onnx, onnxscript, onnxruntime"], found["starlette, uvicorn"]
+    assert not onnx["ok"]
+    assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
+    assert not explore["ok"]
+    assert "without uvicorn" in explore["text"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_doctor_takes_the_hub_for_data(capsys, monkeypatch, there):
+    monkeypatch.setenv("ISOSPACE_DATA", "hub")
+    monkeypatch.setattr("isospace.verbs.diagnosis.find_spec", lambda _: "module" if there else None)
+    found = {finding["name"]: finding for finding in json.loads(run(capsys, "doctor", "--json")[1])}
+    assert found["ISOSPACE_DATA"]["ok"] is there
+    assert ("isospace[hub]" in found["ISOSPACE_DATA"]["text"]) is not there
+
+
+def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(VERBS["doctor"], "run", interrupt)
+    assert run(capsys, "doctor") == (1, "", "isospace: interrupted\n")
+
+
+def test_transfer_needs_its_folder(capsys, toy_model, tmp_path):
+    assert main(["evaluate", str(toy_model), "--transfer", "sklearn", "--data", "hub"]) == 2
+    assert "--transfer: give the folder that holds the tasks" in capsys.readouterr().err

@@ -1,0 +1,275 @@
+"""Whitening of a whole model: what is chosen, what the verdict says, what the folder holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import tyro
+from safetensors.torch import load_file
+from toy import sentences
+
+from isospace.cli import _MARKERS
+from isospace.config import CorpusConfig
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import Exam
+from isospace.evaluation.pairs import TextPairs
+from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.statistics.bootstrap import Interval, Kind, Verdict
+from isospace.verbs.whiten import Whiten
+from isospace.whiten.outcome import model_card
+from isospace.whiten.whiten import POWERS, WhitenConfig, through, try_powers, whiten_model
+
+TEXTS = sentences(60, seed=3)
+WIDTH = 32
+
+
+@pytest.fixture
+def setting(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> WhitenConfig:
+    return WhitenConfig(
+        model=str(toy_model),
+        text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
+        output=tmp_path / "out",
+    )
+
+
+def kinds(folder: Path) -> list[str]:
+    modules = json.loads((folder / "modules.json").read_text())
+    return [module["type"].rsplit(".", 1)[1] for module in modules]
+
+
+def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
+    """Pairs share a faint direction of their own; a strong common one hides it from the cosine."""
+    random = np.random.default_rng(0)
+    own, common = random.normal(size=(40, 16)), random.normal(size=16)
+    first, second = (
+        own + 0.3 * random.normal(size=own.shape) + 9 * random.normal(size=(40, 1)) * common
+        for _ in range(2)
+    )
+    pairs = TextPairs("made", tuple(f"a{i}" for i in range(40)), tuple(f"b{i}" for i in range(40)))
+    table = dict(zip([*pairs.first, *pairs.second], np.concatenate([first, second]), strict=True))
+
+    def encode(texts):
+        return np.array([table[text] for text in texts], dtype=np.float32)
+
+    moments = Moments.of(torch.from_numpy(np.concatenate([first, second])))
+    maps = {None: None, **{p: Whitening(shrinkage=0.0).fit(moments, p) for p in POWERS}}
+    tried = try_powers(encode, maps, pairs)
+    assert tried[None] < 0.4 < 0.9 < tried[1.0]
+    assert through(encode, None)(["a1"])[0] == pytest.approx(table["a1"], rel=1e-6)
+
+
+def test_auto_from_text_to_folder(setting, tmp_path):
+    outcome = whiten_model(setting, quiet=True)
+    assert list(outcome.tried) == [None, *POWERS]
+    assert outcome.tried[outcome.power] == max(outcome.tried.values())
+    assert outcome.sentences == 360
+    assert outcome.gap < 1e-5
+    assert json.loads(json.dumps(outcome.to_json()))["corpus"] == outcome.corpus
+    card = (setting.output / "README.md").read_text()
+    assert outcome.text in card
+    assert "su2021whitening" in card
+    assert "# bert, " in card
+    assert setting.model not in card
+    assert "Licence of the start: unknown" in card
+    assert not any(sentence in card for sentence in sentences(400))
+
+    of_the_hub = model_card(replace(outcome, model="minilm"))
+    assert "base_model: sentence-transformers/all-MiniLM-L6-v2\n" in of_the_hub
+    licensed = tmp_path / "licensed"
+    licensed.mkdir()
+    (licensed / "README.md").write_text("---\nlicense: mit\n---\n")
+    card = model_card(replace(outcome, model=str(licensed)))
+    assert "license: mit\n" in card
+    assert "Licence of the start: mit" in card
+    assert str(tmp_path) not in card
+
+
+def test_one_dimension_has_no_geometry(setting):
+    outcome = whiten_model(replace(setting, power=1.0, whitening=Whitening(dim=1)), quiet=True)
+    assert load_encoder(str(setting.output)).dim == 1
+    assert outcome.after.geometry == {}
+    assert outcome.before.geometry != {}
+
+
+def verdict_of(kind: Kind):
+    def verdict(self, before, after, start_kept):
+        return Verdict(kind, "", "MRR", Interval(0.0, 0.0, 0.0, 1.0, 20))
+
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("power", "dim", "kind", "whitened"),
+    [
+        ("auto", None, Kind.ADAPTED, True),
+        ("auto", None, Kind.NO_DIFFERENCE, False),
+        ("auto", None, Kind.KEEP_START, False),
+        ("auto", 8, Kind.KEEP_START, True),
+        (0.25, None, Kind.KEEP_START, True),
+        (1.0, 8, Kind.ADAPTED, True),
+    ],
+)
+def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
+    setting, monkeypatch, power, dim, kind, whitened
+):
+    monkeypatch.setattr(Exam, "verdict", verdict_of(kind))
+    monkeypatch.setattr("isospace.whiten.whiten.try_powers", lambda *_: {None: 0.1, 0.5: 0.2})
+    config = replace(setting, power=power, whitening=Whitening(dim=dim))
+    outcome = whiten_model(config, quiet=True)
+    assert outcome.whitened is whitened
+    assert ("Dense" in kinds(config.output)) is whitened
+    written = load_encoder(str(config.output), device="cpu")
+    if whitened:
+        assert written.dim == (dim or WIDTH)
+        assert ("all the same" in outcome.text) is (kind is not Kind.ADAPTED)
+    else:
+        start = load_encoder(config.model, device="cpu")
+        np.testing.assert_allclose(written.embed(TEXTS), start.embed(TEXTS), atol=1e-6)
+        assert outcome.text.endswith("The folder holds the model unchanged.")
+
+
+def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
+    monkeypatch.setattr("isospace.whiten.whiten.try_powers", lambda *_: {None: 0.2, 0.5: 0.1})
+    outcome = whiten_model(setting, quiet=True)
+    assert outcome.power is None
+    assert outcome.text.startswith("Keep the model as it is: no power")
+    assert len(outcome.tables()[1][1]) == 1
+    assert "Dense" not in kinds(setting.output)
+
+
+def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_path):
+    texts = sentences(400, seed=7)
+    examples = tmp_path / "examples.jsonl"
+    rows = [json.dumps({"a": a, "b": b}) for a, b in zip(texts[::2], texts[1::2], strict=True)]
+    examples.write_text("\n".join(rows))
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)))
+    text = CorpusConfig(corpus=(str(examples),), columns=("a", "b"))
+    outcome = whiten_model(replace(setting, text=text, pairs=pairs, sentences=100), quiet=True)
+    assert outcome.sentences == 100
+    assert "pairs.csv" in outcome.verdict.protocol
+    assert outcome.verdict.interval.n == 30
+    assert outcome.chosen_on == "10 natural pairs"
+
+
+def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
+    def refuse(*_):
+        raise UserError("other vectors")
+
+    monkeypatch.setattr("isospace.whiten.whiten.require_parity", refuse)
+    with pytest.raises(UserError, match="other vectors"):
+        whiten_model(setting, quiet=True)
+    assert not setting.output.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"output": None}, "--output is missing"),
+        ({"output": Path()}, r"--output \.: (exists already|give a folder)"),
+        ({"output": Path(__file__).parent}, "exists already"),
+        ({"text": CorpusConfig()}, "--corpus is missing"),
+        ({"power": 1.5}, r"--power 1\.5: expected auto, or a number from 0 to 1"),
+        ({"power": float("nan")}, "--power nan"),
+        ({"sentences": 1}, "--sentences 1: expected 2 or more"),
+        ({"whitening": Whitening(dim=33)}, r"dim must lie in 1\.\.32; got 33"),
+        ({"whitening": Whitening(kind="group", groups=5)}, "cannot be cut into 5 groups"),
+        (
+            {"sentences": 20, "whitening": Whitening(shrinkage=0.0)},
+            "more than 32 sentences; got 20",
+        ),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(setting, changes, message):
+    config = replace(setting, **changes)
+    with pytest.raises(UserError, match=message):
+        whiten_model(config, quiet=True)
+    assert not setting.output.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_corpus_is_read(
+    setting, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "isospace.whiten.whiten.load_corpus", lambda *_, **__: pytest.fail("was read")
+    )
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"--output .*: cannot be written"):
+        whiten_model(replace(setting, output=tmp_path / "file" / "out"), quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "message"),
+    [(0, 10, "is empty"), (12, 10, "too few sentences"), (100, 6, "too few sentences")],
+)
+def test_a_corpus_that_is_too_small_is_refused(setting, tmp_path, count, words, message):
+    path = tmp_path / "small.txt"
+    lines = [" ".join(s.split()[:words]) for s in sentences(count)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    config = replace(setting, text=CorpusConfig(corpus=(str(path),)))
+    with pytest.raises(UserError, match=message):
+        whiten_model(config, quiet=True)
+
+
+def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):
+    """The user's pairs are for the verdict; choosing on them would flatter it."""
+    corpus, pairs = tmp_path / "short.txt", tmp_path / "pairs.tsv"
+    corpus.write_text("\n".join(" ".join(s.split()[:6]) for s in sentences(200)))
+    pairs.write_text("\n".join(f"{a}\t{b}" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)))
+    config = replace(setting, text=CorpusConfig(corpus=(str(corpus),)), pairs=pairs)
+    with pytest.raises(UserError, match=r"too little text to choose .* --power 0\.25"):
+        whiten_model(config, quiet=True)
+    assert whiten_model(replace(config, power=0.25), quiet=True).whitened
+
+
+def test_the_command_line(setting, tmp_path, capsys):
+    arguments = [setting.model, "--corpus", *setting.text.corpus, "-o", str(setting.output)]
+    arguments += ["--power", "0.25", "--shrinkage", "0.1", "--dim", "8", "--remove", "1"]
+    verb = tyro.cli(Whiten, args=arguments, config=_MARKERS)
+    assert verb.config.power == 0.25
+    assert verb.config.whitening == Whitening(shrinkage=0.1, dim=8, remove=1)
+    assert verb.run() == 0
+    printed = capsys.readouterr().out
+    assert "before and after" in printed
+    assert "The folder holds the whitened model" in printed
+    defaults = tyro.cli(Whiten, args=[], config=_MARKERS)
+    assert (defaults.config.power, defaults.config.whitening.shrinkage) == ("auto", "ledoit-wolf")
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from isospace.config import CorpusConfig
+from isospace.whiten.whiten import WhitenConfig, whiten_model
+text = CorpusConfig(corpus=(sys.argv[2],), near_duplicates=False)
+whiten_model(WhitenConfig(sys.argv[1], text, power=0.5, output=Path(sys.argv[3])), quiet=True)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one(setting, tmp_path):
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    for count in (1, 2):
+        launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
+        arguments = [setting.model, *setting.text.corpus, str(tmp_path / str(count))]
+        done = subprocess.run(
+            [sys.executable, *launch, str(script), *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+    one, two = (load_file(tmp_path / n / "2_Dense" / "model.safetensors") for n in ("1", "2"))
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-4, atol=1e-4)
