@@ -16,12 +16,10 @@ import numpy as np
 
 from isospace.corpus.sentences import load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Exam
-from isospace.report.run_set import collect
-from isospace.report.write import write_report
+from isospace.evaluation.benchmark import Benchmark
 from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_path
-from isospace.training.run import REPORT, Run
+from isospace.training.run import Run
 
 _SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
 _START = "start.npz"
@@ -34,7 +32,7 @@ def pack(runs: Path, archive: Path) -> None:
         runs: the comparison's folder.
         archive: a folder, with a file for each run; those that are there stay as they are.
     """
-    for folder in sorted(path.parent for path in runs.glob(f"*/seed-*/{REPORT}")):
+    for folder in sorted(path.parent for path in runs.glob(f"*/seed-*/{_RESULTS}")):
         file = archive / f"{folder.parent.name}-{folder.name}.tar.xz"
         run, name = Run(folder), f"{folder.parent.name}/{folder.name}"
         if run.results is None or file.exists():
@@ -42,9 +40,11 @@ def pack(runs: Path, archive: Path) -> None:
         if not (archive / _START).exists():
             with atomic_path(archive / _START) as temporary:
                 temporary.write_bytes(_arrays(run.items("before")))
-        looks = [json.dumps(line) + "\n" for line in run.metrics() if line["kind"] == "look"]
+        evaluations = [
+            json.dumps(line) + "\n" for line in run.metrics() if line["kind"] == "evaluation"
+        ]
         contents = {
-            _METRICS: "".join(looks).encode(),
+            _METRICS: "".join(evaluations).encode(),
             _ITEMS: _arrays(run.items("after")),
             _RESULTS: _placed(run.results_path, "CORPUS", "STS", name),
             _SETTINGS: _placed(folder / _SETTINGS, "CORPUS", "STS", name),
@@ -72,8 +72,8 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
     for file in sorted(archive.glob("*.tar.xz")):
         with tarfile.open(file) as tar:
             folder = runs / Path(tar.getnames()[0]).parent
-            # The page comes last; where there is a checkpoint the run was trained here.
-            if any((folder / part).exists() for part in (REPORT, "checkpoints")):
+            # Where there is a checkpoint the run was trained here.
+            if any((folder / part).exists() for part in (_RESULTS, "checkpoints")):
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             for part in tar.getnames():
@@ -87,20 +87,19 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         known = known or {"before": dict(np.load(archive / _START)), **_same_exam(run).test_pairs()}
         run.write_items(after=dict(np.load(folder / _ITEMS)), **known)
         (folder / _ITEMS).unlink()
-        write_report(collect([folder]))
 
 
-def _same_exam(run: Run) -> Exam:
+def _same_exam(run: Run) -> Benchmark:
     """What the run was examined by, where it is still that."""
-    exam, results = Exam(run.config), run.results or {}
-    corpus = load_corpus(run.config.text, cache_folder(), exclude=exam.texts())
-    exam.use_corpus(corpus)
-    if (corpus.digest, exam.digest()) != (results["corpus"]["digest"], results["exam"]):
+    benchmark, results = Benchmark(run.config), run.results or {}
+    corpus = load_corpus(run.config.text, cache_folder(), exclude=benchmark.texts())
+    benchmark.use_corpus(corpus)
+    if (corpus.digest, benchmark.digest()) != (results["corpus"]["digest"], results["benchmark"]):
         raise UserError(
             f"{run.folder}: comes from the archive, and was trained on other text than "
             f"{' '.join(run.config.text.corpus)} or examined by other sets than {run.config.data}"
         )
-    return exam
+    return benchmark
 
 
 def _arrays(columns: dict[str, np.ndarray]) -> bytes:

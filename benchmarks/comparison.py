@@ -2,8 +2,8 @@
 
     python benchmarks/comparison.py CORPUS STS_FOLDER [--jobs 2] [--seeds 5] [--output FOLDER]
 
-From [CLS], with the settings, the number of looks and the rule of first_table.py, but twice its
-sentences, five seeds and 1,000 sentences held out.
+From [CLS], with the settings, the number of evaluations and the rule of first_table.py, but twice
+its sentences, five seeds and 1,000 sentences held out.
 Goes on where it was stopped, as every comparison does, and with the cells whose records are in
 docs/results/comparison-cells; the report is in the folder of the runs.
 """
@@ -23,18 +23,17 @@ from cell_archive import pack, unpack
 from common import draw
 from isospace.comparison.compare import compare
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
 from isospace.report.scoreboard import COMPARISON_TABLES
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
-from isospace.training.train import Stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
 CELLS = PAGE.with_name("comparison-cells")
-SEEDS, SENTENCES, LOOKS, HELD_OUT = 5, 32_000, 4, 1_000
+SEEDS, SENTENCES, EVALUATIONS, HELD_OUT = 5, 32_000, 4, 1_000
 
 
 def main() -> None:
@@ -52,15 +51,15 @@ def main() -> None:
         pooling=table.pooling,
         learning_rate=table.learning_rate,
         budget=(SENTENCES, "sentences"),
-        looks=LOOKS,
+        evaluations=EVALUATIONS,
         select="labels",
         data=str(options.sts),
         seed=0,
     )
-    contestants = {name: replace(base, objective=table.objectives[name]) for name in OBJECTIVES}
+    candidates = {name: replace(base, objective=table.objectives[name]) for name in OBJECTIVES}
     try:
         unpack(CELLS, options.output, options.corpus, options.sts)
-        found = compare(contestants, options.seeds, options.output, "sts", options.jobs)
+        found = compare(candidates, options.seeds, options.output, "sts", options.jobs)
     except UserError as error:  # other settings than these, perhaps: not for the archive
         sys.exit(str(error))
     except Stopped as error:

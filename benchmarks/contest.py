@@ -1,7 +1,7 @@
-"""Contestants that do the same work in turn, each in a process of its own.
+"""Candidates that do the same work in turn, each in a process of its own.
 
-A contestant is a module-level function that prepares everything and returns a callable; one call of
-it is one round. The rounds of all contestants are interleaved, so that a machine that slows down
+A candidate is a module-level function that prepares everything and returns a callable; one call of
+it is one round. The rounds of all candidates are interleaved, so that a machine that slows down
 slows them all, and a ratio is taken within a round before the median is taken over rounds.
 """
 
@@ -24,14 +24,14 @@ Round = Callable[[], float | None]
 
 @dataclass
 class Result:
-    """What one contestant did.
+    """What one candidate did.
 
     Attributes:
         seconds: of each round.
         peak_mb: highest resident memory of its process, libraries included; of the GPU where there
             is one.
         failure: why there are no numbers.
-        notes: whatever else the contestant told.
+        notes: whatever else the candidate told.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -51,22 +51,22 @@ class Result:
 
 
 def contest(
-    contestants: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]],
+    candidates: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]],
     rounds: int,
     warm_up: bool = True,
 ) -> dict[str, Result]:
     """Let all work in turn.
 
     Args:
-        contestants: name -> (prepare, its arguments). `prepare` may return the round, or the round
+        candidates: name -> (prepare, its arguments). `prepare` may return the round, or the round
             and a dictionary of notes.
         rounds: that count.
         warm_up: let all do one round before that does not count.
     """
     context = get_context("spawn")
-    results = {name: Result() for name in contestants}
+    results = {name: Result() for name in candidates}
     workers = {}
-    for name, (prepare, arguments) in contestants.items():
+    for name, (prepare, arguments) in candidates.items():
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, prepare, arguments), daemon=True)
         process.start()

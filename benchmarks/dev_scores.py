@@ -20,8 +20,8 @@ LEARNING_RATE = 3e-5
 
 
 def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One row a contestant."""
-    contestants: dict[str, Callable[[Path, Path, int], float]] = {
+    """One row a candidate."""
+    candidates: dict[str, Callable[[Path, Path, int], float]] = {
         "sentence-transformers' trainer": _peer,
         "isospace, transformers' layers": _plain,
         "isospace": _ours,
@@ -31,7 +31,7 @@ def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
         corpus, labels = Path(folder, "corpus.txt"), Path(folder, "dev.csv")
         corpus.write_text("\n".join(lines(options.corpus, OFFERED)), encoding="utf-8")
         write_dev_file(options.sts, labels)
-        for name, score in contestants.items():
+        for name, score in candidates.items():
             scores = [score(corpus, labels, seed) for seed in SEEDS]
             shown = ", ".join(f"{score:.2f}" for score in scores)
             mean, sd = statistics.mean(scores), statistics.stdev(scores)
@@ -52,14 +52,14 @@ def _ours(corpus: Path, labels: Path, seed: int) -> float:
             pooling="cls",
             learning_rate=LEARNING_RATE,
             budget=(SENTENCES, "sentences"),
-            looks=1,
+            evaluations=1,
             select="labels",
             labels=str(labels),
             seed=seed,
             output=Path(folder, "run"),
         )
-        looks = train(config, quiet=True).results["looks"]
-    return float(100 * looks[-1]["labels_spearman"])
+        evaluations = train(config).results["evaluations"]
+    return float(100 * evaluations[-1]["labels_spearman"])
 
 
 def _plain(corpus: Path, labels: Path, seed: int) -> float:

@@ -129,6 +129,6 @@ def _encoding(encode: Callable[[list[str]], Any], corpus: Path, sentences: int) 
 
 
 def lowest_cosine(notes: dict[str, Any], exact: Any) -> float:
-    """Of the probes, between a contestant's vectors and the reference's."""
+    """Of the probes, between a candidate's vectors and the reference's."""
     a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (notes["vectors"], exact))
     return float((a * b).sum(1).min())

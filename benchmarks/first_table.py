@@ -167,21 +167,23 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
             pooling=table.pooling,
             learning_rate=table.learning_rate,
             budget=(table.sentences, "sentences"),
-            looks=4,
+            evaluations=4,
             select="label-free" if table.docstrings else "labels",
             labels=str(work / cells.DEV_FILE),
             seed=seed,
             output=folder,
         )
         begun = (folder / "config.json").is_file()
-        outcome = train(resume=folder, quiet=True) if begun else train(config, quiet=True)
+        outcome = train(resume=folder) if begun else train(config)
         seconds = [step["seconds"] for step in outcome.run.steps()]
         results = outcome.results
         record |= {
             # Of a quiet machine: a tenth of the updates had nothing beside them.
             "seconds": len(seconds) * float(np.percentile(seconds, 10)),
             "kept_step": results["choice"]["step"],
-            "criterion": [look[results["choice"]["criterion"]] for look in results["looks"]],
+            "criterion": [
+                evaluation[results["choice"]["criterion"]] for evaluation in results["evaluations"]
+            ],
             "objective": config.to_dict()["objective"],
             "learning_rate": table.learning_rate,
             "environment": results["environment"],

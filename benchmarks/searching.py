@@ -22,7 +22,7 @@ from common import draw, lines
 from contest import machine
 from isospace.search import SearchIndex
 from isospace.search.index import SLICE
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "search.md"
 K = 10
@@ -63,7 +63,7 @@ def main() -> None:
 def _build(index: SearchIndex, texts: list[str]) -> tuple[float, float]:
     """Seconds of encoding and writing, and of indexing."""
     start = time.perf_counter()
-    with Display().counting("index", len(texts)) as advance:
+    with Console().bar("index", len(texts)) as advance:
         for first in range(0, len(texts), SLICE):
             part = texts[first : first + SLICE]
             ids = [str(number) for number in range(first, first + len(part))]

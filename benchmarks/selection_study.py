@@ -2,12 +2,12 @@
 
     python benchmarks/selection_study.py CORPUS STS_FOLDER [--jobs 2] [--work FOLDER]
 
-Three tables, of four objectives and three seeds each; sixteen looks a run besides the start. Every
-look measures what label-free selection may use, and the score that it should predict: Spearman on
-STS-B dev from the mean and the [CLS] start, the MRR of test pairs on docstrings. What a rule's pick
-is worth is the average of the seven STS sets, scored at the checkpoints that some rule picks; on
-docstrings the MRR of the test pairs. Cells, resumption and drawing as in first_table.py, whose
-settings these are; the learning rates are tripled, so that runs pass their peak.
+Three tables, of four objectives and three seeds each; sixteen evaluations a run besides the start.
+Every evaluation measures what label-free selection may use, and the score that it should predict:
+Spearman on STS-B dev from the mean and the [CLS] start, the MRR of test pairs on docstrings. What a
+rule's pick is worth is the average of the seven STS sets, scored at the checkpoints that some rule
+picks; on docstrings the MRR of the test pairs. Cells, resumption and drawing as in first_table.py,
+whose settings these are; the learning rates are tripled, so that runs pass their peak.
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ RESULTS = PAGE.with_suffix(".json")
 STARTS = ("mean", "cls", "docstrings")
 OBJECTIVES = ("simcse", "whitenedcse", "simcse++", "iso")
 SEEDS = (0, 1, 2)
-SENTENCES, LOOKS = 8_000, 16
+SENTENCES, EVALUATIONS = 8_000, 16
 FASTER = 3
 
-Look = dict[str, float]
-CRITERIA: dict[str, Callable[[Look], float]] = {
-    "pairs_mrr (high)": lambda look: look["pairs_mrr"],
-    "pairs_loss (low)": lambda look: -look["pairs_loss"],
-    "alignment (low)": lambda look: -look["alignment"],
-    "uniformity (low)": lambda look: -look["uniformity"],
-    "alignment + uniformity (low)": lambda look: -look["alignment"] - look["uniformity"],
-    "effective_rank (high)": lambda look: look["effective_rank"],
-    "mean_cosine (low)": lambda look: -look["mean_cosine"],
-    "neighbour_overlap (low)": lambda look: -look["neighbour_overlap"],
+Evaluation = dict[str, float]
+CRITERIA: dict[str, Callable[[Evaluation], float]] = {
+    "pairs_mrr (high)": lambda evaluation: evaluation["pairs_mrr"],
+    "pairs_loss (low)": lambda evaluation: -evaluation["pairs_loss"],
+    "alignment (low)": lambda evaluation: -evaluation["alignment"],
+    "uniformity (low)": lambda evaluation: -evaluation["uniformity"],
+    "alignment + uniformity (low)": lambda evaluation: (
+        -evaluation["alignment"] - evaluation["uniformity"]
+    ),
+    "effective_rank (high)": lambda evaluation: evaluation["effective_rank"],
+    "mean_cosine (low)": lambda evaluation: -evaluation["mean_cosine"],
+    "neighbour_overlap (low)": lambda evaluation: -evaluation["neighbour_overlap"],
 }
-RULES: dict[str, Callable[[Look], float]] = {
-    "best": lambda look: look.get("test_mrr", look.get("labels_spearman", 0.0)),
-    "last": lambda look: look["step"],
+RULES: dict[str, Callable[[Evaluation], float]] = {
+    "best": lambda evaluation: evaluation.get("test_mrr", evaluation.get("labels_spearman", 0.0)),
+    "last": lambda evaluation: evaluation["step"],
     **CRITERIA,
 }
 """The best is what no label-free rule can know: of STS-B dev, on docstrings of the test pairs."""
@@ -61,15 +63,15 @@ def main() -> None:
 
 
 def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
-    """Train one objective with one seed; measure every look, score what the rules pick."""
+    """Train one objective with one seed; measure every evaluation, score what the rules pick."""
     import torch
     from safetensors.torch import load_file, save_file
 
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.evaluation.retrieval import evaluate_retrieval
-    from isospace.training.evaluations import take_look
+    from isospace.training.evaluations import run_evaluation
     from isospace.training.prepare import make_accelerator, prepare
-    from isospace.verbs.console import Display
+    from isospace.verbs.console import Console
 
     start, name, seed = cell
     table = first_table.TABLES[start]
@@ -83,38 +85,43 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
         seed=seed,
     )
     accelerator = make_accelerator(config)
-    materials = prepare(config, accelerator, Display(quiet=True))
+    materials = prepare(config, accelerator, Console())
     loop, encoder = materials.loop, materials.loop.encoder
     loop.total_steps = SENTENCES // loop.sentences_per_step
-    at = {round(loop.total_steps * i / LOOKS) for i in range(LOOKS + 1)}
-    looks: list[Look] = []
+    at = {round(loop.total_steps * i / EVALUATIONS) for i in range(EVALUATIONS + 1)}
+    evaluations: list[Evaluation] = []
     with tempfile.TemporaryDirectory(dir=work) as folder:
 
-        def look() -> None:
-            found = take_look(config, encoder, materials.held_out, materials.exam, "bf16")
+        def evaluation() -> None:
+            found = run_evaluation(config, encoder, materials.held_out, materials.benchmark, "bf16")
             if table.docstrings:
                 embed = partial(encoder.embed, precision="bf16")
-                found["test_mrr"] = evaluate_retrieval(embed, materials.exam.pairs).mrr
-            looks.append({"step": float(loop.step), **found})
+                found["test_mrr"] = evaluate_retrieval(embed, materials.benchmark.pairs).mrr
+            evaluations.append({"step": float(loop.step), **found})
             weights = {
                 k: v.detach().cpu().contiguous() for k, v in encoder.model.state_dict().items()
             }
             save_file(weights, Path(folder) / f"{loop.step}.safetensors")
 
-        look()
+        evaluation()
         for step in loop:
             if step.step in at:
-                look()
-        scores = {int(x["step"]): 100 * x["test_mrr"] for x in looks if "test_mrr" in x}
-        for picked in {_pick(looks, rule) for rule in RULES.values()} - scores.keys():
+                evaluation()
+        scores = {int(x["step"]): 100 * x["test_mrr"] for x in evaluations if "test_mrr" in x}
+        for picked in {_pick(evaluations, rule) for rule in RULES.values()} - scores.keys():
             encoder.model.load_state_dict(load_file(Path(folder) / f"{picked}.safetensors"))
             scores[picked] = first_table.sts_scores(encoder, sts, "bf16")["Avg"]
-    return {"cell": cell, "looks": looks, "averages": scores, "torch": torch.__version__}
+    return {
+        "cell": cell,
+        "evaluations": evaluations,
+        "averages": scores,
+        "torch": torch.__version__,
+    }
 
 
-def _pick(looks: Sequence[Look], rule: Callable[[Look], float]) -> int:
-    """The step that a rule keeps; the start is one of the looks."""
-    return int(max(looks, key=rule)["step"])
+def _pick(evaluations: Sequence[Evaluation], rule: Callable[[Evaluation], float]) -> int:
+    """The step that a rule keeps; the start is one of the evaluations."""
+    return int(max(evaluations, key=rule)["step"])
 
 
 def _draw() -> None:
@@ -130,17 +137,22 @@ def _draw() -> None:
 
 def _collapsed(records: Sequence[dict[str, Any]]) -> str:
     """How often the guard of `--select label-free` would have spoken."""
-    count = sum(is_collapsed(look, r["looks"][0]) for r in records for look in r["looks"][1:])
-    looks = sum(len(record["looks"]) - 1 for record in records)
-    return f"{count} of {looks} looks in {len(records)} runs are collapsed by that guard.\n"
+    count = sum(
+        is_collapsed(evaluation, r["evaluations"][0])
+        for r in records
+        for evaluation in r["evaluations"][1:]
+    )
+    evaluations = sum(len(record["evaluations"]) - 1 for record in records)
+    runs = len(records)
+    return f"{count} of {evaluations} evaluations in {runs} runs are collapsed by that guard.\n"
 
 
 def _correlations(records: Sequence[dict[str, Any]]) -> str:
-    """Kendall's tau with what should be predicted, over the looks of a run."""
+    """Kendall's tau with what should be predicted, over the evaluations of a run."""
     lines = ["| criterion | all | " + " | ".join(OBJECTIVES) + " | runs |"]
     lines.append("|---" * (len(OBJECTIVES) + 3) + "|")
     for name, criterion in CRITERIA.items():
-        taus = np.array([_kendall(record["looks"], criterion) for record in records])
+        taus = np.array([_kendall(record["evaluations"], criterion) for record in records])
         means = _means(records, taus)
         by_objective = [f"{means[o]:+.2f}" if o in means else "" for o in OBJECTIVES]
         shown = [name, _with_interval(records, taus), *by_objective, str(len(taus))]
@@ -148,18 +160,20 @@ def _correlations(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _kendall(looks: Sequence[Look], criterion: Callable[[Look], float]) -> float:
+def _kendall(evaluations: Sequence[Evaluation], criterion: Callable[[Evaluation], float]) -> float:
     from scipy.stats import kendalltau
 
-    tau = kendalltau([criterion(x) for x in looks], [RULES["best"](x) for x in looks]).statistic
+    tau = kendalltau(
+        [criterion(x) for x in evaluations], [RULES["best"](x) for x in evaluations]
+    ).statistic
     return 0.0 if np.isnan(tau) else float(tau)  # a criterion that never changes knows nothing
 
 
 def _regrets(records: Sequence[dict[str, Any]]) -> str:
-    """Points by which a rule's pick falls short of the best and of the last look."""
+    """Points by which a rule's pick falls short of the best and of the last evaluation."""
     lines = ["| rule | score | below best | below last | runs |", "|---|---|---|---|---|"]
     reached = {
-        name: np.array([r["averages"][str(_pick(r["looks"], rule))] for r in records])
+        name: np.array([r["averages"][str(_pick(r["evaluations"], rule))] for r in records])
         for name, rule in RULES.items()
     }
     for name, values in reached.items():

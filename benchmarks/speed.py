@@ -3,7 +3,7 @@
     python benchmarks/speed.py CORPUS STS_FOLDER [--parts train encode evaluate operators scores]
 
 CORPUS is a text file of real sentences, STS_FOLDER the seven sets in SentEval's layout. Tables go
-between their markers in the page, so that a part can be measured again alone. A contestant that
+between their markers in the page, so that a part can be measured again alone. A candidate that
 fails is listed with its reason. Where there is a GPU, training and operators run on it.
 """
 
@@ -83,7 +83,7 @@ def _table(
     unit: str,
     extra: dict[str, Callable[[Result], str]] | None = None,
 ) -> dict[str, Any]:
-    """One line a contestant: rate (seconds, without an amount), ratio, peak memory."""
+    """One line a candidate: rate (seconds, without an amount), ratio, peak memory."""
     extra = extra or {}
     rows = []
     for name, result in results.items():
@@ -124,7 +124,7 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
                    for name, (objective, fields) in objectives.items()},
                 rounds,
             )  # fmt: skip
-            # The machine's best: one contestant may have met a slow moment.
+            # The machine's best: one candidate may have met a slow moment.
             rate = max(r.notes.get("rate", 0.0) for r in results.values())
             extra: dict[str, Callable[[Result], str]] = {
                 "share of the bf16 product rate": partial(_share, steps=steps, rate=rate),

@@ -56,7 +56,7 @@ def gpu_busy(work: Callable[[], Any]) -> float:
 
 
 def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
-    """Isospace's own loop, as `isospace train` runs it between two looks."""
+    """Isospace's own loop, as `isospace train` runs it between two evaluations."""
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.corpus.sentences import load_corpus
     from isospace.corpus.tokens import tokenise

@@ -99,7 +99,7 @@ def config(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> TrainConfig:
         batch_size=16,
         budget=(320, "sentences"),
         learning_rate=1e-3,
-        looks=2,
+        evaluations=2,
         output=tmp_path / "run",
         select="last",
     )

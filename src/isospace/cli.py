@@ -12,14 +12,14 @@ from io import TextIOWrapper
 from typing import Any
 
 import tyro
-from rich.console import Console
+from rich.console import Console as Terminal
 from transformers.utils.logging import disable_progress_bar
 
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.recipes import find
 from isospace.system.signals import end_with_input
-from isospace.training.train import Stopped
 from isospace.verbs import VERBS
+from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_result
 from isospace.verbs.train import DEFAULT_RECIPE, Compare, Train
 
@@ -89,14 +89,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print_result(_usage())
         return 0 if arguments else 2
-    errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    errors = Terminal(stderr=True, highlight=False, markup=False, emoji=False)
     try:
         return _parse(arguments)()
     except UserError as error:
-        errors.print(f"isospace: {error}", soft_wrap=True)
+        errors.print(f"isospace: {as_options(str(error))}", soft_wrap=True)
         return 2
     except Stopped as error:
-        errors.print(f"isospace: {error}", soft_wrap=True)
+        errors.print(f"isospace: {as_options(str(error))}", soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         errors.print("isospace: interrupted")

@@ -45,17 +45,17 @@ class CorpusConfig:
     """Longer sentences are dropped."""
     near_duplicates: bool = True
     """Drop sentences that nearly repeat an earlier one (Jaccard of word bigrams >= 0.8); of the
-    examples of --columns only exact repetitions are dropped."""
+    examples of `columns` only exact repetitions are dropped."""
     held_out: int = 2000
     """Sentences kept out of training to measure on without labels; at most one in ten."""
 
     def __post_init__(self) -> None:
         """Refuse values that leave no text."""
         if self.held_out < 0:
-            raise UserError(f"--held-out {self.held_out}: expected 0 or more")
+            raise UserError(f"`held_out` {self.held_out}: expected 0 or more")
         if self.min_chars > self.max_chars:
             raise UserError(
-                f"--min-chars {self.min_chars} --max-chars {self.max_chars}: nothing is left"
+                f"`min_chars` {self.min_chars} `max_chars` {self.max_chars}: nothing is left"
             )
 
 
@@ -78,8 +78,8 @@ class TrainConfig:
     accumulate: int = 1
     """Batches per update. Negatives and batch statistics stay those of one batch."""
     budget: tuple[float, Unit] = (1.0, "epochs")
-    """How long to train: a number and sentences, epochs or minutes (of updates; looks and
-    examinations come on top)."""
+    """How long to train: a number and sentences, epochs or minutes (of updates; evaluations come
+    on top)."""
     learning_rate: float = 3e-5
     """Peak of AdamW's learning rate; decays linearly to 0, without warm-up."""
     weight_decay: float = 0.0
@@ -90,13 +90,13 @@ class TrainConfig:
     """auto takes bf16 where the processor has it; losses and weights stay float32."""
     seed: int = 42
     """Of the data order, the dropout masks and the head."""
-    looks: int = 5
+    evaluations: int = 5
     """Measurements by which the checkpoint is chosen, evenly spaced; the last one at the end."""
     select: Rule = "label-free"
     """How the checkpoint to keep is chosen: label-free is by natural pairs of the corpus, or the
     last where it has none."""
     labels: str = "stsb-dev"
-    """What --select labels reads: stsb-dev or sickr-dev (of --data), or a file of sentence1,
+    """What `select` labels reads: stsb-dev or sickr-dev (of `data`), or a file of sentence1,
     sentence2, score."""
     pairs: Path | None = None
     """A two-column file of texts that belong together: the score of the verdict."""
@@ -114,13 +114,13 @@ class TrainConfig:
         self._require_choices()
         self._require_numbers()
         if self.batch_size < 2:
-            raise UserError("--batch-size 1: a contrastive batch needs at least 2 sentences")
+            raise UserError("`batch_size` 1: a contrastive batch needs at least 2 sentences")
         if self.seed >= 2**63:
-            raise UserError(f"--seed {self.seed}: expected a number below 2^63")
+            raise UserError(f"`seed` {self.seed}: expected a number below 2^63")
         if self.max_length < 3:
-            raise UserError(f"--max-length {self.max_length}: no word is left; expected 3 or more")
+            raise UserError(f"`max_length` {self.max_length}: no word is left; expected 3 or more")
         if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
-            raise UserError(f"--dropout {self.dropout}: a rate lies in [0, 1)")
+            raise UserError(f"`dropout` {self.dropout}: a rate lies in [0, 1)")
 
     def _require_choices(self) -> None:
         for name, given, choices in (
@@ -135,7 +135,7 @@ class TrainConfig:
                 raise UserError(f"--{name} {given}: expected one of {known}")
 
     def _require_numbers(self) -> None:
-        for name in ("max_length", "batch_size", "accumulate", "seed", "looks"):
+        for name in ("max_length", "batch_size", "accumulate", "seed", "evaluations"):
             value = getattr(self, name)
             if type(value) is not int:
                 raise UserError(f"--{name.replace('_', '-')} {value}: expected a whole number")
@@ -144,14 +144,21 @@ class TrainConfig:
             absent = name == "dropout" and value is None
             if not absent and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise UserError(f"--{name.replace('_', '-')} {value}: expected a number")
-        positive = ("max_length", "batch_size", "accumulate", "learning_rate", "clip_norm", "looks")
+        positive = (
+            "max_length",
+            "batch_size",
+            "accumulate",
+            "learning_rate",
+            "clip_norm",
+            "evaluations",
+        )
         for name in positive:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise UserError(f"--{name.replace('_', '-')} {value}: expected a number above 0")
         if not (math.isfinite(self.budget[0]) and self.budget[0] > 0):
             raise UserError(
-                f"--budget {self.budget[0]:g} {self.budget[1]}: expected a number above 0"
+                f"`budget` {self.budget[0]:g} {self.budget[1]}: expected a number above 0"
             )
         for name in ("seed", "weight_decay", "checkpoint_minutes"):
             value = getattr(self, name)

@@ -1,9 +1,17 @@
-"""The one exception that is meant for the person at the keyboard."""
+"""The exceptions that are meant for the person at the keyboard."""
 
 
 class UserError(Exception):
     """Bad input or an impossible request.
 
     The message says what was wrong, where (file, line, value), what was expected and what to do.
-    The command line prints it without a traceback and exits with status 2.
+    A setting is named as `its_field`; the command line makes that its option, prints the message
+    without a traceback and exits with status 2.
+    """
+
+
+class Stopped(Exception):
+    """Work ended early; what is left of it can be gone on with, and the message says how.
+
+    The command line prints it and exits with status 1.
     """

@@ -21,7 +21,7 @@ def archive(monkeypatch):
 
 
 def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corpus, tmp_path):
-    found = compare({"simcse": base}, 2, tmp_path / "here", quiet=True)
+    found = compare({"simcse": base}, 2, tmp_path / "here")
     kept = tmp_path / "cells"
     archive.pack(tmp_path / "here", kept)
     files = sorted(kept.glob("*.tar.xz"))
@@ -40,14 +40,14 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
 
     corpus, there = shutil.copy(toy_corpus, tmp_path / "moved.txt"), tmp_path / "there"
     archive.unpack(kept, there, corpus, tmp_path)
-    torn = there / "simcse" / "seed-43" / "report.html"
+    torn = there / "simcse" / "seed-43" / "results.json"
     torn.unlink()
     archive.unpack(kept, there, corpus, tmp_path)
-    cells = sorted(there.glob("simcse/seed-*/report.html"))
+    cells = sorted(there.glob("simcse/seed-*/results.json"))
     assert len(cells) == 2
     written = [cell.stat().st_mtime_ns for cell in cells]
     moved = replace(base, text=replace(base.text, corpus=(str(corpus),)))
-    again = compare({"simcse": moved}, 2, there, quiet=True)
+    again = compare({"simcse": moved}, 2, there)
     assert again.scores == found.scores
     assert again.gains == found.gains
     assert [cell.stat().st_mtime_ns for cell in cells] == written  # none was run

@@ -17,32 +17,31 @@ import pytest
 
 from isospace.cli import main
 from isospace.comparison.cells import share
-from isospace.comparison.compare import compare, contestant
+from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.objectives import SCD, SimCSEPP
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.run import Run
-from isospace.training.train import Stopped
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
 from isospace.verbs.train import _say_how_to_load
 
 
 def test_contestants_are_read(base):
-    config = contestant("simcse++:temperature=0.1,head=none,learning_rate=1e-4", base)
+    config = candidate("simcse++:temperature=0.1,head=none,learning_rate=1e-4", base)
     assert config == replace(
         base, objective=SimCSEPP(temperature=0.1, head="none"), learning_rate=1e-4
     )
-    assert contestant("simcse", base).objective == base.objective  # as `train simcse` has it
-    assert contestant("scd", base).objective == SCD()
-    listed = contestant("scd:projector=[8,16],learning_rate=1e-4", base)
+    assert candidate("simcse", base).objective == base.objective  # as `train simcse` has it
+    assert candidate("scd", base).objective == SCD()
+    listed = candidate("scd:projector=[8,16],learning_rate=1e-4", base)
     assert listed == replace(base, objective=SCD(projector=(8, 16)), learning_rate=1e-4)
 
 
 def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
-    settings = {name: contestant(name, base) for name in ("simcse:head=none", "whitenedcse")}
-    found = compare(settings, 2, tmp_path / "c", quiet=True)
+    settings = {name: candidate(name, base) for name in ("simcse:head=none", "whitenedcse")}
+    found = compare(settings, 2, tmp_path / "c")
     assert found.protocol == {
         "MRR": "MRR, halves of held-out sentences (first to second)",
         "checkpoints": "last",
@@ -69,25 +68,25 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("isospace.training.train._Session.go", lambda *_: pytest.fail("ran again"))
-        again = compare(settings, 2, tmp_path / "c", quiet=True)
+        again = compare(settings, 2, tmp_path / "c")
     assert again.to_json() == found.to_json()
 
 
 def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
-    settings = {name: contestant(name, base) for name in ("simcse:head=none", "dcl")}
-    alone = compare(settings, 1, tmp_path / "alone", quiet=True)
-    beside = compare(settings, 1, tmp_path / "beside", jobs=2, quiet=True)
+    settings = {name: candidate(name, base) for name in ("simcse:head=none", "dcl")}
+    alone = compare(settings, 1, tmp_path / "alone")
+    beside = compare(settings, 1, tmp_path / "beside", jobs=2)
     for name, columns in alone.scores.items():
         assert beside.scores[name]["MRR"] == pytest.approx(columns["MRR"], abs=0.5)
     assert (tmp_path / "beside" / "dcl" / "seed-42" / "train.log").is_file()
-    assert compare(settings, 1, tmp_path / "beside", jobs=2, quiet=True).scores == beside.scores
+    assert compare(settings, 1, tmp_path / "beside", jobs=2).scores == beside.scores
 
 
 def test_a_cell_that_fails_stops_the_others(base, tmp_path):
     before = psutil.Process().children()
-    settings = {n: contestant(n, base) for n in ("simcse:learning_rate=1e30", "simcse", "dcl")}
+    settings = {n: candidate(n, base) for n in ("simcse:learning_rate=1e30", "simcse", "dcl")}
     with pytest.raises(Stopped, match="simcse:learning_rate=1e30, seed 42: training diverged"):
-        compare(settings, 1, tmp_path / "c", jobs=2, quiet=True)
+        compare(settings, 1, tmp_path / "c", jobs=2)
     assert psutil.Process().children() == before
 
 
@@ -114,7 +113,7 @@ def long_comparison(base, tmp_path):
         yield process, children
     assert not any(child.is_running() for child in children)
     logs = [(run / "train.log").read_text() for run in runs]
-    assert any("isospace train --resume" in log for log in logs)  # stopped politely
+    assert any("`resume`" in log for log in logs)  # stopped politely
 
 
 def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
@@ -125,7 +124,7 @@ def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
     assert process.returncode == 1
     assert said.splitlines()[-1].endswith("Continue with the same command")
     logs = [log.read_text() for log in (tmp_path / "c").glob("*/*/train.log")]
-    assert ["isospace train --resume" in log for log in logs] == [True, True]
+    assert ["`resume`" in log for log in logs] == [True, True]
 
 
 def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
@@ -148,7 +147,7 @@ def test_processes_can_share_every_run(base, tmp_path):
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
     words = ["-m", "isospace.cli", "compare", "simcse:head=none", "dcl", "--seeds", "2", "--json"]
     words += ["--corpus", *base.text.corpus, "--model", base.model, "--batch-size", "8"]
-    words += ["--budget", "32", "sentences", "--looks", "1", "--output", str(tmp_path / "c")]
+    words += ["--budget", "32", "sentences", "--evaluations", "1", "--output", str(tmp_path / "c")]
     done = subprocess.run(
         [sys.executable, *launch, *words],
         capture_output=True,
@@ -171,38 +170,38 @@ def test_processes_take_turns_on_the_gpus(monkeypatch):
 
 
 def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
-    settings = {"simcse": contestant("simcse", base)}
-    whole = compare(settings, 1, tmp_path / "whole", quiet=True)
+    settings = {"simcse": candidate("simcse", base)}
+    whole = compare(settings, 1, tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(
             "isospace.training.train._Session._finish", lambda *_: (_ for _ in ()).throw(OSError)
         )
         with pytest.raises(Stopped, match="nothing is lost"):
-            compare(settings, 1, tmp_path / "broken", quiet=True)
+            compare(settings, 1, tmp_path / "broken")
     [stopped] = (tmp_path / "broken").glob("*/*")
-    write_report(collect([stopped]))  # a look at it does not make it a finished one
-    broken = compare(settings, 1, tmp_path / "broken", quiet=True)
+    write_report(collect([stopped]))  # an evaluation at it does not make it a finished one
+    broken = compare(settings, 1, tmp_path / "broken")
     assert broken.scores == whole.scores
 
 
 def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
-    settings = {"simcse": contestant("simcse", base)}
-    compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {"simcse": candidate("simcse", base)}
+    compare(settings, 1, tmp_path / "c")
     with pytest.raises(UserError, match="not all seven STS sets"):
         judge_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, tmp_path, "Avg")
-    settings["dcl"] = contestant("dcl:learning_rate=1e30", base)
+    settings["dcl"] = candidate("dcl:learning_rate=1e30", base)
     with pytest.raises(Stopped):
-        compare(settings, 1, tmp_path / "c", quiet=True)
+        compare(settings, 1, tmp_path / "c")
     assert collect([tmp_path / "c"]).comparisons == {"c": None}
     assert not (tmp_path / "c" / "report.html").exists()
     del settings["dcl"]  # what docs/compare.md advises; the page is then about the rest
-    compare(settings, 1, tmp_path / "c", quiet=True)
+    compare(settings, 1, tmp_path / "c")
     assert list(collect([tmp_path / "c"]).groups()) == ["simcse"]
 
 
 def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
-    settings = {text: contestant(text, base) for text in ("simcse", "simcse:pooling=cls")}
-    found = compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {text: candidate(text, base) for text in ("simcse", "simcse:pooling=cls")}
+    found = compare(settings, 1, tmp_path / "c")
     assert list(found.scores) == [
         "start",
         "simcse",
@@ -221,7 +220,7 @@ def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
 def _words(base, budget):
     """The settings as options."""
     return ["--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model, "--seeds", "1",
-            "--batch-size", "8", "--budget", str(budget), "sentences", "--looks", "1", "--precision", "float32"]  # fmt: skip
+            "--batch-size", "8", "--budget", str(budget), "sentences", "--evaluations", "1", "--precision", "float32"]  # fmt: skip
 
 
 def test_the_verb(base, tmp_path, capsys):
@@ -239,9 +238,9 @@ def test_the_verb(base, tmp_path, capsys):
     assert out.rstrip().endswith(verdict)
     capsys.readouterr()
     model = tmp_path / "c" / "simcse" / "seed-42" / "model"
-    _say_how_to_load(model, Display(False))
+    _say_how_to_load(model, Console(False))
     assert f'SentenceTransformer("{model}")' in capsys.readouterr().err
     shutil.rmtree(model)
-    _say_how_to_load(model, Display(False))
+    _say_how_to_load(model, Console(False))
     assert f"isospace train --resume {model.parent} makes it again" in capsys.readouterr().err
     assert "2 of 2: dcl:head=none, seed 42" in err

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sts_files import write_senteval
 
-from isospace.comparison.compare import compare, contestant
+from isospace.comparison.compare import candidate, compare
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.training.run import Run
@@ -24,9 +24,9 @@ from isospace.training.train import train
         ("simcse:head=big", "head"),
         ("simcse:budget=3", "'budget=3' is not"),
         ("simcse:learning_rate=0", "learning-rate"),
-        ("simcse:learning_rate=true", "--learning-rate True: expected a number"),
-        ("simcse:dropout=high", "--dropout high: expected a number"),
-        ("simcse:pooling=clss", "simcse:pooling=clss: --pooling clss: expected one of cls, mean"),
+        ("simcse:learning_rate=true", "`learning_rate` True: expected a number"),
+        ("simcse:dropout=high", "`dropout` high: expected a number"),
+        ("simcse:pooling=clss", "simcse:pooling=clss: `pooling` clss: expected one of cls, mean"),
         ("simcse:batch_size=8.5", "whole number"),
         ("whitenedcse:stop_gradient=False", "stop_gradient must be true or false; got 'False'"),
         ("whitenedcse:groups=None", r"groups must be a whole number or None \(in JSON null\)"),
@@ -39,19 +39,19 @@ from isospace.training.train import train
 )
 def test_bad_contestants_are_refused(base, text, words):
     with pytest.raises(UserError, match=words):
-        contestant(text, base)
+        candidate(text, base)
 
 
 def test_values_are_those_of_json(base):
     settings = "whitenedcse:stop_gradient=false,groups=null,eps=0"
-    objective = contestant(settings, base).objective
+    objective = candidate(settings, base).objective
     assert (objective.stop_gradient, objective.groups, objective.eps) == (False, None, 0)
-    assert contestant("scd:projector=[8,8]", base).objective.projector == (8, 8)
+    assert candidate("scd:projector=[8,8]", base).objective.projector == (8, 8)
 
 
 def test_names_that_look_like_numbers_are_names(base):
-    assert contestant("simcse:model=2024", base).model == "2024"
-    assert contestant("simcse:pooling=null", replace(base, pooling="cls")).pooling is None
+    assert candidate("simcse:model=2024", base).model == "2024"
+    assert candidate("simcse:pooling=null", replace(base, pooling="cls")).pooling is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_names_that_look_like_numbers_are_names(base):
     [
         ("simcse:model=no/such", "no/such"),
         ("simcse:batch_size=5000", "fewer than a batch of 5000"),
-        ("simcse:supervision=pairs", "--columns ANCHOR POSITIVE"),
+        ("simcse:supervision=pairs", "`columns` ANCHOR POSITIVE"),
         ("whitenedcse:groups=5", "32 dimensions cannot be cut into 5 groups"),
         ("simcse:dropout=0.0", "views 1 and 2 are identical"),
     ],
@@ -71,9 +71,9 @@ def test_bad_input_is_refused_as_in_train_before_the_first_run(
         raise OSError
 
     monkeypatch.setattr("isospace.encoders.loading.HfApi.model_info", unreachable)
-    settings = {text: contestant(text, base) for text in ("dcl", bad)}
+    settings = {text: candidate(text, base) for text in ("dcl", bad)}
     with pytest.raises(UserError, match=words):
-        compare(settings, 1, tmp_path / "c", quiet=True)
+        compare(settings, 1, tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
 
@@ -82,10 +82,10 @@ def test_runs_side_by_side_leave_no_refused_cell(base, tmp_path, monkeypatch):
     monkeypatch.setattr("isospace.training.prepare.find_spec", lambda name: None)
     for bad, words in (
         (replace(base, text=replace(base.text, held_out=2)), "too few sentences of 8 words"),
-        (replace(base, trackers=("wandb",)), "--trackers wandb: not installed"),
+        (replace(base, trackers=("wandb",)), "`trackers` wandb: not installed"),
     ):
         with pytest.raises(UserError, match=words):
-            compare({"simcse": bad}, 1, tmp_path / "c", jobs=2, quiet=True)
+            compare({"simcse": bad}, 1, tmp_path / "c", jobs=2)
     assert not (tmp_path / "c").exists()
 
 
@@ -95,21 +95,21 @@ def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_
     labels.write_text("0 a\t70 b\t5\n0 a\t5 b\t1\n")
     chosen = replace(base, data=str(tmp_path / "sts"), select="labels", labels=str(labels))
     with pytest.raises(UserError, match=r"labels\.tsv, leave too few test pairs of STS-B, SICK-R"):
-        compare({"simcse": chosen}, 1, tmp_path / "c", "sts", quiet=True)
+        compare({"simcse": chosen}, 1, tmp_path / "c", "sts")
     assert not (tmp_path / "c").exists()
 
 
 def test_a_run_is_no_comparison(base, tmp_path):
-    train(replace(base, output=tmp_path / "run"), quiet=True)
+    train(replace(base, output=tmp_path / "run"))
     with pytest.raises(UserError, match="is a run; give the comparison a folder of its own"):
-        compare({"dcl": contestant("dcl", base)}, 1, tmp_path / "run", quiet=True)
+        compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "run")
 
 
 @pytest.mark.parametrize("other", ["dcl:seed", "dcl:"])
 def test_one_contestant_twice_is_refused(base, tmp_path, other):
-    settings = {"dcl": contestant("dcl", base), other: contestant("dcl", base)}
-    with pytest.raises(UserError, match="the same contestant twice"):
-        compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {"dcl": candidate("dcl", base), other: candidate("dcl", base)}
+    with pytest.raises(UserError, match="the same candidate twice"):
+        compare(settings, 1, tmp_path / "c")
 
 
 @pytest.mark.parametrize(
@@ -122,22 +122,22 @@ def test_one_contestant_twice_is_refused(base, tmp_path, other):
 def test_jobs_that_cannot_be(base, tmp_path, monkeypatch, change, words):
     for name, value in change.items():
         monkeypatch.setenv(name, value)
-    settings = {"simcse": contestant("simcse", base)}
+    settings = {"simcse": candidate("simcse", base)}
     with pytest.raises(UserError, match=words):
-        compare(settings, 1, tmp_path / "c", jobs=2 if change else 0, quiet=True)
+        compare(settings, 1, tmp_path / "c", jobs=2 if change else 0)
 
 
 def test_cells_of_other_settings_are_refused(base, tmp_path):
-    compare({"simcse": contestant("simcse", base)}, 1, tmp_path / "c", quiet=True)
-    other = {"simcse": contestant("simcse", replace(base, learning_rate=1e-3))}
+    compare({"simcse": candidate("simcse", base)}, 1, tmp_path / "c")
+    other = {"simcse": candidate("simcse", replace(base, learning_rate=1e-3))}
     with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
-        compare(other, 1, tmp_path / "c", quiet=True)
+        compare(other, 1, tmp_path / "c")
     with pytest.raises(UserError, match="learning_rate was"):
-        compare(other, 2, tmp_path / "c", quiet=True)
-    assert all((tmp_path / "c" / name).is_file() for name in ("results.json", "report.html"))
+        compare(other, 2, tmp_path / "c")
+    assert (tmp_path / "c" / "results.json").is_file()
     moved = (tmp_path / "c").rename(tmp_path / "moved")
-    same = {"simcse": contestant("simcse", replace(base, checkpoint_minutes=9.0))}
-    compare(same, 1, moved, quiet=True)
+    same = {"simcse": candidate("simcse", replace(base, checkpoint_minutes=9.0))}
+    compare(same, 1, moved)
 
 
 def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
@@ -145,38 +145,38 @@ def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(toy_corpus.read_text())
     base = replace(base, text=replace(base.text, corpus=(str(corpus),)))
-    settings = {"simcse": contestant("simcse", base)}
-    compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {"simcse": candidate("simcse", base)}
+    compare(settings, 1, tmp_path / "c")
     with corpus.open("a") as file:
         file.write("one more sentence that nobody has read before\n")
     with pytest.raises(UserError, match="the corpus has changed since"):
-        compare(settings, 2, tmp_path / "c", quiet=True)
+        compare(settings, 2, tmp_path / "c")
     results = Run(tmp_path / "c" / "simcse" / "seed-42").results
     corpus.write_text(toy_corpus.read_text())
-    compare(settings, 2, tmp_path / "c", quiet=True)
-    Run(tmp_path / "c" / "simcse" / "seed-43").write_results({**results, "exam": "other"})
-    with pytest.raises(UserError, match="not trained and examined on the same text"):
-        compare(settings, 2, tmp_path / "c", quiet=True)
+    compare(settings, 2, tmp_path / "c")
+    Run(tmp_path / "c" / "simcse" / "seed-43").write_results({**results, "benchmark": "other"})
+    with pytest.raises(UserError, match="not trained and scored on the same text"):
+        compare(settings, 2, tmp_path / "c")
 
 
 def test_where_the_data_are_is_part_of_the_settings(base, tmp_path, monkeypatch):
     """The command that goes on may find another environment."""
-    settings = {"simcse": contestant("simcse", base)}
-    compare(settings, 1, tmp_path / "c", quiet=True)
+    settings = {"simcse": candidate("simcse", base)}
+    compare(settings, 1, tmp_path / "c")
     monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path / "sts"))
     with pytest.raises(UserError, match="data was None, is "):
-        compare(settings, 1, tmp_path / "c", quiet=True)
+        compare(settings, 1, tmp_path / "c")
 
 
 def test_nothing_to_compare(base, tmp_path):
     with pytest.raises(UserError, match="nothing to compare"):
         compare({}, 1, tmp_path)
-    settings = {"simcse": contestant("simcse", base)}
-    with pytest.raises(UserError, match="--verdict-on sts: give the STS sets"):
-        compare(settings, 1, tmp_path / "c", "sts", quiet=True)
+    settings = {"simcse": candidate("simcse", base)}
+    with pytest.raises(UserError, match="`verdict_on` sts: give the STS sets"):
+        compare(settings, 1, tmp_path / "c", "sts")
     piped = {"simcse": replace(base, text=CorpusConfig(corpus=("-",)))}
     with pytest.raises(UserError, match="standard input ends"):
-        compare(piped, 1, tmp_path / "c", quiet=True)
+        compare(piped, 1, tmp_path / "c")
     with pytest.raises(UserError, match="start: the name of the row"):
-        compare({"start": settings["simcse"]}, 1, tmp_path / "c", quiet=True)
+        compare({"start": settings["simcse"]}, 1, tmp_path / "c")
     assert not (tmp_path / "c").exists()  # refused before a cell is run

@@ -13,7 +13,7 @@ from report_runs import finish, write_run
 
 from isospace.comparison.judgement import judge_runs
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Exam
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts
 from isospace.recipes import find
 from isospace.statistics.correlation import spearman
@@ -27,7 +27,7 @@ SEEN = 15
 
 
 def write_scored(folder, seed, step=4, noise=0.3, labels="stsb-dev", seen=SEEN, columns=COLUMNS):
-    """A finished run with items: pairs that the labels hold look far better than the others."""
+    """A finished run with items: pairs that the labels hold evaluation far better than the others."""
     run = finish(write_run(folder, seed=seed), sts=True, model_step=step)
     source, shared = np.random.default_rng(seed), np.random.default_rng(100)
     parts = {part: {} for part in PARTS}
@@ -172,7 +172,7 @@ def test_r_at_1_is_tested_as_mrr_is(tmp_path):
 def test_three_quarters_of_stsb_dev_are_test_pairs_of_other_years():
     """The numbers of docs/compare.md."""
     config = replace(find("adapt").config, data=str(DATA), select="labels", labels="stsb-dev")
-    found = Exam(config).test_pairs()
+    found = Benchmark(config).test_pairs()
     dev = load_sts(DATA, ["STSBenchmark"])["STSBenchmark"].subsets["dev"].ids()
     years = np.concatenate([ids for name, ids in found["pair"].items() if name.startswith("STS1")])
     assert (np.isin(dev, years).sum(), len(dev)) == (1131, 1500)

@@ -21,10 +21,10 @@ from toy import sentences
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.sentences import Corpus, load_corpus
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.objectives import SimCSE, WhitenedCSE
 from isospace.training.run import Run
-from isospace.training.train import Stopped, train
+from isospace.training.train import train
 
 TRIPLE = ("sent0", "sent1", "hard_neg")
 Row = tuple[str, ...]
@@ -80,11 +80,11 @@ def test_every_row_is_counted_once(tmp_path):
         (anchor, "x" * 1001, negative),
         (f"  {good[3][0]}\a", *good[3][1:]),
         (good[4][0], good[4][1], f"{good[4][2]} "),
-        (anchor, positive, "A text of the exam."),
-        ("a text of the exam!", positive, negative),
+        (anchor, positive, "A text of the benchmark."),
+        ("a text of the benchmark!", positive, negative),
     ]
     file = put(tmp_path / "a.csv", [*good, *fates])
-    corpus = load(file, tmp_path, exclude=("A text of the exam.",))
+    corpus = load(file, tmp_path, exclude=("A text of the benchmark.",))
     assert corpus.counts == {
         "read": 48,
         "control characters removed": 1,
@@ -140,7 +140,7 @@ def test_examples_are_cached_by_content_and_columns(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "sent0,sent1\na,b\n", r'a\.csv:1: no column "hard_neg"\. Columns: sent0, sent1\. Name one with --columns\.$'),
+        ("a.csv", "sent0,sent1\na,b\n", r'a\.csv:1: no column "hard_neg"\. Columns: sent0, sent1\. Name one with `columns`\.$'),
         ("a.csv", "sent0,sent1,hard_neg\na,b,c\na,b\n", r"a\.csv:3: 2 fields, the header has 3"),
         ("a.jsonl", '{"sent0": "a", "sent1": "b"}\n', r'a\.jsonl:1: no column "hard_neg"'),
         ("a.jsonl", '{"sent0": "a", "sent1": 1, "hard_neg": ""}', r'a\.jsonl:1: "sent1" is 1'),
@@ -155,7 +155,7 @@ def test_bad_files_are_named(tmp_path, name, content, message):
 
 def test_one_column_is_no_example(tmp_path):
     file = put(tmp_path / "a.csv", rows(30))
-    with pytest.raises(UserError, match=r"--columns sent0: one column.* --column sent0$"):
+    with pytest.raises(UserError, match=r"`columns` sent0: one column.* `column` sent0$"):
         load(file, tmp_path, ("sent0",))
 
 
@@ -185,7 +185,7 @@ def config(toy_model, tmp_path, float32) -> TrainConfig:
         budget=(160, "sentences"),
         learning_rate=1e-3,
         precision="float32",
-        looks=2,
+        evaluations=2,
         output=tmp_path / "run",
         select="last",
     )
@@ -194,10 +194,10 @@ def config(toy_model, tmp_path, float32) -> TrainConfig:
 @pytest.mark.parametrize(
     ("columns", "objective", "message"),
     [
-        ((), SimCSE(supervision="pairs"), r"2 texts .* 0 are named.*--columns ANCHOR POSITIVE$"),
+        ((), SimCSE(supervision="pairs"), r"2 texts .* 0 are named.*`columns` ANCHOR POSITIVE$"),
         (TRIPLE, SimCSE(supervision="pairs"), "2 texts .* 3 are named"),
         (TRIPLE[:2], SimCSE(supervision="triples"), "3 texts.*ANCHOR POSITIVE HARD_NEGATIVE"),
-        (TRIPLE, SimCSE(), "simcse as set sees one text.*--column,.*--supervision pairs"),
+        (TRIPLE, SimCSE(), "simcse as set sees one text.*`column`,.*`supervision` pairs"),
         (TRIPLE[:2], WhitenedCSE(), "whitenedcse as set sees one text"),
     ],
 )
@@ -207,7 +207,7 @@ def test_columns_that_do_not_fit_the_plan_are_refused_first(
     monkeypatch.setattr("isospace.training.prepare.load_encoder", lambda *_: pytest.fail("loaded"))
     text = replace(config.text, columns=columns)
     with pytest.raises(UserError, match=message):
-        train(replace(config, text=text, objective=objective), quiet=True)
+        train(replace(config, text=text, objective=objective))
 
 
 def first_loss(config: TrainConfig, batch: list[Row]) -> float:
@@ -237,7 +237,7 @@ def test_the_loss_is_that_of_the_columns(config, tmp_path, columns, supervision)
     text = replace(config.text, columns=columns)
     objective = replace(config.objective, supervision=supervision)
     settings = replace(config, text=text, objective=objective)
-    outcome = train(settings, quiet=True)
+    outcome = train(settings)
     steps = [line for line in outcome.run.metrics() if line["kind"] == "step"]
     assert len(steps) == 10
 
@@ -254,7 +254,7 @@ def test_the_loss_is_that_of_the_columns(config, tmp_path, columns, supervision)
 
 
 def test_a_run_on_triples_measures_on_held_out_pairs(config):
-    results = train(config, quiet=True).results
+    results = train(config).results
     assert results["corpus"]["counts"]["held out"] == 20
     assert results["corpus"]["sentences"] == 180
     assert results["start"]["scores"]["pairs"]["queries"] == 10
@@ -265,7 +265,7 @@ def test_a_run_on_triples_measures_on_held_out_pairs(config):
 def test_an_interrupted_run_on_triples_resumes_bit_for_bit(config, tmp_path, monkeypatch):
     """With noise, and a loss that breaks at step 8: the run goes on from step 5."""
     noisy = replace(config, dropout=0.1, objective=replace(config.objective, head="mlp"))
-    whole = train(noisy, quiet=True)
+    whole = train(noisy)
     original, calls = SimCSE.terms, []
 
     def terms(self, views):
@@ -276,9 +276,9 @@ def test_an_interrupted_run_on_triples_resumes_bit_for_bit(config, tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr(SimCSE, "terms", terms)
         with pytest.raises(Stopped, match=r"step 8.*step 5"):
-            train(replace(noisy, output=tmp_path / "broken"), quiet=True)
-    resumed = train(resume=tmp_path / "broken", quiet=True)
+            train(replace(noisy, output=tmp_path / "broken"))
+    resumed = train(resume=tmp_path / "broken")
     assert Run(tmp_path / "broken").config.text.columns == TRIPLE
-    assert resumed.results["looks"] == whole.results["looks"]
+    assert resumed.results["evaluations"] == whole.results["evaluations"]
     one, other = load_file(whole.run.kept_weights), load_file(resumed.run.kept_weights)
     assert all(np.array_equal(one[name], other[name]) for name in one)

@@ -168,9 +168,9 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
         ("a.txt.gz", gzip.compress(b""), r"a\.txt\.gz is empty"),
         ("a.md", b"text", r"a\.md: unknown kind of file\. Expected \.txt, \.jsonl"),
         ("a.parquet.gz", b"text", r"a\.parquet\.gz: unknown kind of file"),
-        ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 at byte 5 .* --encoding latin-1"),
+        ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 at byte 5 .* `encoding` latin-1"),
         ("a.txt", b"ok\r\rcut \xe7\x8c", r"a\.txt:3: not utf-8 at byte 8 "),
-        ("a.txt", "ab\n".encode("utf-16"), r"a\.txt:1: not utf-8 at byte 0 .* --encoding utf-16"),
+        ("a.txt", "ab\n".encode("utf-16"), r"a\.txt:1: not utf-8 at byte 0 .* `encoding` utf-16"),
         ("a.csv", b"text\nna\xefve\n", r"a\.csv:2: not utf-8 at byte 7 "),
         ("a.txt.gz", b"not compressed", r"a\.txt\.gz cannot be read as \.gz"),
         ("a.txt.zst", b"not compressed", r"a\.txt\.zst cannot be read as \.zst"),
@@ -186,7 +186,7 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
         (
             "a.jsonl",
             b'{"body": "a"}\n',
-            r'a\.jsonl:1: no column "text"\. Columns: body\. Name one with --column\.$',
+            r'a\.jsonl:1: no column "text"\. Columns: body\. Name one with `column`\.$',
         ),
         ("a.jsonl", b'{"text": "a"}\n{"text": 7}\n', r'a\.jsonl:2: "text" is 7, expected a string'),
         ("a.csv", b"id,body\n1,a\n", r'a\.csv:1: no column "text"\. Columns: id, body\.'),
@@ -230,7 +230,7 @@ def test_missing_file_empty_folder_and_unknown_encoding(tmp_path):
         load(tmp_path)
     path = put(tmp_path, "a.txt", "text")
     for encoding in ("utf-9", "base64"):
-        with pytest.raises(UserError, match=f"--encoding {encoding}: Python knows no such"):
+        with pytest.raises(UserError, match=f"`encoding` {encoding}: Python knows no such"):
             load(path, encoding=encoding)
 
 
@@ -255,7 +255,7 @@ def test_check_reads_no_more_than_the_beginning(tmp_path):
 
 def test_utf_16_without_its_mark_is_refused(tmp_path):
     path = put(tmp_path, "a.txt", b"plain words\n")
-    with pytest.raises(UserError, match=r"a\.txt: not utf-16 \(.*BOM.*--encoding utf-16-le"):
+    with pytest.raises(UserError, match=r"a\.txt: not utf-16 \(.*BOM.*`encoding` utf-16-le"):
         load(path, encoding="utf-16")
 
 

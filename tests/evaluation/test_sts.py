@@ -59,7 +59,7 @@ def test_pairs_without_a_gold_score_are_dropped_and_white_space_is_folded(folder
 def test_only_the_named_sets_are_read(folder):
     (folder / "downstream/SICK/SICK_trial.txt").unlink()
     assert list(load_sts(folder, ["STSBenchmark"])) == ["STSBenchmark"]
-    with pytest.raises(UserError, match=r"SICK_trial\.txt .*--data hub"):
+    with pytest.raises(UserError, match=r"SICK_trial\.txt .*`data` hub"):
         load_sts(folder)
 
 
@@ -157,7 +157,7 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(folder):
 
 
 def test_a_missing_folder_says_what_was_looked_for_and_the_way_out(tmp_path):
-    with pytest.raises(UserError, match=r"STS/ and SICK/ in .*nowhere/downstream, .*--data hub"):
+    with pytest.raises(UserError, match=r"STS/ and SICK/ in .*nowhere/downstream, .*`data` hub"):
         load_sts(tmp_path / "nowhere")
 
 

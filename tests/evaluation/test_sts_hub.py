@@ -10,7 +10,7 @@ import pytest
 
 from isospace.config import TrainConfig
 from isospace.errors import UserError
-from isospace.evaluation import benchmark as exam
+from isospace.evaluation import benchmark as benchmark
 from isospace.evaluation.hub import COPIES, SICK_TEST, load_sts_hub
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import evaluate_sts
@@ -111,10 +111,10 @@ def test_sick_in_another_order_is_named_as_all_pairs_and_kept_out_of_the_average
     assert (row["SICK-R"], row["Avg"]) == (None, None)
     assert row["STS-B"] is not None
     # Nor do comparisons count it: their items are of the columns that are shown.
-    monkeypatch.setattr(exam, "load_sts_hub", lambda: tasks)
-    sat = exam.Exam(TrainConfig(data="hub"))
+    monkeypatch.setattr(benchmark, "load_sts_hub", lambda: tasks)
+    sat = benchmark.Benchmark(TrainConfig(data="hub"))
     ranks = RetrievalScores(np.ones(2), 2, "")
-    scores = exam.Scores(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)))
+    scores = benchmark.Scores(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)))
     assert "SICK-R" not in sat.items(scores)
     assert sat.test_pairs()["gold"].keys() == sat.items(scores).keys() - {"MRR"}
 
@@ -166,7 +166,7 @@ def test_an_unreachable_hub_is_one_line():
         load_sts_hub(load)
     assert "\n" not in str(caught.value)
     assert "mteb/sts12-sts" in str(caught.value)
-    assert "--data" in str(caught.value)
+    assert "`data`" in str(caught.value)
 
 
 def test_without_datasets_the_extra_is_named(monkeypatch):

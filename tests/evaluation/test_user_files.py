@@ -100,7 +100,7 @@ def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
     text = "".join(f"question {i}\tthe same answer as to others\n" for i in range(4))
     path = write(tmp_path / "f.tsv", text)
     with pytest.raises(
-        UserError, match=r"f\.tsv: the second column has 1 values in 4 rows.*--kind"
+        UserError, match=r"f\.tsv: the second column has 1 values in 4 rows.*`kind`"
     ):
         read_user_file(path)
     for kind in ("pairs", "labelled"):

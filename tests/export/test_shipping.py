@@ -181,14 +181,14 @@ def test_nothing_is_overwritten(run, tmp_path):
 
 def test_an_unfinished_run_is_refused(run):
     run.results_path.unlink()
-    with pytest.raises(UserError, match="--resume"):
+    with pytest.raises(UserError, match="`resume`"):
         export(str(run.folder), "st")
 
 
 def test_a_run_that_was_stopped_in_its_first_examination_is_not_finished(config, tmp_path):
     run = Run.create(replace(config, output=tmp_path / "run"))
     for use in (load_encoder, lambda name: export(name, "st")):
-        with pytest.raises(UserError, match=r"run is not finished.* isospace train --resume"):
+        with pytest.raises(UserError, match=r"run is not finished.* `resume`"):
             use(str(run.folder))
 
 
@@ -204,7 +204,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_loaded(
 
 @pytest.mark.parametrize("wrong", [{"int8": True}, {"sample": "x.txt"}])
 def test_options_that_go_with_others(run, wrong):
-    with pytest.raises(UserError, match="--int8"):
+    with pytest.raises(UserError, match="`int8`"):
         export(str(run.folder), "st", **wrong)
 
 

@@ -154,7 +154,7 @@ def test_noise_study(name, noise, part, published):
 
 
 @pytest.mark.parametrize(
-    ("name", "batch", "rate", "looks", "labels"),
+    ("name", "batch", "rate", "evaluations", "labels"),
     [
         ("simcse-bert-base", 64, 3e-5, 125, "stsb-dev"),
         ("simcse-roberta-large", 512, 3e-5, 15, "stsb-dev"),
@@ -163,10 +163,14 @@ def test_noise_study(name, noise, part, published):
         ("scd-roberta-base", 192, 3e-5, 20, "sickr-dev"),
     ],
 )
-def test_optimiser_and_selection_are_the_papers(name, batch, rate, looks, labels):
+def test_optimiser_and_selection_are_the_papers(name, batch, rate, evaluations, labels):
     config = RECIPES[name].config
     assert (config.batch_size, config.learning_rate) == (batch, rate)
-    assert (config.looks, config.labels, config.budget) == (looks, labels, (1.0, "epochs"))
+    assert (config.evaluations, config.labels, config.budget) == (
+        evaluations,
+        labels,
+        (1.0, "epochs"),
+    )
 
 
 def test_what_cannot_be_run_as_published_says_so():
@@ -183,9 +187,9 @@ def test_what_departs_from_the_paper_is_named(backbone):
     recipe = RECIPES[f"whitenedcse-{backbone}"]
     objective = recipe.config.objective
     assert (objective.positives, objective.stop_gradient, objective.eps) == ("dropout", True, 1e-5)
-    for option in ("--positives permutation", "--no-stop-gradient", "--eps 0"):
+    for option in ("`positives` permutation", "`stop_gradient` false", "--eps 0"):
         assert option in recipe.note
-    assert "(--looks)" in " ".join(describe(f"whitenedcse-{backbone}").split())
+    assert "(--evaluations)" in " ".join(describe(f"whitenedcse-{backbone}").split())
 
 
 def test_the_default_is_ours():
@@ -222,7 +226,7 @@ def test_settings_that_differ_are_shown():
         "temperature 0.05",
         "off-diagonal-weight 0.012",
         "labels sickr-dev",
-        "looks 20",
+        "evaluations 20",
     ):
         assert setting in words
     assert "projector" not in words

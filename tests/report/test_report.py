@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from report_runs import EVIL, finish, looks, page_of, write_run, write_sample
+from report_runs import EVIL, evaluations, finish, page_of, write_run, write_sample
 
 from isospace.cli import main
 from isospace.config import CorpusConfig, TrainConfig
@@ -57,7 +57,7 @@ def test_pictures_hold_the_logged_values(run):
         (256, -2.4),
     ]
     drawn = values(plane(found))
-    assert [row["state"] for row in drawn] == ["start", "look", "kept"]
+    assert [row["state"] for row in drawn] == ["start", "evaluation", "kept"]
     assert [row["score"] for row in drawn] == [0.5, 0.52, 0.54]
     assert (
         "step 4: alignment 0.28, uniformity -2.4, MRR (0 to 1), pairs to choose by 0.54"
@@ -87,8 +87,8 @@ def test_long_losses_are_thinned(tmp_path):
 def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
     one, other = write_run(tmp_path / "1"), write_run(tmp_path / "2")
     one.rewind(-1)
-    for look in looks(0.5):
-        one.log("look", {**look, "labels_spearman": 0.8})
+    for evaluation in evaluations(0.5):
+        one.log("evaluation", {**evaluation, "labels_spearman": 0.8})
     assert score_name([one]) == "labels_spearman"
     assert score_name([one, other]) == "pairs_mrr"
 
@@ -158,7 +158,7 @@ def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
     run = write_run(tmp_path / "run")
     assert "isospace train --resume" in page_of(run.folder)
     assert runs_table(collect([run.folder])).rows[0]["verdict"] == "unfinished"
-    run.rewind(-1)  # killed before the first look
+    run.rewind(-1)  # killed before the first evaluation
     assert "<svg" not in page_of(run.folder)
     with pytest.raises(UserError, match="has not made an update yet"):
         write_picture(collect([run.folder]), tmp_path / "curves.svg")
@@ -169,13 +169,13 @@ def test_older_runs_have_no_sample(tmp_path):
     page = page_of(run.folder)
     assert page.count("<svg") == 6
     assert "no sample of sentences" in page
-    with pytest.raises(UserError, match=r"--query: .*older version"):
+    with pytest.raises(UserError, match=r"`query`: .*older version"):
         page_of(run.folder, queries=["a text"])
 
 
 def test_several_runs_need_a_file(run, tmp_path):
     other = write_run(tmp_path / "other" / "a <run>")
-    with pytest.raises(UserError, match="--output"):
+    with pytest.raises(UserError, match="`output`"):
         page_of(run.folder, other.folder)
     page = page_of(run.folder, other.folder, output=tmp_path / "both.html")
     assert page.count("<h2") == 4

@@ -96,7 +96,7 @@ def test_every_mark_can_be_read_by_keyboard(browser):
         ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
         texts.append(hint(browser).text)
     assert texts[:3] == [f"first, {n} sentences: {v}" for n, v in ((0, 0.5), (128, 0.52), (256, 0.54))]  # fmt: skip
-    assert texts[6] == texts[0]  # two runs of three looks, and around
+    assert texts[6] == texts[0]  # two runs of three evaluations, and around
     ActionChains(browser).send_keys(Keys.ARROW_LEFT).perform()
     assert hint(browser).text == texts[5]
     keys = ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.ARROW_LEFT)

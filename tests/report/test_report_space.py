@@ -135,18 +135,18 @@ def trained(toy_model, toy_corpus, tmp_path_factory) -> Run:
         batch_size=16,
         budget=(64, "sentences"),
         learning_rate=1e-2,
-        looks=1,
+        evaluations=1,
         select="last",
         precision="float32",
         output=tmp_path_factory.mktemp("space") / "run",
     )
-    return train(config, quiet=True).run
+    return train(config).run
 
 
 def test_a_run_keeps_held_out_sentences_and_their_vectors(trained, toy_model):
     sample = trained.sample
     assert sample is not None
-    assert len(sample.sentences) == 20  # half of the held-out tenth; looks see the other half
+    assert len(sample.sentences) == 20  # half of the held-out tenth; evaluations see the other half
     assert set(sample.sentences) < set(sentences(400))
     encoder = load_encoder(str(toy_model), device="cpu")
     assert np.allclose(sample.before, encoder.embed(sample.sentences), atol=2e-3)

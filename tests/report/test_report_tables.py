@@ -80,7 +80,7 @@ def test_rows_chosen_by_labels_say_so(tmp_path):
 
 
 def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
-    """`evaluate RUN --transfer` has left its scores in the run's folder."""
+    """`evaluate RUN `transfer`` has left its scores in the run's folder."""
     runs = [finish(write_run(tmp_path / str(seed), seed=seed)) for seed in (1, 2)]
     found = collect([run.folder for run in runs])
     assert transfer_table(found) is None
@@ -184,8 +184,11 @@ def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
     texts = {name: CorpusConfig(corpus=(f"{name}.txt",)) for name in ("law", "medicine")}
     runs = [finish(write_run(tmp_path / n, text=text), sts=True) for n, text in texts.items()]
     corpus = {"digest": "of other text", "counts": {}}
-    looks = [{**look, "alignment": 1 + look["alignment"]} for look in runs[1].results["looks"]]
-    runs[1].write_results(runs[1].results | {"corpus": corpus, "looks": looks})
+    evaluations = [
+        {**evaluation, "alignment": 1 + evaluation["alignment"]}
+        for evaluation in runs[1].results["evaluations"]
+    ]
+    runs[1].write_results(runs[1].results | {"corpus": corpus, "evaluations": evaluations})
     rows = papers_table(collect([run.folder for run in runs])).rows[:2]
     assert [row["alignment"] for row in rows] == ["0.200", "1.200"]
     assert rows[0][""] == "start"

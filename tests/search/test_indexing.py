@@ -20,6 +20,7 @@ from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
 from isospace.search.about import About
 from isospace.search.database import Database
+from isospace.system.progress import Silent
 
 
 def write_table(path: Path, rows: list[dict]) -> Path:
@@ -80,8 +81,8 @@ def test_values_of_other_types(toy_model, tmp_path):
         str(toy_model),
         keep=("day", "price", "good", "huge", "missing"),
     )
-    files.index_files(config, files.Display(quiet=True))
-    again = files.index_files(replace(config, model=None), files.Display(quiet=True))
+    files.index_files(config, Silent())
+    again = files.index_files(replace(config, model=None), Silent())
     assert again.changes == Changes(unchanged=2)
     index = SearchIndex.open(tmp_path / "index")
     kinds = {"day": "str", "price": "float", "good": "bool", "huge": "str", "missing": "float"}
@@ -183,10 +184,10 @@ def test_after_a_kill_the_same_command_goes_on(
     with monkeypatch.context() as patch:
         kill_at(patch, owner, name, call, before)
         with pytest.raises(Killed):
-            files.index_files(config, files.Display(quiet=True))
+            files.index_files(config, Silent())
     if left is not None:
         assert len(SearchIndex.open(config.to)) == left
-    made = files.index_files(config, files.Display(quiet=True))
+    made = files.index_files(config, Silent())
     assert made.changes == Changes(added=300 - (left or 0), unchanged=left or 0)
     assert made.rows == 300
     assert made.approximate.rows == 300

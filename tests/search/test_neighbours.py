@@ -64,7 +64,7 @@ def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
 def test_a_corpus_in_another_encoding(tmp_path):
     path = tmp_path / "latin.txt"
     path.write_bytes("größer\n".encode("latin-1"))
-    with pytest.raises(UserError, match="--encoding latin-1"):
+    with pytest.raises(UserError, match="`encoding` latin-1"):
         read_corpus([str(path)])
     assert list(read_corpus([str(path)], encoding="latin-1")) == ["größer"]
 

@@ -12,14 +12,14 @@ from isospace.objectives import SimCSE
 
 @pytest.fixture
 def base(toy_model: Path, toy_corpus: Path) -> TrainConfig:
-    """What the contestants of a comparison share: a run of four updates."""
+    """What the candidates of a comparison share: a run of four updates."""
     return TrainConfig(
         text=CorpusConfig(corpus=(str(toy_corpus),), held_out=40),
         objective=SimCSE(head="none"),
         model=str(toy_model),
         batch_size=8,
         budget=(32, "sentences"),
-        looks=1,
+        evaluations=1,
         select="last",
         precision="float32",
     )

@@ -19,6 +19,7 @@ from isospace.report.write import write_report
 from isospace.statistics.decision import decide
 from isospace.statistics.gains import Gain
 from isospace.training.run import Run
+from isospace.verbs.options import as_options
 
 STS = dict(
     zip(
@@ -31,17 +32,17 @@ EVIL = "<script>document.title = 'run'</script> & \"quoted\" sentences of the sa
 
 
 def write_run(folder: Path, mrr: float = 0.5, **settings: Any) -> Run:
-    """An unfinished run that has logged four updates and three looks."""
+    """An unfinished run that has logged four updates and three evaluations."""
     run = Run.create(TrainConfig(output=folder, **{"objective": SimCSE(), **settings}))
     for step in range(1, 5):
         terms = {"info_nce": 1 / step}
         run.log("step", {"step": step, "sentences": 64 * step, "terms": terms})
-    for look in looks(mrr):
-        run.log("look", look)
+    for evaluation in evaluations(mrr):
+        run.log("evaluation", evaluation)
     return run
 
 
-def looks(mrr: float) -> list[dict[str, float]]:
+def evaluations(mrr: float) -> list[dict[str, float]]:
     return [
         {
             "step": float(step),
@@ -55,7 +56,7 @@ def looks(mrr: float) -> list[dict[str, float]]:
 
 
 def finish(run: Run, mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **more: Any) -> Run:
-    """Write the results of a run whose last look was kept."""
+    """Write the results of a run whose last evaluation was kept."""
 
     def scores(plus: float) -> dict[str, Any]:
         row = {name: round(value + 100 * plus, 2) for name, value in STS.items()}
@@ -73,7 +74,7 @@ def finish(run: Run, mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **
         "choice": {"step": 4, "rule": "label-free", "criterion": "pairs_mrr", "reason": "the best"},
         "model_step": 4,
         "verdict": {"kind": "adapted", "text": "Adapted: yes.", "protocol": "MRR, halves"},
-        "looks": looks(mrr),
+        "evaluations": evaluations(mrr),
         "seconds": 12.3,
         "environment": {"python": "3.11.7", "processor": "a <b>processor</b>"},
     }
@@ -129,4 +130,4 @@ def write_comparison(folder: Path, sts: bool = False) -> Comparison:
 
 
 def page_of(*folders: Path, output: Path | None = None, queries: Sequence[str] = ()) -> str:
-    return write_report(collect(folders), output, queries).read_text(encoding="utf-8")
+    return write_report(collect(folders), output, queries, as_options).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.system.files import atomic_path, write_text
 from isospace.training import checkpoint
-from isospace.training.evaluations import take_look
+from isospace.training.evaluations import run_evaluation
 
 
 def draw():
@@ -115,18 +115,18 @@ def test_a_look_leaves_every_stream_where_it_was(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.mps, "manual_seed", mps.generators[0].manual_seed)
     held_out = SimpleNamespace(measure=lambda *_: {"drawn": torch.rand(1).item()})
-    encoder, exam = (
+    encoder, benchmark = (
         SimpleNamespace(noise=SimpleNamespace(rates=(0.1,))),
         SimpleNamespace(labels=None),
     )
 
-    def look():
-        return take_look(TrainConfig(), encoder, held_out, exam, "float32")
+    def evaluation():
+        return run_evaluation(TrainConfig(), encoder, held_out, benchmark, "float32")
 
     state = checkpoint.random_state()
     expected = draw(), mps.draw()
     checkpoint.set_random_state(state)
-    assert look() == look()
+    assert evaluation() == evaluation()
     assert (draw(), mps.draw()) == expected
 
 

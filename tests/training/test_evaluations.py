@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load_file, save_file
 
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.training import checkpoint
 from isospace.training.run import Run
-from isospace.training.train import Stopped, train
+from isospace.training.train import train
 
 
 def forbid(constant: str) -> None:
@@ -22,16 +22,16 @@ def forbid(constant: str) -> None:
 @pytest.mark.parametrize("select", ["label-free", "last"])
 @pytest.mark.parametrize("updates", [1, 20])
 def test_a_look_at_vectors_that_are_no_numbers_ends_the_run(config, select, updates):
-    """The update before it had a finite loss and gradient; the look comes first to see its end."""
+    """The update before it had a finite loss and gradient; the evaluation comes first to see its end."""
     config = replace(
         config,
         learning_rate=1e30,
-        looks=updates,
+        evaluations=updates,
         select=select,
         budget=(16 * updates, "sentences"),
     )
     with pytest.raises(Stopped, match=r"diverged at step 1: .* is nan.*\(step 0\); try a lower"):
-        train(config, quiet=True)
+        train(config)
     run = Run(config.output)
     state = checkpoint.load(run.last_checkpoint)
     assert state["step"] == 0
@@ -47,5 +47,5 @@ def test_a_start_with_weights_that_are_no_numbers_is_refused(config, toy_model, 
     weights["embeddings.LayerNorm.weight"][0] = float("nan")
     save_file(weights, path, metadata={"format": "pt"})
     with pytest.raises(UserError, match="some of its weights are not finite"):
-        train(replace(config, model=str(model)), quiet=True)
+        train(replace(config, model=str(model)))
     assert not config.output.exists()

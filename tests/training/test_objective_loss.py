@@ -183,7 +183,7 @@ import torch
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
 tests, toy, folder, rank_file = sys.argv[1:]
-sys.path.insert(0, tests)
+sys.path[:0] = [tests]
 from toy import sentences
 
 from isospace.training.objective_loss import ObjectiveLoss
@@ -210,7 +210,7 @@ def test_two_processes_of_the_stock_trainer_keep_their_heads_equal(toy_model, tm
     script, folder = tmp_path / "worker.py", tmp_path / "out"
     script.write_text(WORKER)
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    arguments = [Path(__file__).parent, toy_model, folder, tmp_path / "rank"]
+    arguments = [Path(__file__).parents[1] / "support", toy_model, folder, tmp_path / "rank"]
     done = subprocess.run(
         [sys.executable, *launch, script, *map(str, arguments)],
         capture_output=True,

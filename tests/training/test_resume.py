@@ -21,10 +21,10 @@ from safetensors.torch import load_file, save_file
 from toy import sentences
 
 from isospace.config import TrainConfig
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.training import checkpoint
 from isospace.training.run import Run
-from isospace.training.train import Stopped, _Session, train
+from isospace.training.train import _Session, train
 from isospace.whiten.whiten import WhitenConfig, whiten_model
 
 
@@ -39,7 +39,7 @@ def assert_same_run(first: Run, second: Run) -> None:
         assert np.array_equal(values, other[name]), name
     assert first.results is not None
     assert second.results is not None
-    assert first.results["looks"] == second.results["looks"]
+    assert first.results["evaluations"] == second.results["evaluations"]
     steps = [
         [line["step"] for line in run.metrics() if line["kind"] == "step"]
         for run in (first, second)
@@ -50,7 +50,7 @@ def assert_same_run(first: Run, second: Run) -> None:
 def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
     run = Run.create(config)
     monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
-    results = train(resume=run.folder, quiet=True).results
+    results = train(resume=run.folder).results
     assert results["start"]["scores"]["sts"] is None
 
 
@@ -60,7 +60,7 @@ def command(config: TrainConfig, *more: str) -> list[str]:
         sys.executable, "-m", "isospace.cli", "train",
         "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,
         "--batch-size", "16", "--budget", "480", "sentences", "--learning-rate", "1e-3",
-        "--looks", "3", "--select", "last", "--output", str(config.output), *more, "whitenedcse",
+        "--evaluations", "3", "--select", "last", "--output", str(config.output), *more, "whitenedcse",
     ]  # fmt: skip
 
 
@@ -88,22 +88,22 @@ def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
     wait_for_steps(tmp_path / "killed", target, process)
     process.kill()
     assert process.wait() == -signal.SIGKILL  # it was still at work
-    outcome = train(resume=tmp_path / "killed", quiet=True)
+    outcome = train(resume=tmp_path / "killed")
     assert_same_run(Run(tmp_path / "run"), outcome.run)
 
 
 @pytest.mark.parametrize("writes", [1, 4, 5])
 def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
     """What is done again after it may come out otherwise, as on a GPU: here, as collapsed."""
-    config = replace(config, looks=3, select="label-free")
+    config = replace(config, evaluations=3, select="label-free")
     weights, done, rank = {}, [], 10.0
-    look = _Session._look
+    evaluation = _Session._evaluate
 
     def noting(session):
         weights[session.loop.step] = {
             name: value.clone() for name, value in session.encoder.model.state_dict().items()
         }
-        look(session)
+        evaluation(session)
 
     def killed(write):
         def writing(*args):
@@ -114,27 +114,27 @@ def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
 
         return writing
 
-    monkeypatch.setattr(_Session, "_look", noting)
-    monkeypatch.setattr("isospace.training.train.take_look", lambda *_: measured(rank))
+    monkeypatch.setattr(_Session, "_evaluate", noting)
+    monkeypatch.setattr("isospace.training.train.run_evaluation", lambda *_: measured(rank))
     for name in ("save", "save_weights"):
         monkeypatch.setattr(checkpoint, name, killed(getattr(checkpoint, name)))
     with pytest.raises(Stopped):
-        train(config, quiet=True)
+        train(config)
     rank = 1.0
-    outcome = train(resume=config.output, quiet=True)
+    outcome = train(resume=config.output)
     expected = weights[outcome.results["choice"]["step"]]
     for name, values in kept(outcome.run).items():
         assert np.array_equal(values, expected[name].numpy()), name
 
 
 def measured(rank: float) -> dict[str, float]:
-    """A look whose numbers say nothing, but for the effective rank."""
+    """An evaluation whose numbers say nothing, but for the effective rank."""
     names = ("pairs_loss", "pairs_mrr", "alignment", "uniformity", "neighbour_overlap")
     return {**dict.fromkeys(names, 0.5), "effective_rank": rank}
 
 
 def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
-    train(replace(config, budget=(480, "sentences"), looks=3), quiet=True)
+    train(replace(config, budget=(480, "sentences"), evaluations=3))
     stopped = replace(config, output=tmp_path / "stopped")
     process = subprocess.Popen(command(stopped), stderr=subprocess.PIPE, text=True)
     wait_for_steps(tmp_path / "stopped", 2, process)
@@ -174,7 +174,7 @@ def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
         process.communicate(timeout=300)
     assert not (tmp_path / "stopped" / "results.json").exists()
     with pytest.raises(UserError, match="was started on 2 processes; resume it on as many"):
-        train(resume=tmp_path / "stopped", quiet=True)
+        train(resume=tmp_path / "stopped")
     with start(stopped, "--resume", str(tmp_path / "stopped")) as resumed:
         errors = resumed.communicate(timeout=300)[1]
         assert resumed.returncode == 0, errors
@@ -184,7 +184,7 @@ def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
 @pytest.mark.parametrize(
     "work",
     [
-        lambda config: train(config, quiet=True),
+        lambda config: train(config),
         lambda config: whiten_model(WhitenConfig(text=config.text, output=config.output)),
     ],
     ids=["train", "whiten"],
@@ -214,12 +214,12 @@ def test_another_encoder_of_the_same_name_is_refused_on_resume(
     model = shutil.copytree(toy_model, tmp_path / "model")
     with monkeypatch.context() as patch:
         patch.setattr("isospace.training.train._Session._finish", lambda *_: None)
-        train(replace(config, model=str(model)), quiet=True)
+        train(replace(config, model=str(model)))
     [weights] = model.rglob("model.safetensors")
     tensors = load_file(weights)
     save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
     with pytest.raises(UserError, match="is not the one that this run began with"):
-        train(resume=config.output, quiet=True)
+        train(resume=config.output)
 
 
 def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):
@@ -227,23 +227,23 @@ def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):
     text.write_text("\n".join(sentences(200)), encoding="utf-8")
     config = replace(config, text=replace(config.text, corpus=(str(text),)))
     monkeypatch.setattr("isospace.training.train._Session._finish", lambda *_: None)
-    train(config, quiet=True)
+    train(config)
     text.write_text("\n".join(sentences(220)), encoding="utf-8")
     with pytest.raises(UserError, match="corpus has changed"):
-        train(resume=config.output, quiet=True)
+        train(resume=config.output)
 
 
 def test_a_finished_run_resumes_to_its_results(config):
-    outcome = train(config, quiet=True)
-    assert train(resume=outcome.run.folder, quiet=True).results == outcome.run.results
+    outcome = train(config)
+    assert train(resume=outcome.run.folder).results == outcome.run.results
 
 
 def test_a_finished_run_whose_model_was_removed_makes_it_again(config):
-    outcome = train(config, quiet=True)
+    outcome = train(config)
     weights = outcome.model_folder / "model.safetensors"
     before = weights.read_bytes()
     shutil.rmtree(outcome.model_folder)
-    again = train(resume=outcome.run.folder, quiet=True)
+    again = train(resume=outcome.run.folder)
     assert weights.read_bytes() == before
     changed = {key for key in again.results if again.results[key] != outcome.results[key]}
     assert changed <= {"seconds"}
@@ -251,23 +251,23 @@ def test_a_finished_run_whose_model_was_removed_makes_it_again(config):
 
 def test_a_finished_run_without_its_checkpoint_keeps_its_weights(config):
     """Trained again, they would be those of the start."""
-    run = train(config, quiet=True).run
+    run = train(config).run
     shutil.rmtree(run.model_folder)
     run.last_checkpoint.unlink()
     kept = run.kept_weights.read_bytes()
-    assert train(resume=run.folder, quiet=True).results == run.results
+    assert train(resume=run.folder).results == run.results
     assert run.kept_weights.read_bytes() == kept
 
 
 def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UserError, match="not a run"):
-        train(resume=tmp_path, quiet=True)
+        train(resume=tmp_path)
 
 
 def test_seconds_count_the_sessions_before_a_resumption(config, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("isospace.training.train._Session._finish", lambda *_: None)
-        train(config, quiet=True)
+        train(config)
     last = Run(config.output).last_checkpoint
     checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
-    assert train(resume=config.output, quiet=True).results["seconds"] > 1e6
+    assert train(resume=config.output).results["seconds"] > 1e6

@@ -7,13 +7,14 @@ import pytest
 from isospace.errors import UserError
 from isospace.training.run import Run
 from isospace.training.train import train
+from isospace.verbs.options import as_options
 
 
 def test_two_processes_do_not_work_on_one_run(config):
     run = Run.create(config)
     with run.held(), pytest.raises(UserError, match="another process is training this run"):
-        train(resume=run.folder, quiet=True)
-    train(resume=run.folder, quiet=True)
+        train(resume=run.folder)
+    train(resume=run.folder)
     assert run.results is not None
 
 
@@ -40,7 +41,7 @@ def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
 
 def test_a_run_of_several_processes_says_how_they_go_on(config, monkeypatch):
     run = Run.create(config)
-    assert run.how_to_resume.endswith(f"with: isospace train --resume {run.folder}")
+    assert as_options(run.how_to_resume).endswith(f"with: isospace train --resume {run.folder}")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     wanted = f"with: torchrun --nproc-per-node 2 -m isospace.cli train --resume {run.folder}"
-    assert run.how_to_resume.endswith(wanted)
+    assert as_options(run.how_to_resume).endswith(wanted)

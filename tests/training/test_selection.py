@@ -7,7 +7,7 @@ import pytest
 from isospace.training.selection import choose
 
 
-def look(step, loss, rank=100.0, overlap=0.8, **more):
+def evaluation(step, loss, rank=100.0, overlap=0.8, **more):
     return {
         "step": step,
         "pairs_mrr": 1 / loss,
@@ -17,66 +17,70 @@ def look(step, loss, rank=100.0, overlap=0.8, **more):
     }
 
 
-START = look(0, 2.0, overlap=1.0)
+START = evaluation(0, 2.0, overlap=1.0)
 
 
 @pytest.mark.parametrize(
-    ("looks", "step"),
+    ("evaluations", "step"),
     [
-        ([START, look(1, 1.5), look(2, 1.7)], 1),
-        ([START, look(1, 2.5), look(2, 2.1)], 0),  # nothing beats the start
-        ([START, look(1, 0.5, rank=49.0), look(2, 1.9)], 2),  # collapsed rank
-        ([START, look(1, 0.5, overlap=0.05), look(2, 1.9)], 2),  # neighbours lost
-        ([START, look(1, math.nan), look(2, 3.0)], 0),
-        ([START, look(1, 1.0, rank=math.nan)], 0),
-        ([START, look(1, 2.0)], 0),  # a tie keeps the start
+        ([START, evaluation(1, 1.5), evaluation(2, 1.7)], 1),
+        ([START, evaluation(1, 2.5), evaluation(2, 2.1)], 0),  # nothing beats the start
+        ([START, evaluation(1, 0.5, rank=49.0), evaluation(2, 1.9)], 2),  # collapsed rank
+        ([START, evaluation(1, 0.5, overlap=0.05), evaluation(2, 1.9)], 2),  # neighbours lost
+        ([START, evaluation(1, math.nan), evaluation(2, 3.0)], 0),
+        ([START, evaluation(1, 1.0, rank=math.nan)], 0),
+        ([START, evaluation(1, 2.0)], 0),  # a tie keeps the start
     ],
 )
-def test_label_free(looks, step):
-    assert choose(looks, "label-free", True).step == step
+def test_label_free(evaluations, step):
+    assert choose(evaluations, "label-free", True).step == step
 
 
 @pytest.mark.parametrize(
-    ("looks", "step", "reason"),
+    ("evaluations", "step", "reason"),
     [
-        ([START, look(1, 1.5), look(2, 9.0)], 2, "the last checkpoint (step 2), the corpus"),
         (
-            [START, look(1, 1.5), look(2, 1.0, rank=49.0)],
+            [START, evaluation(1, 1.5), evaluation(2, 9.0)],
+            2,
+            "the last checkpoint (step 2), the corpus",
+        ),
+        (
+            [START, evaluation(1, 1.5), evaluation(2, 1.0, rank=49.0)],
             1,
             "the last checkpoint that has not collapsed (step 1), the corpus",
         ),
-        ([START, look(1, 1.0, overlap=0.05)], 0, "every checkpoint has collapsed; "),
+        ([START, evaluation(1, 1.0, overlap=0.05)], 0, "every checkpoint has collapsed; "),
     ],
 )
-def test_without_natural_pairs_it_is_the_last_that_has_not_collapsed(looks, step, reason):
-    choice = choose(looks, "label-free", False)
+def test_without_natural_pairs_it_is_the_last_that_has_not_collapsed(evaluations, step, reason):
+    choice = choose(evaluations, "label-free", False)
     assert (choice.step, choice.criterion) == (step, "step")
     assert choice.reason.startswith(reason)
 
 
 def test_labels_and_last():
-    looks = [
-        look(0, 2.0, labels_spearman=0.8, overlap=1.0),
-        look(1, 1.0, labels_spearman=0.7),
-        look(2, 3.0, labels_spearman=0.9),
-        look(3, 3.0, labels_spearman=0.85),
+    evaluations = [
+        evaluation(0, 2.0, labels_spearman=0.8, overlap=1.0),
+        evaluation(1, 1.0, labels_spearman=0.7),
+        evaluation(2, 3.0, labels_spearman=0.9),
+        evaluation(3, 3.0, labels_spearman=0.85),
     ]
-    assert choose(looks, "labels", False).step == 2
-    assert choose(looks, "last", True).step == 3
-    assert choose(looks[:2], "labels", True).step == 0
+    assert choose(evaluations, "labels", False).step == 2
+    assert choose(evaluations, "last", True).step == 3
+    assert choose(evaluations[:2], "labels", True).step == 0
 
 
 def test_reason_says_what_happened():
-    choice = choose([START, look(5, 1.5, rank=10.0), look(9, 1.9)], "label-free", True)
+    choice = choose([START, evaluation(5, 1.5, rank=10.0), evaluation(9, 1.9)], "label-free", True)
     assert choice.collapsed == (5,)
     assert "step 9" in choice.reason
     assert "collapsed at steps 5" in choice.reason
-    kept = choose([START, look(1, 9.0)], "label-free", True)
+    kept = choose([START, evaluation(1, 9.0)], "label-free", True)
     assert "no checkpoint beats the start" in kept.reason
-    lost = choose([START, look(9, 2.5, rank=10.0)], "label-free", True)
+    lost = choose([START, evaluation(9, 2.5, rank=10.0)], "label-free", True)
     assert lost.reason.startswith("no checkpoint that has not collapsed beats the start by")
     assert lost.reason.endswith("; collapsed at steps 9")
-    assert "as asked" in choose([START, look(1, 9.0)], "last", False).reason
+    assert "as asked" in choose([START, evaluation(1, 9.0)], "last", False).reason
 
 
 def test_a_missing_measurement_is_an_error():

@@ -13,31 +13,33 @@ from toy import WORDS, sentences
 
 from isospace.config import TrainConfig
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.objectives import SCD, SimCSE
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
 from isospace.training.run import Run
-from isospace.training.train import Stopped, train
+from isospace.training.train import train
 
 
 def test_a_run_from_start_to_verdict(config):
-    outcome = train(config, quiet=True)
+    outcome = train(config)
     run = outcome.run
     assert sorted(p.name for p in run.folder.iterdir()) == [
-        "checkpoints", "config.json", "items.npz", "metrics.jsonl", "model", "report.html", "results.json",
+        "checkpoints", "config.json", "items.npz", "metrics.jsonl", "model", "results.json",
         "sample.npz",
     ]  # fmt: skip
     assert run.config == config
     results = outcome.results
     assert json.loads(run.results_path.read_text()) == json.loads(json.dumps(results))
     assert results["choice"]["step"] == results["steps"] == 20
-    assert [look["step"] for look in results["looks"]] == [0, 10, 20]
+    assert [evaluation["step"] for evaluation in results["evaluations"]] == [0, 10, 20]
     assert outcome.verdict.startswith(("Adapted", "No difference", "Keep the start"))
     assert "halves of held-out sentences" in results["verdict"]["protocol"]
     card = (run.model_folder / "README.md").read_text()
     assert "WhitenedCSE" in card
     for sentence in sentences(400):
         assert sentence not in card
-    report = (run.folder / "report.html").read_text()
+    report = write_report(collect([run.folder])).read_text()
     assert "<svg" in report
     assert "http://" not in report.replace("http://www.w3.org", "").replace(
         "http://purl.org", ""
@@ -45,7 +47,7 @@ def test_a_run_from_start_to_verdict(config):
 
 
 def test_the_model_saved_is_the_model_scored(config):
-    outcome = train(config, quiet=True)
+    outcome = train(config)
     saved = load_encoder(str(outcome.model_folder), device="cpu")
     trained = load_encoder(config.model, device="cpu")
     if outcome.results["verdict"]["kind"] != "keep the start":
@@ -56,7 +58,7 @@ def test_the_model_saved_is_the_model_scored(config):
 
 def test_the_start_is_kept_when_nothing_beats_it(config):
     """A learning rate that wrecks the encoder: the model is the start, and the verdict says so."""
-    outcome = train(replace(config, learning_rate=0.5, select="label-free"), quiet=True)
+    outcome = train(replace(config, learning_rate=0.5, select="label-free"))
     assert outcome.results["choice"]["step"] == 0
     assert outcome.verdict.startswith("Keep the start")
     assert "; every checkpoint has collapsed; collapsed at steps 10, 20." in outcome.verdict
@@ -72,7 +74,7 @@ def test_a_model_that_cannot_be_saved_is_refused_before_training(config, monkeyp
 
     monkeypatch.setattr("isospace.training.prepare.require_classic", refuse)
     with pytest.raises(UserError, match="not classic"):
-        train(config, quiet=True)
+        train(config)
     assert config.output is not None
     assert not config.output.exists()
 
@@ -84,7 +86,7 @@ def test_sentences_too_short_to_measure_are_refused(config, tmp_path):
     pairs.write_text("\n".join(f"{s},{s} too" for s in sentences(30, seed=9)))
     corpus = replace(config.text, corpus=(str(short),))
     with pytest.raises(UserError, match=r"short\.txt: too little to choose"):
-        train(replace(config, text=corpus, pairs=pairs), quiet=True)
+        train(replace(config, text=corpus, pairs=pairs))
 
 
 def test_divergence_keeps_the_last_good_checkpoint(config, monkeypatch):
@@ -97,8 +99,8 @@ def test_divergence_keeps_the_last_good_checkpoint(config, monkeypatch):
 
     calls: list[int] = []
     monkeypatch.setattr(SimCSE, "terms", terms)
-    with pytest.raises(Stopped, match=r"step 13: info_nce is nan.*step 10.*--learning-rate"):
-        train(replace(config, objective=SimCSE()), quiet=True)
+    with pytest.raises(Stopped, match=r"step 13: info_nce is nan.*step 10.*`learning_rate`"):
+        train(replace(config, objective=SimCSE()))
     assert Run(config.output).last_checkpoint.is_file()
 
 
@@ -109,9 +111,9 @@ def test_selection_by_the_users_labels(config, tmp_path):
         for i, (a, b) in enumerate(zip(sentences(30, 1), sentences(30, 2), strict=True))
     ]
     labels.write_text("\n".join(lines), encoding="utf-8")
-    outcome = train(replace(config, select="labels", labels=str(labels)), quiet=True)
-    looks = [look["labels_spearman"] for look in outcome.results["looks"]]
-    best = int(np.argmax(looks))
+    outcome = train(replace(config, select="labels", labels=str(labels)))
+    evaluations = [evaluation["labels_spearman"] for evaluation in outcome.results["evaluations"]]
+    best = int(np.argmax(evaluations))
     assert outcome.results["choice"]["step"] == [0, 10, 20][best]
     assert outcome.results["result"]["labels"] == str(labels)
 
@@ -120,7 +122,7 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
     texts = sentences(400)
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(texts[:50], texts[50:100], strict=True)))
-    outcome = train(replace(config, pairs=pairs), quiet=True)
+    outcome = train(replace(config, pairs=pairs))
     assert "pairs.csv" in outcome.results["verdict"]["protocol"]
     assert outcome.results["start"]["scores"]["pairs"]["queries"] == 50
     assert outcome.results["corpus"]["counts"]["read"] == 400
@@ -129,7 +131,7 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
 
 def test_minutes_are_a_budget(config, monkeypatch):
     monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 0.25)
-    outcome = train(replace(config, budget=(0.02, "minutes"), looks=1), quiet=True)
+    outcome = train(replace(config, budget=(0.02, "minutes"), evaluations=1))
     assert outcome.results["steps"] == 4
 
 
@@ -150,11 +152,11 @@ def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, st
     return {
         "missing": (corpus(str(tmp_path / "no.txt")), r"no\.txt"),
         "empty": (corpus(str(empty)), r"empty\.txt is empty"),
-        "latin": (corpus(str(latin)), r"latin\.txt.*--encoding"),
+        "latin": (corpus(str(latin)), r"latin\.txt.*`encoding`"),
         "few": (corpus(str(few)), r"11 usable sentences.*fewer than a batch of 16"),
         "pairs": (replace(config, pairs=pairs), r"bad\.csv"),
-        "data": (replace(config, data=str(tmp_path / "nothing")), "--data hub"),
-        "labels": (replace(config, select="labels"), "--data"),
+        "data": (replace(config, data=str(tmp_path / "nothing")), "`data` hub"),
+        "labels": (replace(config, select="labels"), "`data`"),
         "none": (corpus(), "no sentence to train on"),
     }[case]
 
@@ -169,7 +171,7 @@ def test_bad_input_is_refused_before_the_model_loads(config, tmp_path, monkeypat
     monkeypatch.setattr("isospace.training.prepare.load_encoder", fail)
     settings, message = bad(config, tmp_path, case)
     with pytest.raises(UserError, match=message):
-        train(settings, quiet=True)
+        train(settings)
     assert not (tmp_path / "run").exists()
 
 
@@ -181,7 +183,7 @@ def test_an_existing_folder_is_not_overwritten(config, monkeypatch):
     config.output.mkdir()
     (config.output / "thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="exists already"):
-        train(config, quiet=True)
+        train(config)
     assert (config.output / "thesis.txt").read_text() == "precious"
 
 
@@ -190,8 +192,8 @@ def test_a_folder_that_cannot_be_made_is_refused_early(config, tmp_path, monkeyp
         "isospace.training.train.prepare", None
     )  # refused before anything is loaded
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"--output .*: cannot be written"):
-        train(replace(config, output=tmp_path / "file" / "run"), quiet=True)
+    with pytest.raises(UserError, match=r"`output` .*: cannot be written"):
+        train(replace(config, output=tmp_path / "file" / "run"))
 
 
 def test_words_are_known_to_the_toy(toy_model):
@@ -202,10 +204,10 @@ def test_words_are_known_to_the_toy(toy_model):
 
 
 def test_runs_of_all_objectives_look_at_the_start_alike(config, tmp_path):
-    """Also where views have rates of their own: a comparison puts the looks in one picture."""
+    """Also where views have rates of their own: a comparison puts the evaluations in one picture."""
     starts = []
     for name, objective in {"simcse": SimCSE(head="none"), "scd": SCD(projector=(8,))}.items():
-        short = replace(config, objective=objective, budget=(16, "sentences"), looks=1)
-        found = train(replace(short, output=tmp_path / name), quiet=True)
-        starts.append(found.results["looks"][0])
+        short = replace(config, objective=objective, budget=(16, "sentences"), evaluations=1)
+        found = train(replace(short, output=tmp_path / name))
+        starts.append(found.results["evaluations"][0])
     assert starts[0] == starts[1]

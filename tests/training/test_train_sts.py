@@ -37,16 +37,16 @@ def test_dev_chooses_and_test_is_scored(config, folder, labels, task):
     settings = replace(
         config, data=str(folder), select="labels", labels=labels, precision="float32"
     )
-    outcome = train(settings, quiet=True)
+    outcome = train(settings)
     sets, embed = load_sts(folder), load_encoder(config.model).embed
     dev, test = (
         evaluate_pairs(embed, sets[task].subsets[split]).value for split in ("dev", "test")
     )
     assert abs(dev - test) > 0.1
-    start, *later = outcome.results["looks"]
+    start, *later = outcome.results["evaluations"]
     assert start["labels_spearman"] == pytest.approx(dev)
     chosen = outcome.results["choice"]
-    assert chosen["value"] == max(look["labels_spearman"] for look in (start, *later))
+    assert chosen["value"] == max(evaluation["labels_spearman"] for evaluation in (start, *later))
     scored = outcome.results["start"]["scores"]["sts"]["paper_row"]
     only_test = {name: one.test_only() for name, one in sets.items()}
     assert scored == pytest.approx(evaluate_sts(embed, only_test).paper_row(), nan_ok=True)
@@ -57,9 +57,7 @@ def test_dev_chooses_and_test_is_scored(config, folder, labels, task):
 
 
 def test_a_comparison_can_be_about_the_average_of_the_sets(base, folder, tmp_path):
-    found = compare(
-        {"simcse": replace(base, data=str(folder))}, 1, tmp_path / "c", "sts", quiet=True
-    )
+    found = compare({"simcse": replace(base, data=str(folder))}, 1, tmp_path / "c", "sts")
     assert found.measure == "Avg"
     sets = {name: task.test_only() for name, task in load_sts(folder).items()}
     row = evaluate_sts(load_encoder(base.model).embed, sets).paper_row()

@@ -68,10 +68,10 @@ def change_width(config, tmp_path):
         (change_text, "begun with another text to encode"),
         (change_model, "begun with another model \\("),
         (change_width, r"begun with another model, of another width \(32, now 16\)"),
-        (lambda config, _: replace(config, dtype="int8"), "begun with another --dtype"),
-        (lambda config, _: replace(config, max_length=9), "begun with another --max-length"),
-        (lambda config, _: replace(config, shard_size=64), "begun with another --shard-size"),
-        (lambda config, _: replace(config, format="npy"), "begun with another --format"),
+        (lambda config, _: replace(config, dtype="int8"), "begun with another `dtype`"),
+        (lambda config, _: replace(config, max_length=9), "begun with another `max_length`"),
+        (lambda config, _: replace(config, shard_size=64), "begun with another `shard_size`"),
+        (lambda config, _: replace(config, format="npy"), "begun with another `format`"),
     ],
 )
 def test_what_does_not_fit_is_refused(config, tmp_path, change, message):
@@ -138,10 +138,10 @@ def bad_inputs(folder: Path):
             r"bytes\.parquet: column 'id' cannot be read: 'utf-8' codec can't decode",
         ),
         ({"inputs": ("header.csv",)}, "no text to encode"),
-        ({"inputs": ("rows.csv",)}, 'no column "text".* Name one with --column[.]$'),
+        ({"inputs": ("rows.csv",)}, 'no column "text".* Name one with `column`[.]$'),
         (
             {"inputs": ("rows.csv",), "column": "words", "id_column": "key"},
-            'no column "key".* Name one with --id-column[.]$',
+            'no column "key".* Name one with `id_column`[.]$',
         ),
         ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
         ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
@@ -175,8 +175,8 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
         ({"inputs": ()}, "give one or more files"),
         ({"shard_size": 100}, "multiple of 64"),
         ({"shard_size": 0}, "multiple of 64"),
-        ({"workers": 0}, "--workers 0"),
-        ({"max_length": 2}, "--max-length 2"),
+        ({"workers": 0}, "`workers` 0"),
+        ({"max_length": 2}, "`max_length` 2"),
         ({"output": Path("a.npy"), "id_column": "id"}, "npy holds vectors only"),
         ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
     ],
@@ -192,5 +192,5 @@ def test_a_worker_that_cannot_start_is_an_error_not_a_hang(config, toy_model, tm
     task = Task(str(tmp_path / "none"), layout, 64, None, "float32")
     encoder = load_encoder(str(toy_model), device="cpu")
     job = module.Job(0, tmp_path / "x.npy", ["a"], ["a"])
-    with pytest.raises(UserError, match="--workers 2"):
+    with pytest.raises(UserError, match="`workers` 2"):
         list(write_shards(task, encoder, iter([job]), 2, lambda rows: None))

@@ -23,7 +23,7 @@ def run(capsys, *words: str) -> tuple[int, str, str]:
 @pytest.fixture
 def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     words = ["train", "--corpus", toy_corpus, "--model", toy_model, "--batch-size", "16"]
-    words += ["--budget", "64", "sentences", "--looks", "1", "--output", tmp_path / "run"]
+    words += ["--budget", "64", "sentences", "--evaluations", "1", "--output", tmp_path / "run"]
     status, out, err = run(capsys, *words)
     assert status == 0, err
     assert out == ""
@@ -100,7 +100,7 @@ def test_train_then_report_and_evaluate(capsys, run_folder, tmp_path):
 
 
 def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_path):
-    words = ["train", "--json", "--corpus", toy_corpus, "--model", toy_model, "--looks", "1"]
+    words = ["train", "--json", "--corpus", toy_corpus, "--model", toy_model, "--evaluations", "1"]
     words += ["--budget", "64", "sentences", "--output", tmp_path / "run", "whitenedcse"]
     status, out, err = run(capsys, *words)
     assert status == 0

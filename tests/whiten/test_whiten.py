@@ -20,7 +20,7 @@ from isospace.cli import _MARKERS
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Exam
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.bootstrap import Interval, Kind, Verdict
@@ -68,7 +68,7 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
 
 
 def test_auto_from_text_to_folder(setting, tmp_path):
-    outcome = whiten_model(setting, quiet=True)
+    outcome = whiten_model(setting)
     assert list(outcome.tried) == [None, *POWERS]
     assert outcome.tried[outcome.power] == max(outcome.tried.values())
     assert outcome.sentences == 360
@@ -94,7 +94,7 @@ def test_auto_from_text_to_folder(setting, tmp_path):
 
 
 def test_one_dimension_has_no_geometry(setting):
-    outcome = whiten_model(replace(setting, power=1.0, whitening=Whitening(dim=1)), quiet=True)
+    outcome = whiten_model(replace(setting, power=1.0, whitening=Whitening(dim=1)))
     assert load_encoder(str(setting.output)).dim == 1
     assert outcome.after.geometry == {}
     assert outcome.before.geometry != {}
@@ -121,10 +121,10 @@ def verdict_of(kind: Kind):
 def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
     setting, monkeypatch, power, dim, kind, whitened
 ):
-    monkeypatch.setattr(Exam, "verdict", verdict_of(kind))
+    monkeypatch.setattr(Benchmark, "verdict", verdict_of(kind))
     monkeypatch.setattr("isospace.whiten.whiten.try_powers", lambda *_: {None: 0.1, 0.5: 0.2})
     config = replace(setting, power=power, whitening=Whitening(dim=dim))
-    outcome = whiten_model(config, quiet=True)
+    outcome = whiten_model(config)
     assert outcome.whitened is whitened
     assert ("Dense" in kinds(config.output)) is whitened
     written = load_encoder(str(config.output), device="cpu")
@@ -139,7 +139,7 @@ def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
 
 def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
     monkeypatch.setattr("isospace.whiten.whiten.try_powers", lambda *_: {None: 0.2, 0.5: 0.1})
-    outcome = whiten_model(setting, quiet=True)
+    outcome = whiten_model(setting)
     assert outcome.power is None
     assert outcome.text.startswith("Keep the model as it is: no power")
     assert len(outcome.tables()[1][1]) == 1
@@ -154,7 +154,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)))
     text = CorpusConfig(corpus=(str(examples),), columns=("a", "b"))
-    outcome = whiten_model(replace(setting, text=text, pairs=pairs, sentences=100), quiet=True)
+    outcome = whiten_model(replace(setting, text=text, pairs=pairs, sentences=100))
     assert outcome.sentences == 100
     assert "pairs.csv" in outcome.verdict.protocol
     assert outcome.verdict.interval.n == 30
@@ -167,20 +167,20 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
 
     monkeypatch.setattr("isospace.whiten.whiten.require_parity", refuse)
     with pytest.raises(UserError, match="other vectors"):
-        whiten_model(setting, quiet=True)
+        whiten_model(setting)
     assert not setting.output.exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"output": None}, "--output is missing"),
-        ({"output": Path()}, r"--output \.: (exists already|give a folder)"),
+        ({"output": None}, "`output` is missing"),
+        ({"output": Path()}, r"`output` \.: (exists already|give a folder)"),
         ({"output": Path(__file__).parent}, "exists already"),
-        ({"text": CorpusConfig()}, "--corpus is missing"),
-        ({"power": 1.5}, r"--power 1\.5: expected auto, or a number from 0 to 1"),
-        ({"power": float("nan")}, "--power nan"),
-        ({"sentences": 1}, "--sentences 1: expected 2 or more"),
+        ({"text": CorpusConfig()}, "`corpus` is missing"),
+        ({"power": 1.5}, r"`power` 1\.5: expected auto, or a number from 0 to 1"),
+        ({"power": float("nan")}, "`power` nan"),
+        ({"sentences": 1}, "`sentences` 1: expected 2 or more"),
         ({"whitening": Whitening(dim=33)}, r"dim must lie in 1\.\.32; got 33"),
         ({"whitening": Whitening(kind="group", groups=5)}, "cannot be cut into 5 groups"),
         (
@@ -192,7 +192,7 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
 def test_bad_input_is_refused_and_nothing_is_written(setting, changes, message):
     config = replace(setting, **changes)
     with pytest.raises(UserError, match=message):
-        whiten_model(config, quiet=True)
+        whiten_model(config)
     assert not setting.output.exists()
 
 
@@ -203,8 +203,8 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_corpus_is_read(
         "isospace.whiten.whiten.load_corpus", lambda *_, **__: pytest.fail("was read")
     )
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"--output .*: cannot be written"):
-        whiten_model(replace(setting, output=tmp_path / "file" / "out"), quiet=True)
+    with pytest.raises(UserError, match=r"`output` .*: cannot be written"):
+        whiten_model(replace(setting, output=tmp_path / "file" / "out"))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_corpus_that_is_too_small_is_refused(setting, tmp_path, count, words, 
     path.write_text("\n".join(lines), encoding="utf-8")
     config = replace(setting, text=CorpusConfig(corpus=(str(path),)))
     with pytest.raises(UserError, match=message):
-        whiten_model(config, quiet=True)
+        whiten_model(config)
 
 
 def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):
@@ -226,9 +226,9 @@ def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):
     corpus.write_text("\n".join(" ".join(s.split()[:6]) for s in sentences(200)))
     pairs.write_text("\n".join(f"{a}\t{b}" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)))
     config = replace(setting, text=CorpusConfig(corpus=(str(corpus),)), pairs=pairs)
-    with pytest.raises(UserError, match=r"too little text to choose .* --power 0\.25"):
-        whiten_model(config, quiet=True)
-    assert whiten_model(replace(config, power=0.25), quiet=True).whitened
+    with pytest.raises(UserError, match=r"too little text to choose .* `power` 0\.25"):
+        whiten_model(config)
+    assert whiten_model(replace(config, power=0.25)).whitened
 
 
 def test_the_command_line(setting, tmp_path, capsys):
@@ -251,7 +251,7 @@ from pathlib import Path
 from isospace.config import CorpusConfig
 from isospace.whiten.whiten import WhitenConfig, whiten_model
 text = CorpusConfig(corpus=(sys.argv[2],), near_duplicates=False)
-whiten_model(WhitenConfig(sys.argv[1], text, power=0.5, output=Path(sys.argv[3])), quiet=True)
+whiten_model(WhitenConfig(sys.argv[1], text, power=0.5, output=Path(sys.argv[3])))
 """
 
 

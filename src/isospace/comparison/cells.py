@@ -17,12 +17,12 @@ from pathlib import Path
 import torch
 
 from isospace.config import TrainConfig
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.system.processes import first
+from isospace.system.progress import Progress, Silent
 from isospace.system.signals import END_WITH_INPUT, polite_stop
 from isospace.training.run import Run
-from isospace.training.train import Stopped, train
-from isospace.verbs.console import Display
+from isospace.training.train import train
 
 _FREE = ("output", "checkpoint_minutes", "trackers")
 """Settings that may change when a cell is gone on with."""
@@ -51,9 +51,8 @@ class Cell:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to run; the report is what a run writes last."""
-        run = Run(self.folder) if self.begun else None
-        return run is not None and run.results is not None and run.report_path.is_file()
+        """Whether there is nothing left to run; the results are what a run writes last."""
+        return self.begun and Run(self.folder).results is not None
 
     @property
     def begun(self) -> bool:
@@ -75,17 +74,17 @@ def require_runnable(cells: Sequence[Cell], jobs: int) -> None:
     for cell in cells:
         _require_same_settings(cell)
     if jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UserError(f"--jobs {jobs}: several processes share each run already; give 1")
+        raise UserError(f"`jobs` {jobs}: several processes share each run already; give 1")
 
 
-def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
+def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> bool:
     """Run what is missing of the cells, which `require_runnable` allows.
 
     Args:
         cells: in the order in which they are run.
         jobs: how many at a time; more than one share the processor's threads, and the GPUs where
             there are several.
-        quiet: show no progress.
+        progress: where it is shown.
 
     Returns:
         Whether this process holds the results: of several that share a run, only the first.
@@ -95,10 +94,10 @@ def run_cells(cells: Sequence[Cell], jobs: int, quiet: bool) -> bool:
         Stopped: a cell was stopped or diverged; called again, this goes on from there.
     """
     if jobs > 1:
-        with closing(_SideBySide(cells, jobs, Display(quiet))) as side_by_side:
+        with closing(_SideBySide(cells, jobs, progress)) as side_by_side:
             side_by_side.run()
     else:
-        _one_by_one(cells, quiet)
+        _one_by_one(cells, progress if first() else Silent())
     return first()
 
 
@@ -111,17 +110,16 @@ def _require_same_settings(cell: Cell) -> None:
         name = other[0]
         raise UserError(
             f"{cell.folder}: holds a run with other settings ({', '.join(other)}: {name} was "
-            f"{there[name]}, is {wanted[name]}); give another --output, or remove it"
+            f"{there[name]}, is {wanted[name]}); give another `output`, or remove it"
         )
 
 
-def _one_by_one(cells: Sequence[Cell], quiet: bool) -> None:
-    display = Display(quiet or not first())
+def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
     for place, cell in enumerate(cells, start=1):
         if not cell.finished:
-            display.line("cell", f"{place} of {len(cells)}: {cell}")
+            progress.line("cell", f"{place} of {len(cells)}: {cell}")
             resume = cell.folder if cell.begun else None
-            train(None if resume else cell.config, resume, quiet)
+            train(None if resume else cell.config, resume, progress)
 
 
 @dataclass(frozen=True)
@@ -142,8 +140,8 @@ class _Running:
 class _SideBySide:
     """Processes of `isospace train --resume`, each with a log beside its run."""
 
-    def __init__(self, cells: Sequence[Cell], jobs: int, display: Display) -> None:
-        self._cells, self._display = cells, display
+    def __init__(self, cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
+        self._cells, self._progress = cells, progress
         self._waiting = [cell for cell in cells if not cell.finished]
         self._slots: list[_Running | None] = [None] * jobs
         # Nothing is ever written to it: where this process is killed it ends, and so do they.
@@ -152,8 +150,8 @@ class _SideBySide:
     def run(self) -> None:
         """Start what waits, as places come free, until all are done."""
         done = len(self._cells) - len(self._waiting)
-        self._display.line("cells", f"{done} of {len(self._cells)} are there")
-        with polite_stop() as stop, self._display.counting("cells", len(self._cells)) as advance:
+        self._progress.line("cells", f"{done} of {len(self._cells)} are there")
+        with polite_stop() as stop, self._progress.bar("cells", len(self._cells)) as advance:
             advance(done)
             while self._waiting or any(self._slots):
                 if stop:
@@ -201,7 +199,7 @@ class _SideBySide:
 
     def _say(self, cell: Cell, what: str) -> None:
         place = self._cells.index(cell) + 1
-        self._display.line("cell", f"{place} of {len(self._cells)}: {cell}: {what}")
+        self._progress.line("cell", f"{place} of {len(self._cells)}: {cell}: {what}")
 
     def close(self) -> None:
         """Stop what still runs, politely: each writes a checkpoint."""

@@ -18,24 +18,23 @@ from isospace.comparison.judgement import Comparison, judge_runs
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import TrainConfig
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Exam, sts_data
+from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.objectives import OBJECTIVES
-from isospace.report.run_set import collect
-from isospace.report.write import write_report
 from isospace.system.files import write_text
+from isospace.system.progress import Logged, Progress
 from isospace.training.prepare import require_usable
 from isospace.training.run import REPORT, Run
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
-"""Settings of a run that a contestant may change beside its objective's; never the budget."""
+"""Settings of a run that a candidate may change beside its objective's; never the budget."""
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between two settings, not inside a list."""
 _RESULTS = "results.json"
 
 
-def contestant(text: str, base: TrainConfig) -> TrainConfig:
-    """The settings of one contestant, written NAME or NAME:FIELD=VALUE,FIELD=VALUE.
+def candidate(text: str, base: TrainConfig) -> TrainConfig:
+    """The settings of one candidate, written NAME or NAME:FIELD=VALUE,FIELD=VALUE.
 
     Args:
         text: NAME is an objective; a FIELD is one of its options, or learning_rate, dropout,
@@ -77,33 +76,33 @@ def _parse(value: str) -> Any:
 
 
 def compare(
-    contestants: Mapping[str, TrainConfig],
+    candidates: Mapping[str, TrainConfig],
     seeds: int,
     folder: Path,
     measure: Measure = "pairs",
     jobs: int = 1,
-    quiet: bool = False,
+    progress: Progress | None = None,
 ) -> Comparison | None:
     """Run what is missing and compare; `None` in other processes than the first.
 
     Args:
-        contestants: name -> settings; seeds count up from each one's own. The encoder that the
+        candidates: name -> settings; seeds count up from each one's own. The encoder that the
             first one starts from is the start that all are compared with.
-        seeds: runs per contestant.
+        seeds: runs per candidate.
         folder: of the comparison; made, or gone on with.
         measure: what the verdict is about: the pairs of the runs, or the average of the STS sets.
         jobs: runs at a time, each a process of its own if more than one.
-        quiet: show no progress.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: bad input, refused before the first run; or a folder that holds other settings.
-        train.Stopped: a cell was stopped or diverged; the comparison can be gone on with.
+        Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
-    _require_comparable(contestants, seeds, folder, jobs)
+    _require_comparable(candidates, seeds, folder, jobs)
     # In the settings, because the command that goes on may find another environment.
-    settings = {n: replace(c, data=sts_data(c.data)) for n, c in contestants.items()}
+    settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
     if measure == "sts" and not all(config.data for config in settings.values()):
-        raise UserError("--verdict-on sts: give the STS sets (--data FOLDER, or ISOSPACE_DATA)")
+        raise UserError("`verdict_on` sts: give the STS sets (`data` FOLDER, or ISOSPACE_DATA)")
     cells = [
         _cell(folder, name, replace(config, seed=config.seed + number))
         for number in range(seeds)
@@ -111,49 +110,48 @@ def compare(
     ]
     require_runnable(cells, jobs)
     if not all(cell.finished for cell in cells):
-        exam = Exam(cells[0].config)
+        benchmark = Benchmark(cells[0].config)
         if measure == "sts":
-            _require_average(cells[0].config, exam)
-        _require_same_text(cells, require_usable(list(settings.values()), exam))
+            _require_average(cells[0].config, benchmark)
+        _require_same_text(cells, require_usable(list(settings.values()), benchmark))
         for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
             (folder / old).unlink(missing_ok=True)
-    if not run_cells(cells, jobs, quiet):
+    if not run_cells(cells, jobs, progress or Logged()):
         return None
     runs = {name: [Run(cell.folder) for cell in cells if cell.name == name] for name in settings}
     comparison = judge_runs(runs, folder, "Avg" if measure == "sts" else "MRR")
     write_text(folder / _RESULTS, json.dumps(comparison.to_json(), indent=2) + "\n")
-    write_report(collect([folder]))
     return comparison
 
 
 def _require_comparable(
-    contestants: Mapping[str, TrainConfig], seeds: int, folder: Path, jobs: int
+    candidates: Mapping[str, TrainConfig], seeds: int, folder: Path, jobs: int
 ) -> None:
-    if min(seeds, jobs) < 1 or not contestants:
+    if min(seeds, jobs) < 1 or not candidates:
         raise UserError(
-            f"nothing to compare: {len(contestants)} contestants, {seeds} seeds, {jobs} at a time"
+            f"nothing to compare: {len(candidates)} candidates, {seeds} seeds, {jobs} at a time"
         )
-    if any("-" in config.text.corpus for config in contestants.values()):
+    if any("-" in config.text.corpus for config in candidates.values()):
         raise UserError(
-            "--corpus -: every run reads the text, but standard input ends; give a file"
+            "`corpus` -: every run reads the text, but standard input ends; give a file"
         )
     if (folder / "config.json").is_file():
-        raise UserError(f"--output {folder}: is a run; give the comparison a folder of its own")
-    if "start" in contestants:
+        raise UserError(f"`output` {folder}: is a run; give the comparison a folder of its own")
+    if "start" in candidates:
         raise UserError("start: the name of the row that all are compared with; give another")
-    names = list(contestants)
+    names = list(candidates)
     for place, name in enumerate(names):
         for earlier in names[:place]:
-            if _slug(name) == _slug(earlier) or contestants[name] == contestants[earlier]:
-                raise UserError(f"{earlier} and {name}: the same contestant twice; leave one out")
+            if _slug(name) == _slug(earlier) or candidates[name] == candidates[earlier]:
+                raise UserError(f"{earlier} and {name}: the same candidate twice; leave one out")
 
 
-def _require_average(config: TrainConfig, exam: Exam) -> None:
+def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
     """Refuse now what `judge_runs` could not judge after hours."""
     labels = config.labels if config.select == "labels" else None
-    shared = SharedItems.among(exam.test_pairs(), labels)
+    shared = SharedItems.among(benchmark.test_pairs(), labels)
     if not shared.complete:
-        raise UserError(f"--verdict-on sts: no average of the STS sets: {shared.why_incomplete}")
+        raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
 
 
 def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
@@ -162,7 +160,7 @@ def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
         if results is not None and results["corpus"]["digest"] != digest:
             raise UserError(
                 f"{cell.folder}: was trained on other text: the corpus has changed since. Put the "
-                "old text back, or give another --output"
+                "old text back, or give another `output`"
             )
 
 

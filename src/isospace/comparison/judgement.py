@@ -105,10 +105,10 @@ def judge_runs(
         measure: what the verdict is about.
 
     Raises:
-        UserError: the runs were not trained on one text and examined on the same items, or the
+        UserError: the runs were not trained on one text and scored on the same items, or the
             measure needs sets that were not scored, or of which the labels leave nothing.
     """
-    _require_one_exam([run for mine in runs.values() for run in mine])
+    _require_one_benchmark([run for mine in runs.values() for run in mine])
     first = next(iter(runs.values()))[0]
     shared = SharedItems.of(first)
     judged = shared.shown(measure)
@@ -161,13 +161,13 @@ def judge_runs(
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of every row before the tests: the contestants, and each start once.
+    """What is known of every row before the tests: the candidates, and each start once.
 
     Attributes:
         scores: row -> column -> score of each seed, x 100.
         items: row -> what each test item came to, for each seed.
         criterion: row -> what chose its checkpoints, mean over the seeds; not of "start".
-        starts: contestant -> the row of its start.
+        starts: candidate -> the row of its start.
     """
 
     scores: dict[str, dict[str, list[float]]]
@@ -225,18 +225,18 @@ def _adapted(run: Run) -> bool:
     return bool((run.results or {})["choice"]["step"])
 
 
-def _require_one_exam(runs: Collection[Run]) -> None:
+def _require_one_benchmark(runs: Collection[Run]) -> None:
     """Scores of other text, or of other test items, cannot be subtracted one by one."""
-    by_exam: dict[tuple[str, str], Run] = {}
+    by_benchmark: dict[tuple[str, str], Run] = {}
     for run in runs:
         results = run.results or {}
-        by_exam.setdefault((results["corpus"]["digest"], results.get("exam", "")), run)
-    if len(by_exam) > 1:
-        one, other = list(by_exam.values())[:2]
+        by_benchmark.setdefault((results["corpus"]["digest"], results.get("benchmark", "")), run)
+    if len(by_benchmark) > 1:
+        one, other = list(by_benchmark.values())[:2]
         raise UserError(
-            f"{one.folder} and {other.folder}: not trained and examined on the same text; it has "
+            f"{one.folder} and {other.folder}: not trained and scored on the same text; it has "
             "changed since the comparison began. Remove the runs on the old text, or give another "
-            "--output"
+            "`output`"
         )
 
 
@@ -290,7 +290,11 @@ def _criterion(run: Run, step: int | None = None) -> float:
     choice = results["choice"]
     key = PAIRS if choice["criterion"] == LAST else choice["criterion"]
     wanted = choice["step"] if step is None else step
-    return float(next(look for look in results["looks"] if look["step"] == wanted)[key])
+    return float(
+        next(evaluation for evaluation in results["evaluations"] if evaluation["step"] == wanted)[
+            key
+        ]
+    )
 
 
 def _criterion_in_words(run: Run, protocol: Mapping[str, str]) -> str:

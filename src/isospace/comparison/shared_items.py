@@ -25,7 +25,7 @@ _UNSEEN = " unseen"
 
 @dataclass(frozen=True)
 class SharedItems:
-    """The test items of runs that sat one examination.
+    """The test items of runs that were scored on one benchmark.
 
     Attributes:
         gold: STS set -> (pair,) of its pairs that no label chose by.
@@ -51,17 +51,17 @@ class SharedItems:
         parts = {part: run.items(part) for part in ("gold", "pair", "seen")}
         if parts["gold"].keys() != parts["seen"].keys():
             raise UserError(
-                f"{run.folder}: an older isospace made this run. To examine it again remove its "
-                f"model/ and run isospace train --resume {run.folder}"
+                f"{run.folder}: an older isospace made this run. To score it again remove its "
+                f"model/ and run `resume` {run.folder}"
             )
         return cls.among(parts, (run.results or {})["result"]["labels"])
 
     @classmethod
     def among(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
-        """Those of an examination that no run has sat yet.
+        """Those of a benchmark before any run.
 
         Args:
-            test_pairs: as `exam.Exam.test_pairs` gives them.
+            test_pairs: as `benchmark.Benchmark.test_pairs` gives them.
             labels: what chooses the checkpoints, `None` where no labels do.
         """
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}

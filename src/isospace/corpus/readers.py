@@ -71,7 +71,7 @@ def find_sources(files: Iterable[str], spool: Path) -> list[Source]:
     return sources
 
 
-def check(source: Source, column: str, encoding: str, option: str = "--column") -> None:
+def check(source: Source, column: str, encoding: str, option: str = "`column`") -> None:
     """Refuses what can be refused after a look at the beginning of a file; arguments as for `read`.
 
     Raises:
@@ -81,7 +81,7 @@ def check(source: Source, column: str, encoding: str, option: str = "--column") 
         "".encode(encoding)
     except (LookupError, UnicodeError):
         raise UserError(
-            f"--encoding {encoding}: Python knows no such text encoding. "
+            f"`encoding` {encoding}: Python knows no such text encoding. "
             "Expected a name such as utf-8, latin-1, utf-16 or gbk."
         ) from None
     try:
@@ -94,7 +94,7 @@ def check(source: Source, column: str, encoding: str, option: str = "--column") 
     next(read(source, column, encoding, option), None)
 
 
-def read(source: Source, column: str, encoding: str, option: str = "--column") -> Iterator[str]:
+def read(source: Source, column: str, encoding: str, option: str = "`column`") -> Iterator[str]:
     """The texts of a file in order, as they stand (a missing value is an empty text).
 
     Args:
@@ -239,14 +239,14 @@ def _undecodable(source: Source, encoding: str) -> UserError:
                 offset += error.start - begun
                 break
             except UnicodeError as error:  # no byte order mark
-                hint = "Name what it is, for instance --encoding utf-16-le or --encoding utf-8."
+                hint = "Name what it is, for instance `encoding` utf-16-le or `encoding` utf-8."
                 return UserError(f"{source.name}: not {name} ({error}). {hint}")
             line += newlines.decode(text).count("\n")
             offset += len(chunk)
     likely = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
     return UserError(
         f"{source.name}:{line}: not {name} at byte {offset} of the text. Convert the file, "
-        f"or name its encoding, for instance --encoding {likely}."
+        f"or name its encoding, for instance `encoding` {likely}."
     )
 
 

@@ -162,20 +162,20 @@ def clean(text: str) -> str:
 
 def _columns(config: CorpusConfig) -> tuple[tuple[str, ...], str]:
     """The columns to read, and the option that names them."""
-    return (config.columns, "--columns") if config.columns else ((config.column,), "--column")
+    return (config.columns, "`columns`") if config.columns else ((config.column,), "`column`")
 
 
 def _check(config: CorpusConfig, sources: list[Source]) -> None:
     """Refuses bad files before any is read whole."""
     if len(config.columns) == 1:
         raise UserError(
-            f"--columns {config.columns[0]}: one column of texts. Expected those of anchor and "
-            f"positive, and perhaps of hard negatives; or name it with --column {config.columns[0]}"
+            f"`columns` {config.columns[0]}: one column of texts. Expected those of anchor and "
+            f"positive, and perhaps of hard negatives; or name it with `column` {config.columns[0]}"
         )
     lines = [s.name for s in sources if s.format == "txt"]
     if config.columns and (lines or "docstrings" in config.corpus):
         raise UserError(
-            f"--columns {' '.join(config.columns)}: {[*lines, 'docstrings'][0]} has no columns. "
+            f"`columns` {' '.join(config.columns)}: {[*lines, 'docstrings'][0]} has no columns. "
             "Expected csv, tsv, jsonl or parquet files."
         )
     columns, option = _columns(config)

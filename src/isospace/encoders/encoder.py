@@ -106,6 +106,19 @@ class Encoder(nn.Module):
                 return name
         return f"layers {used} by {shares}, {pool.pooling_mode}"
 
+    def summary(self, arithmetic: str) -> str:
+        """What it is, in a line for people.
+
+        Args:
+            arithmetic: the type of its matrix products.
+        """
+        rates = ", ".join(f"{rate:g}" for rate in self.noise.rates)
+        size = sum(p.numel() for p in self.parameters()) / 1e6
+        return (
+            f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
+            f"{self.device.type}, {arithmetic}"
+        )
+
     def set_pooling(self, name: PoolingName) -> None:
         """Replace the pooling by one of `isospace.encoders.pooling.POOLINGS`."""
         rule = POOLINGS[name]

@@ -89,9 +89,7 @@ def run_model(folder: Path) -> Path | None:
     if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
         return None
     if not (folder / "results.json").is_file():
-        raise UserError(
-            f"{folder}: this run is not finished. Go on with it: isospace train --resume {folder}"
-        )
+        raise UserError(f"{folder}: this run is not finished. Go on with it: `resume` {folder}")
     return folder / "model"
 
 

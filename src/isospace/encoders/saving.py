@@ -90,7 +90,7 @@ def _take_place(building: Path, folder: Path, replace: bool) -> None:
     elif is_occupied(folder):
         raise UserError(
             f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
-            "written. Give another --output"
+            "written. Give another `output`"
         )
     elif folder.exists():
         folder.rmdir()  # not every system renames onto an empty folder

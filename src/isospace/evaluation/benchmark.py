@@ -1,4 +1,4 @@
-"""The examination that start and result both sit: the verdict's pairs, and STS where there is."""
+"""The fixed items that start and result are both scored on: the verdict's pairs, and STS sets."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Scores:
     Attributes:
         pairs: ranks of the verdict's pairs.
         sts: the STS sets, where there is data.
-        vectors: (sentence, dim) of the exam's `sample`.
+        vectors: (sentence, dim) of the benchmark's `sample`.
     """
 
     pairs: RetrievalScores
@@ -84,8 +84,8 @@ class Scores:
         return cells
 
 
-class Exam:
-    """The data of the examination, loaded first so that bad files are refused early.
+class Benchmark:
+    """The data of the benchmark, loaded first so that bad files are refused early.
 
     Args:
         config: `pairs`, `data`, `select` and `labels` decide what is read; the environment does
@@ -108,9 +108,9 @@ class Exam:
             return load_scored_pairs(Path(labels))
         if self._tasks is None or "dev" not in self._tasks[task].subsets:
             raise UserError(
-                f"--select labels with --labels {labels} reads the STS sets: give their folder "
-                "(--data FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
-                "(--labels FILE)"
+                f"`select` labels with `labels` {labels} reads the STS sets: give their folder "
+                "(`data` FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
+                "(`labels` FILE)"
             )
         return self._tasks[task].subsets["dev"]
 
@@ -145,13 +145,13 @@ class Exam:
         if len(self.pairs) < 2:
             raise UserError(
                 "the corpus has too few sentences of 8 words or more to measure anything on; "
-                "give pairs of texts that belong together (--pairs FILE)"
+                "give pairs of texts that belong together (`pairs` FILE)"
             )
         natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
         return HeldOut(choosing, natural)
 
-    def sit(self, encode: Encode) -> Scores:
-        """Examine one encoder."""
+    def score(self, encode: Encode) -> Scores:
+        """Score one encoder."""
         if self.pairs is None:
             raise ValueError("use_corpus() comes first")
         pairs = evaluate_retrieval(encode, self.pairs)

@@ -26,7 +26,7 @@ from isospace.evaluation.sts import PAPER_COLUMNS, STSResult, STSTask, evaluate_
 from isospace.evaluation.transfer import TransferResult, evaluate_transfer, load_transfer
 from isospace.evaluation.user_files import Kind
 from isospace.objectives.base import View
-from isospace.verbs.console import Display
+from isospace.system.progress import Logged, Progress
 
 Table = tuple[str, list[dict[str, str]]]
 
@@ -154,7 +154,7 @@ def evaluate(
     geometry: bool = False,
     mteb: bool = False,
     precision: Precision = "float32",
-    display: Display | None = None,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Score a model.
 
@@ -169,31 +169,31 @@ def evaluate(
             dev or, without STS data, of the user's texts.
         mteb: also let mteb score the STS sets of the same folder.
         precision: of the matrix products, as in `Encoder.embed`.
-        display: where progress is shown; default: nowhere.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: nothing to score on, or bad input.
     """
-    display = display or Display(quiet=True)
+    progress = progress or Logged()
     own_data = [load_own(path, kind) for path in own]
     where = sts_data(data)
-    for option, asked in (("--transfer", transfer), ("--mteb", mteb)):
+    for option, asked in (("`transfer`", transfer), ("`mteb`", mteb)):
         if asked and where in (None, "hub"):
-            raise UserError(f"{option}: give the folder that holds the tasks (--data FOLDER)")
+            raise UserError(f"{option}: give the folder that holds the tasks (`data` FOLDER)")
     tasks = load_sts_data(where) if where else {}
     transfer_tasks = load_transfer(Path(where)) if transfer and where else {}
     if not own_data and not tasks:
         raise UserError(
-            "nothing to score on: give the folder of the STS sets (--data FOLDER, or "
-            f"ISOSPACE_DATA), --data hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
-            "or --own FILE"
+            "nothing to score on: give the folder of the STS sets (`data` FOLDER, or "
+            f"ISOSPACE_DATA), `data` hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
+            "or `own` FILE"
         )
     if mteb:
         require_mteb()
     encoder = load_encoder(model, pooling)
 
     def embed(texts: Sequence[str], view: View = View(dropout=0.0)) -> np.ndarray:  # noqa: B008
-        with display.counting("encode", len(texts)) as advance:
+        with progress.bar("encode", len(texts)) as advance:
             return encoder.embed(texts, view, on_batch=advance, precision=precision)
 
     def noisy(texts: Sequence[str]) -> np.ndarray:
@@ -236,4 +236,4 @@ def _isotropy(encode: Encode, tasks: dict[str, STSTask], own: Sequence[OwnData])
     try:
         return evaluate_isotropy(encode, texts, name)
     except ValueError as error:  # too few sentences
-        raise UserError(f"--geometry on {name}: {error}") from error
+        raise UserError(f"`geometry` on {name}: {error}") from error

@@ -1,4 +1,4 @@
-"""What a look measures on held-out text, without labels."""
+"""What an evaluation measures on held-out text, without labels."""
 
 from __future__ import annotations
 

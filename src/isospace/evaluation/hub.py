@@ -118,7 +118,7 @@ def _import_load_dataset() -> Callable[..., Any]:
     except ImportError as error:
         raise UserError(
             "the Hub copies of the STS sets need the package `datasets`: "
-            "pip install 'isospace[hub]', or name a SentEval folder with --data"
+            "pip install 'isospace[hub]', or name a SentEval folder with `data`"
         ) from error
     loader: Callable[..., Any] = load_dataset
     return loader
@@ -131,7 +131,7 @@ def _load_copy(load_dataset: Callable[..., Any], task: str, name: str, copy: Cop
         reason = str(error).strip().split("\n")[0][:200]
         raise UserError(
             f"cannot load {copy.repository} from the Hugging Face Hub ({reason}); "
-            "check the network, or name a SentEval folder with --data"
+            "check the network, or name a SentEval folder with `data`"
         ) from error
     missing = {"sentence1", "sentence2", "score"} - set(rows.column_names)
     if missing:
@@ -155,7 +155,7 @@ def _check(copy: Copy, gold: np.ndarray[Any, np.dtype[np.float64]], characters: 
         if known is not None and not abs(found - known) <= tolerance:
             raise UserError(
                 f"{copy.repository} ({copy.split}) is not the known copy: {found:,} {what}, "
-                f"expected {known:,}; name a SentEval folder with --data"
+                f"expected {known:,}; name a SentEval folder with `data`"
             )
 
 

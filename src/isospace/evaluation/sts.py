@@ -66,7 +66,7 @@ PAPER_PROTOCOL = (
 
 _LAYOUT = (
     "SentEval's layout (downstream/STS/STS12-en-test/STS.input.MSRpar.txt, ..., "
-    "downstream/SICK/SICK_train.txt, ...); `--data hub` takes the copies on the Hugging Face Hub"
+    "downstream/SICK/SICK_train.txt, ...); `data` hub takes the copies on the Hugging Face Hub"
 )
 
 

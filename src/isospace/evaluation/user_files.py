@@ -169,7 +169,7 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Row]) -> Kind:
         return "labelled"
     raise UserError(
         f"{path}: the second column has {distinct} values in {len(last)} rows: labels, or texts "
-        "that belong to several others? Say which: --kind labelled, or --kind pairs"
+        "that belong to several others? Say which: `kind` labelled, or `kind` pairs"
     )
 
 
@@ -182,7 +182,7 @@ def _require_no_labels_first(path: Path, rows: Sequence[Sequence[Any]]) -> None:
         raise UserError(
             f"{path}: the first column has {len(set(first))} values in {len(first)} rows: labels, "
             "or texts that belong to several others? Name the columns (label, text) in a line "
-            "above, in jsonl by objects; or say --kind pairs"
+            "above, in jsonl by objects; or say `kind` pairs"
         )
 
 

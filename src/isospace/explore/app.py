@@ -146,12 +146,12 @@ def listen(port: int) -> socket.socket:
         UserError: the port is taken, not allowed, or none.
     """
     if not 0 <= port < 1 << 16:
-        raise UserError(f"--port {port}: expected 1 to 65535, or 0 for any that is free")
+        raise UserError(f"`port` {port}: expected 1 to 65535, or 0 for any that is free")
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
         raise UserError(
-            f"--port {port}: {HOST}:{port} cannot be used ({error}); give another, or 0 for any "
+            f"`port` {port}: {HOST}:{port} cannot be used ({error}); give another, or 0 for any "
             "that is free"
         ) from error
 

@@ -18,7 +18,7 @@ from isospace.evaluation.pairs import Encode
 from isospace.evaluation.retrieval import TIE, unit_rows
 from isospace.operators.memory_index import best_places
 from isospace.search.neighbours import SLICE, Texts, protocol
-from isospace.verbs.console import Display
+from isospace.system.progress import Logged, Progress
 
 LONGEST = 2000
 """Characters of a sentence that can be asked about."""
@@ -205,7 +205,7 @@ def open_session(
     texts: Texts,
     corpus: str,
     precision: Precision = "float32",
-    display: Display | None = None,
+    progress: Progress | None = None,
 ) -> Session:
     """Load one or two models and encode the texts of a corpus by each.
 
@@ -214,12 +214,12 @@ def open_session(
         texts: distinct, as `read_corpus` gives them.
         corpus: what they are, for people.
         precision: of the matrix products, as in `Encoder.embed`.
-        display: where progress is shown; default: nowhere.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: none or more than two models, or one that cannot be loaded.
     """
-    display = display or Display(quiet=True)
+    progress = progress or Logged()
     sources = list(dict.fromkeys(models))
     if not 1 <= len(sources) <= 2:
         raise UserError(f"models {', '.join(sources) or 'none'}: expected one, or two to compare")
@@ -230,7 +230,7 @@ def open_session(
     for letter, name, encoder in zip("AB", _names(sources), encoders, strict=False):
         vectors = np.empty((len(kept), encoder.dim), np.float32)
         sample = np.empty((len(rows), encoder.dim), np.float32)
-        with display.counting(name, len(kept)) as advance:
+        with progress.bar(name, len(kept)) as advance:
             for start in range(0, len(kept), SLICE):
                 part = kept[start : start + SLICE]
                 raw = encoder.embed(part, on_batch=advance, precision=precision)

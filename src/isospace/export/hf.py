@@ -57,15 +57,15 @@ def _pooling(encoder: Encoder) -> PoolingName:
     lost = [type(part).__name__ for part in encoder.model if not isinstance(part, _WITHOUT_WEIGHTS)]
     if lost:
         raise UserError(
-            f"{encoder.source}: --to hf keeps the transformer alone and would lose "
-            f"{', '.join(lost)}. Export it with --to st or --to onnx"
+            f"{encoder.source}: `to` hf keeps the transformer alone and would lose "
+            f"{', '.join(lost)}. Export it with `to` st or `to` onnx"
         )
     for name in POOLINGS:
         if name == encoder.pooling:
             return name
     raise UserError(
-        f"{encoder.source}: --to hf knows the poolings {', '.join(POOLINGS)}, not "
-        f"{encoder.pooling}. Export it with --to st or --to onnx"
+        f"{encoder.source}: `to` hf knows the poolings {', '.join(POOLINGS)}, not "
+        f"{encoder.pooling}. Export it with `to` st or `to` onnx"
     )
 
 

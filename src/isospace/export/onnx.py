@@ -101,7 +101,7 @@ def save_onnx(
             first = str(error).strip().splitlines()[0]
             raise UserError(
                 f"{encoder.source}: torch.onnx cannot express this model as a graph ({first}). "
-                "Export it with --to st"
+                "Export it with `to` st"
             ) from error
         exact = encode_with_graph(building, GRAPH, [encoder.prompt + text for text in PROBES])
         gap = require_parity(encoder.embed(PROBES), exact, encoder.source, TOLERANCE)
@@ -154,7 +154,7 @@ class _Graph(nn.Module):
 def _require_packages() -> None:
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
-        raise UserError(f"--to onnx needs {', '.join(missing)}: pip install 'isospace[onnx]'")
+        raise UserError(f"`to` onnx needs {', '.join(missing)}: pip install 'isospace[onnx]'")
 
 
 def _require_exportable(encoder: Encoder) -> None:
@@ -162,13 +162,13 @@ def _require_exportable(encoder: Encoder) -> None:
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
         raise UserError(
             f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "
-            "tokenizer.json, which the graph needs beside it. Export it with --to st"
+            "tokenizer.json, which the graph needs beside it. Export it with `to` st"
         )
     size = sum(weight.numel() * 4 for weight in encoder.model.parameters())
     if size > _LARGEST:
         raise UserError(
             f"{encoder.source}: {size / 1e9:.1f} GB of weights, and one ONNX file holds 2.1 GB. "
-            "Export it with --to st"
+            "Export it with `to` st"
         )
 
 

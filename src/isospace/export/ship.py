@@ -81,12 +81,12 @@ def export(
             would give other vectors.
     """
     if (int8 and to != "onnx") or (sample is not None and not int8):
-        raise UserError("--sample goes with --int8, and --int8 with --to onnx")
+        raise UserError("`sample` goes with `int8`, and `int8` with `to` onnx")
     run = run_of(model)
     name = Path(model).resolve().name if Path(model).is_dir() else Path(model).name
     folder = output or (run.folder / to if run else Path(f"{name}-{to}"))
     if folder.exists():
-        raise UserError(f"{folder}: exists already. Remove it, or give another --output")
+        raise UserError(f"{folder}: exists already. Remove it, or give another `output`")
     require_writable(folder)
     measured_on = _sample(run, sample, column, encoding) if int8 else None
     encoder = load_encoder(model)
@@ -118,7 +118,7 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
             sentences = list(islice(filter(None, map(str.strip, texts)), SAMPLE_SIZE))
             sentences = list(map(without_surrogates, sentences))
         if not sentences:
-            raise UserError(f"--sample {file}: only blank lines. Expected at least one sentence")
+            raise UserError(f"`sample` {file}: only blank lines. Expected at least one sentence")
         return Sample(sentences, file.name)
     if run is not None and run.sample is not None:
         return Sample(run.sample.sentences[:SAMPLE_SIZE], "held-out text of the run")

@@ -33,7 +33,7 @@ class SimCSE(Objective):
     """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
     supervision: Literal["none", "pairs", "triples"] = "none"
     """Texts per example: the sentence; with a positive; with a hard negative too (Section 4).
-    The columns that hold them are named by --columns."""
+    The columns that hold them are named by `columns`."""
     hard_negative_weight: float = 0.0
     """w, added to the logit of the own hard negative; log alpha of Section 4, alpha = 1."""
 

@@ -152,7 +152,7 @@ class Whitening:
     back to the model's own axes (the same cosines); group is zca within groups of neighbouring
     dimensions."""
     groups: int = 1
-    """Of --kind group: into how many groups the dimensions are cut."""
+    """Of `kind` group: into how many groups the dimensions are cut."""
     shrinkage: float | Literal["ledoit-wolf"] = "ledoit-wolf"
     """Share of the covariance that is replaced by its mean variance, 0 to 1, or ledoit-wolf to
     estimate it."""

@@ -16,8 +16,8 @@ NLI = "the sentences of SNLI and MultiNLI, one per line, without labels"
 HERE = (
     "Other than in the papers, 2,000 sentences are kept out of training, repeated ones are "
     "dropped, bf16 or float32 takes the place of fp16, and the order of the data is another: equal "
-    "seeds do not mean equal numbers. The looks are as many as the paper takes on its corpus, "
-    "spread over the run: on a smaller one they lie closer together, and fewer will do (--looks)."
+    "seeds do not mean equal numbers. There are as many `evaluations` as the paper takes on its "
+    "corpus, spread over the run: on a smaller one they lie closer together, and fewer will do."
 )
 """What differs from every paper; said once."""
 
@@ -76,9 +76,9 @@ def setting(
 ) -> TrainConfig:
     """SimCSE's protocol, which the other papers keep; the defaults are BERT-base's.
 
-    [CLS], sentences of 32 tokens, AdamW with linear decay, the best of a look every `every` updates
-    by Spearman on a labelled dev set. A run is given a number of looks and no interval: the number
-    that `every` comes to on the paper's corpus of so many `sentences`.
+    [CLS], sentences of 32 tokens, AdamW with linear decay, the best of an evaluation every `every`
+    updates by Spearman on a labelled dev set. A run is given a number of evaluations and no
+    interval: the number that `every` comes to on the paper's corpus of so many `sentences`.
     """
     return TrainConfig(
         text=CorpusConfig(columns=columns, near_duplicates=False, min_chars=1, max_chars=100_000),
@@ -88,7 +88,7 @@ def setting(
         batch_size=batch_size,
         learning_rate=learning_rate,
         budget=(epochs, "epochs"),
-        looks=int(epochs * sentences / (batch_size * every)),
+        evaluations=int(epochs * sentences / (batch_size * every)),
         select="labels",
         labels=labels,
     )

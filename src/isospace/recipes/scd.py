@@ -8,8 +8,8 @@ from isospace.recipes.base import Recipe, setting, sts, transfer
 
 _NOTE = (
     "Others got below 72 with BERT and about 70 with RoBERTa. The authors' log peaks at 0.798 on "
-    "the dev set and falls to 0.57 before the epoch ends, so that frequent looks are part of the "
-    "method. As in the released command, SICK-R dev chooses, every 250 updates."
+    "the dev set and falls to 0.57 before the epoch ends, so that frequent evaluations are part of "
+    "the method. As in the released command, SICK-R dev chooses, every 250 updates."
 )
 
 

@@ -115,7 +115,7 @@ def _rank(rows: int) -> Recipe:
         "SimCSE++, rank study",
         sts(*_RANK_ROWS[rows]),
         "The paper gives no weights for the Barlow Twins term; here those of a commented-out "
-        "helper. The rows also dilute that term: `rank-study --rows-as dilution` is the control.",
+        "helper. The rows also dilute that term: `rank-study `rows_as` dilution` is the control.",
     )
 
 

@@ -19,7 +19,7 @@ RECIPES: dict[str, Recipe] = {
             objective=SimCSE(head="none", temperature=0.15),
             learning_rate=1e-5,
             budget=(6_400, "sentences"),
-            looks=4,
+            evaluations=4,
         ),
         "ours",
         note="Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "

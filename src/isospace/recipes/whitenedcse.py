@@ -9,13 +9,13 @@ _RELEASED = (
     "No re-run is known to us; the released code does not run, and has 128 groups, batch 128 and "
     "learning rate 1e-5. The row follows the paper in these, and departs from it in four things: "
     "positives are dropout passes, as in the code, where the paper shuffles one feature "
-    "(--positives permutation); no gradient goes through the whitening matrix, as in the code "
-    "(--no-stop-gradient); 1e-5 is added to the variances, which is in neither (--eps 0); the raw "
-    "[CLS] is evaluated, as in the code, where the paper says the MLP's output."
+    "(`positives` permutation); no gradient goes through the whitening matrix, as in the code "
+    "(`stop_gradient` false); 1e-5 is added to the variances, which is in neither (`eps` 0); the "
+    "raw [CLS] is evaluated, as in the code, where the paper says the MLP's output."
 )
 _WEIGHTS = (
     "The authors' weights check the table without training: "
-    "`isospace evaluate {} --pooling cls --data FOLDER`."
+    "isospace evaluate {} with `pooling` cls and `data` FOLDER."
 ).format
 _ABLATION = (
     "The published ablation was picked on the seven test sets. It departs from the paper as "
@@ -74,7 +74,7 @@ def _groups(count: int, shuffled: bool, published: float) -> Recipe:
 _SINGULAR = (
     "A batch of 64 leaves a covariance of 768 dimensions singular, so that the number depends on "
     "what is added to the variances: its inverse square root multiplies the gradient of directions "
-    "in which the batch does not vary. The paper does not say what, here 1e-5; with --eps 0 these "
+    "in which the batch does not vary. The paper does not say what, here 1e-5; with `eps` 0 these "
     "directions get no gradient."
 )
 

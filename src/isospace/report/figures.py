@@ -43,7 +43,7 @@ SCORES = {
     PAIRS: "MRR (0 to 1), pairs to choose by",
     LABELS: "Spearman on the labelled dev pairs",
 }
-"""What a look calls its score -> its name for people."""
+"""What an evaluation calls its score -> its name for people."""
 
 
 def _style(chart: Picture | alt.ConcatChart) -> Any:
@@ -108,9 +108,11 @@ def _short(number: float) -> str:
 
 
 def score_name(runs: Sequence[Run]) -> str:
-    """The score that every look of every run has: on labels where all read labels."""
-    looks = [look for run in runs for look in run.looks()]
-    return LABELS if looks and all(LABELS in look for look in looks) else PAIRS
+    """The score that every evaluation of every run has: on labels where all read labels."""
+    evaluations = [evaluation for run in runs for evaluation in run.evaluations()]
+    return (
+        LABELS if evaluations and all(LABELS in evaluation for evaluation in evaluations) else PAIRS
+    )
 
 
 def losses(run: Run) -> Picture:
@@ -143,7 +145,7 @@ def _some(values: Values, line: str) -> Values:
 
 
 def curves(found: RunSet) -> list[tuple[str, str]]:
-    """What is drawn of the looks: measure, and title for people."""
+    """What is drawn of the evaluations: measure, and title for people."""
     score = score_name([named.run for named in found.runs])
     return [
         (score, f"{SCORES[score]} (higher is better)"),
@@ -154,17 +156,18 @@ def curves(found: RunSet) -> list[tuple[str, str]]:
 
 
 def curve(found: RunSet, measure: str) -> Picture:
-    """One measurement of the looks over the sentences seen, a line for each run, as in `key`."""
+    """One measurement over the sentences seen, a line for each run, as in `key`."""
     values: Values = [
         {
             "run": named.name,
             "settings": named.group,
-            "sentences": look["sentences"],
-            "value": look[measure],
-            "label": f"{named.name}, {look['sentences']:,.0f} sentences: {_short(look[measure])}",
+            "sentences": evaluation["sentences"],
+            "value": evaluation[measure],
+            "label": f"{named.name}, {evaluation['sentences']:,.0f} sentences: "
+            f"{_short(evaluation[measure])}",
         }
         for named in found.runs
-        for look in named.run.looks()
+        for evaluation in named.run.evaluations()
     ]
     names, colours, lines = zip(*key(found), strict=True)
     dashes = [[6, 3] if line == "dashed" else [1, 0] for line in lines]
@@ -187,25 +190,26 @@ def key(found: RunSet) -> list[tuple[str, str, str]]:
 
 
 def plane(found: RunSet) -> Picture:
-    """Alignment and uniformity of every look; colour is the score, a line joins a run's looks."""
+    """Alignment and uniformity of every evaluation; a line joins those of a run."""
     score = score_name([named.run for named in found.runs])
     values: Values = []
     for named in found.runs:
-        looks, results = named.run.looks(), named.run.results
+        evaluations, results = named.run.evaluations(), named.run.results
         last = results["choice"]["step"] if results else None
-        for look in looks:
-            state = "kept" if look["step"] == last else "look"
+        for evaluation in evaluations:
+            state = "kept" if evaluation["step"] == last else "evaluation"
             values.append(
                 {
                     "run": named.name,
-                    "step": look["step"],
-                    "score": look[score],
-                    "alignment": look["alignment"],
-                    "uniformity": look["uniformity"],
-                    "state": "start" if look["step"] == 0 else state,
-                    "label": f"{named.name}, step {look['step']:.0f}: alignment "
-                    f"{_short(look['alignment'])}, uniformity {_short(look['uniformity'])}, "
-                    f"{SCORES[score]} {_short(look[score])}",
+                    "step": evaluation["step"],
+                    "score": evaluation[score],
+                    "alignment": evaluation["alignment"],
+                    "uniformity": evaluation["uniformity"],
+                    "state": "start" if evaluation["step"] == 0 else state,
+                    "label": f"{named.name}, step {evaluation['step']:.0f}: alignment "
+                    f"{_short(evaluation['alignment'])}, uniformity "
+                    f"{_short(evaluation['uniformity'])}, {SCORES[score]} "
+                    f"{_short(evaluation[score])}",
                 }
             )
     base = _chart(values).encode(
@@ -214,7 +218,9 @@ def plane(found: RunSet) -> Picture:
     )
     ramp = alt.Legend(tickCount=3, gradientLength=150)
     colour = alt.Color("score:Q", legend=ramp).title("score").scale(range=_LOW_TO_HIGH)
-    states = alt.Scale(domain=["start", "look", "kept"], range=["square", "circle", "diamond"])
+    states = alt.Scale(
+        domain=["start", "evaluation", "kept"], range=["square", "circle", "diamond"]
+    )
     grey = alt.Legend(symbolFillColor=_INK, symbolStrokeColor=_INK, columns=1, title=None)
     shape = alt.Shape("state:N", scale=states, legend=grey)
     lines = base.mark_line(color=_INK, strokeWidth=1).encode(detail="run:N", order="step:Q")
@@ -285,12 +291,12 @@ def write_picture(found: RunSet, path: Path) -> None:
         UserError: another suffix, several runs, or one without an update.
     """
     if len(found.runs) != 1:
-        raise UserError("--picture shows the curves of one run; give one folder")
+        raise UserError("`picture` shows the curves of one run; give one folder")
     suffix = path.suffix.removeprefix(".")
     if suffix not in ("svg", "png", "pdf"):
-        raise UserError(f"--picture {path}: expected a name that ends in .svg, .png or .pdf")
+        raise UserError(f"`picture` {path}: expected a name that ends in .svg, .png or .pdf")
     if not found.runs[0].run.steps():
-        raise UserError(f"--picture: {found.runs[0].run.folder} has not made an update yet")
+        raise UserError(f"`picture`: {found.runs[0].run.folder} has not made an update yet")
     titled = {"Training loss": losses(found.runs[0].run)}
     titled |= {title: curve(found, measure) for measure, title in curves(found)}
     titled["Alignment and uniformity, by score"] = plane(found)

@@ -76,7 +76,7 @@ def papers_table(found: RunSet) -> Table | None:
 
 
 def transfer_table(found: RunSet) -> Table | None:
-    """The papers' table of transfer tasks, of runs that `evaluate --transfer` has scored.
+    """The papers' table of transfer tasks, of runs that `evaluate `transfer`` has scored.
 
     `None` without any such run. Its scores are those of the model that the run shipped; where that
     is the start, they are in a row that says so.
@@ -146,14 +146,16 @@ def _our_row(
     labels = done[0]["result"]["labels"] if state == "result" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
     for measure in ("alignment", "uniformity"):
-        row[measure] = mean_sd([_look(results, state)[measure] for results in done], 3)
+        row[measure] = mean_sd([_evaluate(results, state)[measure] for results in done], 3)
     return {**row, "start": ", ".join(encoder), "source": _ours(labels)}
 
 
-def _look(results: Mapping[str, Any], state: str) -> dict[str, float]:
+def _evaluate(results: Mapping[str, Any], state: str) -> dict[str, float]:
     step = results["choice"]["step"] if state == "result" else 0
-    look: dict[str, float] = next(look for look in results["looks"] if look["step"] == step)
-    return look
+    evaluation: dict[str, float] = next(
+        evaluation for evaluation in results["evaluations"] if evaluation["step"] == step
+    )
+    return evaluation
 
 
 def _published(

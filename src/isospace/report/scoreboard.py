@@ -44,11 +44,11 @@ def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
     """
     measure = content["measure"]
     rows = []
-    for contestant, columns in content["scores"].items():
+    for candidate, columns in content["scores"].items():
         shown = dict.fromkeys([measure, "MRR", "R@1"])
-        row = {"": contestant} | {column: mean_sd(columns[column]["seeds"]) for column in shown}
-        if contestant in content["gains"]:
-            gain = content["gains"][contestant][measure]
+        row = {"": candidate} | {column: mean_sd(columns[column]["seeds"]) for column in shown}
+        if candidate in content["gains"]:
+            gain = content["gains"][candidate][measure]
             row["seeds"] = str(gain["seeds"])
             row[f"gain in {measure}"] = f"{100 * gain['mean']:+.2f}"
             row["95 % interval"] = f"{100 * gain['low']:+.2f} to {100 * gain['high']:+.2f}"
@@ -125,7 +125,7 @@ def _by_score(
     shown: Callable[[Mapping[str, Any]], str],
     note: str,
 ) -> Table | None:
-    """A row per score, a column per contestant."""
+    """A row per score, a column per candidate."""
     gains: Mapping[str, Mapping[str, Any]] = content["gains"]
     scores = list(next(iter(gains.values())))
     if not set(scores) - _PAIR_SCORES:

@@ -157,7 +157,7 @@ def query_neighbours(run: Run, sample: Sample, queries: Sequence[str]) -> list[N
         UserError: the encoder that the run started from, or its result's weights, are gone.
     """
     if not run.kept_weights.is_file():
-        raise UserError(f"--query: {run.kept_weights} is gone; it holds the result's weights")
+        raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
     encoder = load_encoder(run.config.model, run.config.pooling)
     before = encoder.embed(queries)
     encoder.model.load_state_dict(load_file(run.kept_weights))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,12 @@ class Section:
     cleaning: Table | None
 
 
-def write_report(found: RunSet, output: Path | None = None, queries: Sequence[str] = ()) -> Path:
+def write_report(
+    found: RunSet,
+    output: Path | None = None,
+    queries: Sequence[str] = (),
+    in_words: Callable[[str], str] = str,
+) -> Path:
     """Write one HTML page about runs; nothing in it is loaded from elsewhere.
 
     Args:
@@ -82,6 +87,7 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
         output: the page; default: report.html in the folder of the run or of the comparison.
         queries: texts whose nearest neighbours are listed; by default the page takes sentences
             whose neighbours changed most. They need the encoders of every run.
+        in_words: how settings named in `backticks` are written for the reader.
 
     Returns:
         The page.
@@ -92,15 +98,15 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
     if output is None:
         if found.home is None:
             raise UserError(
-                "a report on several runs needs a file to write to: --output report.html"
+                "a report on several runs needs a file to write to: `output` report.html"
             )
         output = found.home / REPORT
     if output.is_dir():
-        raise UserError(f"--output {output}: is a folder; give a file, such as {output / REPORT}")
+        raise UserError(f"`output` {output}: is a folder; give a file, such as {output / REPORT}")
     if queries and not any(_has_map(named.run.sample) for named in found.runs):
         raise UserError(
-            f"--query: {found.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "
-            "look for neighbours in; nothing is finished here, or it was made by an older version"
+            f"`query`: {found.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "
+            "look for neighbours in; nothing is finished here, or an older version made it"
         )
     environment = templates("isospace.report")
     environment.tests.update(number=is_number, published=is_published)
@@ -111,16 +117,16 @@ def write_report(found: RunSet, output: Path | None = None, queries: Sequence[st
         tables=all_tables(found),
         curves=list(_curves(found)),
         key=figures.key(found),
-        looks=_looks_table(found),
-        sections=[_section(named, i, queries) for i, named in enumerate(found.runs)],
+        evaluations=_evaluations_table(found),
+        sections=[_section(named, i, queries, in_words) for i, named in enumerate(found.runs)],
     )
     write_text(output, page)
     return output
 
 
 def _curves(found: RunSet) -> Iterator[Picture]:
-    """The pictures of the looks; none where no run has one."""
-    if not any(named.run.looks() for named in found.runs):
+    """The pictures of the evaluations; none where no run has one."""
+    if not any(named.run.evaluations() for named in found.runs):
         return
     for measure, title in figures.curves(found):
         description = f"Line chart: {title} over the sentences seen"
@@ -129,8 +135,8 @@ def _curves(found: RunSet) -> Iterator[Picture]:
     score = figures.SCORES[figures.score_name([named.run for named in found.runs])]
     yield Picture(
         "Alignment and uniformity",
-        f"A line is a run, a point a look; colour is the score, {score}. Down and to the left is "
-        "better.",
+        f"A line is a run, a point an evaluation; colour is the score, {score}. Down and to the "
+        "left is better.",
         figures.to_svg(
             figures.plane(found),
             "plane",
@@ -139,22 +145,24 @@ def _curves(found: RunSet) -> Iterator[Picture]:
     )
 
 
-def _looks_table(found: RunSet) -> Table:
+def _evaluations_table(found: RunSet) -> Table:
     named = figures.curves(found)
     rows = [
         {
             "run": one.name,
-            "step": f"{look['step']:.0f}",
-            "sentences": f"{look['sentences']:,.0f}",
-            **{title: f"{look[key]:.4f}" for key, title in named},
+            "step": f"{evaluation['step']:.0f}",
+            "sentences": f"{evaluation['sentences']:,.0f}",
+            **{title: f"{evaluation[key]:.4f}" for key, title in named},
         }
         for one in found.runs
-        for look in one.run.looks()
+        for evaluation in one.run.evaluations()
     ]
-    return Table("looks", "Every look", rows)
+    return Table("evaluations", "Every evaluation", rows)
 
 
-def _section(named: NamedRun, number: int, queries: Sequence[str]) -> Section:
+def _section(
+    named: NamedRun, number: int, queries: Sequence[str], in_words: Callable[[str], str]
+) -> Section:
     run, results = named.run, named.run.results
     losses = None
     if run.steps():
@@ -171,7 +179,7 @@ def _section(named: NamedRun, number: int, queries: Sequence[str]) -> Section:
     return Section(
         name=named.name,
         verdict="" if results is None else results["verdict"]["text"],
-        resume=run.to_resume,
+        resume=(in_words(run.to_resume[0]), run.to_resume[1]),
         losses=losses,
         space=_space(run, number, queries),
         facts={} if results is None else _facts(run, results),
@@ -201,7 +209,7 @@ def _facts(run: Run, results: dict[str, Any]) -> dict[str, str]:
     if scores["sts"]:
         facts["STS by"] = PAPER_PROTOCOL
     facts["Machine"] = f"isospace {results['isospace']}, {machine}"
-    facts["Time"] = f"{results['seconds']:.0f} s, examinations and looks included"
+    facts["Time"] = f"{results['seconds']:.0f} s, evaluations included"
     return facts
 
 

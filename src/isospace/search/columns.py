@@ -135,7 +135,7 @@ class Guess:
         """
         for name, kind in self._kinds.items():
             if kind is None:
-                raise UserError(f'--keep {name}: no row has a value in "{name}"')
+                raise UserError(f'`keep` {name}: no row has a value in "{name}"')
         return {name: kind for name, kind in self._kinds.items() if kind is not None}
 
 

@@ -15,8 +15,8 @@ from isospace.search.about import ABOUT, About, Approximate
 from isospace.search.columns import Guess, Kind, fit
 from isospace.search.index import SLICE, SearchIndex
 from isospace.search.results import Changes
+from isospace.system.progress import Logged, Progress
 from isospace.vectors.records import Part, Records, Row, open_records
-from isospace.verbs.console import Display
 
 DEFAULT_FOLDER = Path("index")
 
@@ -58,7 +58,7 @@ class Outcome:
     approximate: Approximate | None
 
 
-def index_files(config: IndexConfig, display: Display) -> Outcome:
+def index_files(config: IndexConfig, progress: Progress | None = None) -> Outcome:
     """Add the rows of files to an index, or make one of them.
 
     The files are read twice: once to find what is wrong with them (and what columns hold) before
@@ -67,19 +67,19 @@ def index_files(config: IndexConfig, display: Display) -> Outcome:
 
     Args:
         config: what and where.
-        display: where progress is shown.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: input, model or index is not what is expected.
     """
     if not config.inputs:
-        raise UserError("give one or more files to index, - for standard input, or --delete FILTER")
+        raise UserError("give one or more files to index, - for standard input, or `delete` FILTER")
     about = About.read(config.to) if (config.to / ABOUT).exists() else None
     keep = tuple(dict.fromkeys(config.keep)) or tuple(about.columns if about else ())
     if about is not None and set(keep) != set(about.columns):
         raise UserError(
-            f"--keep {' '.join(keep)}: {config.to} has the columns "
-            f"{', '.join(about.columns) or 'id and text only'}. Other columns need another --to"
+            f"`keep` {' '.join(keep)}: {config.to} has the columns "
+            f"{', '.join(about.columns) or 'id and text only'}. Other columns need another `to`"
         )
     with open_records(
         config.inputs, config.column, config.id_column, config.encoding, keep
@@ -90,7 +90,7 @@ def index_files(config: IndexConfig, display: Display) -> Outcome:
         else:
             index = SearchIndex.open(config.to, config.model)
         changes = Changes()
-        with display.counting("index", rows) as advance:
+        with (progress or Logged()).bar("index", rows) as advance:
             for part in records.parts():
                 changes += _add(index, records, part, advance)
     index.refresh()

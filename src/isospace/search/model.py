@@ -29,7 +29,7 @@ def load_model(folder: Path, about: About, model: str | None) -> Encoder:
             raise
         raise UserError(
             f"{error}. {folder} is an index of this model; if it is elsewhere now, say where with "
-            "--model"
+            "`model`"
         ) from error
     if encoder.dim != about.dim:
         difference = f"{encoder.dim} dimensions, not {about.dim}"
@@ -39,5 +39,5 @@ def load_model(folder: Path, about: About, model: str | None) -> Encoder:
         return encoder
     raise UserError(
         f"{folder}: an index of another model ({about.model}); {name} has {difference}. Name the "
-        "right one with --model, or index the texts anew into another folder"
+        "right one with `model`, or index the texts anew into another folder"
     )

@@ -20,7 +20,7 @@ from isospace.evaluation.pairs import Encode
 from isospace.evaluation.retrieval import unit_rows
 from isospace.operators.memory_index import best_rows
 from isospace.system.cache import cache_folder
-from isospace.verbs.console import Display
+from isospace.system.progress import Logged, Progress
 
 Texts: TypeAlias = Sequence[str] | Lines
 
@@ -92,7 +92,7 @@ def find_neighbours(
     queries: Sequence[str],
     k: int = 10,
     precision: Precision = "float32",
-    display: Display | None = None,
+    progress: Progress | None = None,
 ) -> Neighbours:
     """Look for the nearest texts of a corpus by each of several models.
 
@@ -102,24 +102,24 @@ def find_neighbours(
         queries: texts whose neighbours are wanted.
         k: how many.
         precision: of the matrix products, as in `Encoder.embed`.
-        display: where progress is shown; default: nowhere.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: no model, no query, an empty query, k below 1, or a model that cannot be loaded.
     """
-    display = display or Display(quiet=True)
+    progress = progress or Logged()
     asked = tuple(map(clean, queries))
     if not models or not all(asked) or not asked or k < 1:
         raise UserError(
             f"models {', '.join(models) or 'none'}, queries {list(queries)}, k {k}: expected one "
-            "or more models, one or more queries that are not empty (--query), and 1 or more (-k)"
+            "or more models, one or more queries that are not empty (`query`), and 1 or more (-k)"
         )
     for model in models:
         resolve(model)  # before the first encodes the whole corpus
     hits: dict[str, list[list[Hit]]] = {}
     for model in dict.fromkeys(models):
         encoder = load_encoder(model)
-        with display.counting(model, len(asked) + len(corpus)) as advance:
+        with progress.bar(model, len(asked) + len(corpus)) as advance:
             encode = partial(encoder.embed, on_batch=advance, precision=precision)
             hits[model] = nearest(encode, asked, corpus, k)
     return Neighbours(asked, len(corpus), hits)

@@ -75,7 +75,7 @@ def require_writable(folder: Path, inside: bool = False) -> None:
         UserError: with the system's reason.
     """
     if not (inside or folder.name):
-        raise UserError(f"--output {folder}: give a folder that is not there yet, such as ./model")
+        raise UserError(f"`output` {folder}: give a folder that is not there yet, such as ./model")
     place = folder.absolute() if inside else folder.absolute().parent
     try:
         while not place.exists():
@@ -84,7 +84,7 @@ def require_writable(folder: Path, inside: bool = False) -> None:
             pass
     except OSError as error:
         raise UserError(
-            f"--output {folder}: cannot be written ({error.strerror}). Give another folder"
+            f"`output` {folder}: cannot be written ({error.strerror}). Give another folder"
         ) from error
 
 

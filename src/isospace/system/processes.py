@@ -29,7 +29,7 @@ def command() -> str:
 def join_processes(**settings: Any) -> Accelerator:
     """An `Accelerator` of these settings, on the device that training and encoding use here.
 
-    The others wait while the first process cleans a corpus or examines: a day at most, where torch
+    The others wait while the first process cleans a corpus or scores: a day at most, where torch
     by itself gives up after 10 minutes (NCCL) or 30 (gloo).
     """
     patient = InitProcessGroupKwargs(timeout=timedelta(days=1))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from isospace.system.files import write_text
 
-Rows = Sequence[dict[str, str]]
+Rows = Sequence[Mapping[str, str]]
 
 _NUMBER = re.compile(r"[+-]?[\d.,]+(e-?\d+)?( ± [\d.]+)?")
 _LATEX = {

@@ -1,4 +1,4 @@
-"""A look: what selection may know of an encoder in the middle of its training."""
+"""An evaluation: what selection may know of an encoder in the middle of its training."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import torch
 
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder, Precision
-from isospace.evaluation.benchmark import Exam
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut
 from isospace.objectives.base import View
 from isospace.training.checkpoint import random_state, set_random_state
 
 
-def take_look(
-    config: TrainConfig, encoder: Encoder, held_out: HeldOut, exam: Exam, mixed_precision: str
+def run_evaluation(
+    config: TrainConfig,
+    encoder: Encoder,
+    held_out: HeldOut,
+    benchmark: Benchmark,
+    mixed_precision: str,
 ) -> dict[str, float]:
     """Measure the encoder without touching a random state.
 
@@ -24,9 +28,9 @@ def take_look(
         config: seed of the noise, length and views of the training.
         encoder: as it is now.
         held_out: what is measured without labels.
-        exam: its labelled pairs, where selection reads some.
-        mixed_precision: of training, in Accelerate's words; a look is for choosing, the examination
-            keeps float32.
+        benchmark: its labelled pairs, where selection reads some.
+        mixed_precision: of training, in Accelerate's words; an evaluation is for choosing, the
+            benchmark keeps float32.
 
     Returns:
         What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where
@@ -44,10 +48,10 @@ def take_look(
     state = random_state()
     try:
         torch.manual_seed(config.seed)
-        look = held_out.measure(clean, noisy)
-        if exam.labels is not None:
-            look["labels_spearman"] = exam.label_score(clean)
-        return look
+        evaluation = held_out.measure(clean, noisy)
+        if benchmark.labels is not None:
+            evaluation["labels_spearman"] = benchmark.label_score(clean)
+        return evaluation
     finally:
         set_random_state(state)
 

@@ -123,7 +123,7 @@ def require_distinct_views(encoder: Encoder, batch: Batch, plan: Sequence[View])
         raise UserError(
             f"{encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are identical, so "
             "there is nothing to learn from: this encoder's own dropout is 0. Set a rate: "
-            "--dropout 0.1"
+            "`dropout` 0.1"
         )
     return encoded
 

@@ -17,13 +17,13 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import require_classic
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Exam
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
+from isospace.system.progress import Progress
 from isospace.training.loop import Loop, make_head, require_distinct_views
-from isospace.verbs.console import Display
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Materials:
     """Everything loaded.
 
     Attributes:
-        exam: what start and result are examined by.
-        held_out: what a look measures; no text of the exam is in it.
+        benchmark: what start and result are both scored on.
+        held_out: what an evaluation measures; no text of the benchmark is in it.
         corpus: the cleaned text.
         loop: the training, at step 0.
     """
 
-    exam: Exam
+    benchmark: Benchmark
     held_out: HeldOut
     corpus: Corpus
     loop: Loop
@@ -60,16 +60,16 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
             project_dir="." if config.trackers else None,
         )
     except ValueError as error:  # a second run in one process, in another precision
-        raise UserError(f"--precision {config.precision}: {error}") from error
+        raise UserError(f"`precision` {config.precision}: {error}") from error
     if config.batch_size % accelerator.num_processes:
         raise UserError(
-            f"--batch-size {config.batch_size} cannot be shared by {accelerator.num_processes} "
+            f"`batch_size` {config.batch_size} cannot be shared by {accelerator.num_processes} "
             "processes; give a multiple"
         )
     return accelerator
 
 
-def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> Materials:
+def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -> Materials:
     """Load everything; bad input is refused before the encoder is touched.
 
     Raises:
@@ -77,24 +77,24 @@ def prepare(config: TrainConfig, accelerator: Accelerator, display: Display) -> 
     """
     _require_texts(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
-        raise UserError("--corpus -: standard input cannot be shared by processes; give a file")
-    exam = Exam(config)
+        raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
+    benchmark = Benchmark(config)
     with accelerator.main_process_first():
-        corpus = load_corpus(config.text, cache_folder(), exclude=exam.texts())
+        corpus = load_corpus(config.text, cache_folder(), exclude=benchmark.texts())
     _require_a_batch(config, corpus)
-    display.corpus(corpus)
-    measured = _hold_out(config, exam, corpus)
+    progress.line("corpus", corpus.summary)
+    measured = _hold_out(config, benchmark, corpus)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    display.encoder(encoder, arithmetic(accelerator))
+    progress.line("encoder", encoder.summary(arithmetic(accelerator)))
     with accelerator.main_process_first():
-        tokens = _tokenise(config, corpus, encoder, display)
+        tokens = _tokenise(config, corpus, encoder, progress)
     loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator)
-    return Materials(exam, measured, corpus, loop)
+    return Materials(benchmark, measured, corpus, loop)
 
 
-def require_usable(configs: Sequence[TrainConfig], exam: Exam) -> str:
-    """Refuse now what `prepare` would refuse of later runs on one corpus, which sit one exam.
+def require_usable(configs: Sequence[TrainConfig], benchmark: Benchmark) -> str:
+    """Refuse now what `prepare` would refuse of later runs on one corpus and one benchmark.
 
     Returns:
         The digest of the corpus.
@@ -105,10 +105,10 @@ def require_usable(configs: Sequence[TrainConfig], exam: Exam) -> str:
     for config in configs:
         _require_texts(config)
         _require_trackers(config)
-    corpus = load_corpus(configs[0].text, cache_folder(), exclude=exam.texts())
+    corpus = load_corpus(configs[0].text, cache_folder(), exclude=benchmark.texts())
     for config in configs:
         _require_a_batch(config, corpus)
-    _hold_out(configs[0], exam, corpus)
+    _hold_out(configs[0], benchmark, corpus)
     by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         by_start.setdefault((config.model, config.pooling, config.dropout), []).append(config)
@@ -119,15 +119,15 @@ def require_usable(configs: Sequence[TrainConfig], exam: Exam) -> str:
     return corpus.digest
 
 
-def _hold_out(config: TrainConfig, exam: Exam, corpus: Corpus) -> HeldOut:
-    """Divide the held-out text between the exam and the looks."""
-    measured = exam.use_corpus(corpus)
+def _hold_out(config: TrainConfig, benchmark: Benchmark, corpus: Corpus) -> HeldOut:
+    """Divide the held-out text between the benchmark and the evaluations."""
+    measured = benchmark.use_corpus(corpus)
     if min(len(measured.sentences), len(measured.pairs)) < 2:
         raise UserError(
-            f"--corpus {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
+            f"`corpus` {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
             f"{len(measured.sentences)} held-out sentences and {len(measured.pairs)} pairs made of "
             "them (sentences of 8 words or more are cut in halves); expected 2 of each. Give more "
-            "text, longer sentences, or a larger --held-out"
+            "text, longer sentences, or a larger `held_out`"
         )
     return measured
 
@@ -153,7 +153,7 @@ def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
 def _require_trackers(config: TrainConfig) -> None:
     missing = [name for name in config.trackers if find_spec(name) is None]
     if missing:
-        raise UserError(f"--trackers {missing[0]}: not installed; pip install {missing[0]}")
+        raise UserError(f"`trackers` {missing[0]}: not installed; pip install {missing[0]}")
 
 
 def _require_texts(config: TrainConfig) -> None:
@@ -163,13 +163,13 @@ def _require_texts(config: TrainConfig) -> None:
     name = objective_name(config.objective)
     if texts == 1:
         raise UserError(
-            f"--columns {' '.join(columns)}: {name} as set sees one text; name its column with "
-            "--column, or train on pairs or triples (simcse --supervision pairs or triples)"
+            f"`columns` {' '.join(columns)}: {name} as set sees one text; name its column with "
+            "`column`, or train on pairs or triples (simcse `supervision` pairs or triples)"
         )
     wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
     raise UserError(
-        f"--columns {' '.join(columns)}: {name} as set sees {texts} texts of each example, and "
-        f"{len(columns)} are named; name the columns that hold them: --columns {wanted}"
+        f"`columns` {' '.join(columns)}: {name} as set sees {texts} texts of each example, and "
+        f"{len(columns)} are named; name the columns that hold them: `columns` {wanted}"
     )
 
 
@@ -177,14 +177,14 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
     usable, batch = len(corpus.train_rows), config.batch_size
     if usable < batch:
         raise UserError(
-            f"--corpus {' '.join(config.text.corpus)}: {usable} usable sentences for training "
+            f"`corpus` {' '.join(config.text.corpus)}: {usable} usable sentences for training "
             f"({corpus.summary}), fewer than a batch of {batch}. Give more text or a smaller "
-            "--batch-size"
+            "`batch_size`"
         )
 
 
-def _tokenise(config: TrainConfig, corpus: Corpus, encoder: Encoder, display: Display) -> Tokens:
-    with display.counting("tokenise", len(corpus)) as advance:
+def _tokenise(config: TrainConfig, corpus: Corpus, encoder: Encoder, progress: Progress) -> Tokens:
+    with progress.bar("tokenise", len(corpus)) as advance:
         return tokenise(
             corpus,
             corpus.digest,

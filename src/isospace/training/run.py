@@ -1,12 +1,12 @@
 """A run: one folder that holds everything about one training.
 
 config.json     the settings
-metrics.jsonl   a line per logged update ("step") and per measurement ("look")
-checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the look to keep)
+metrics.jsonl   a line per logged update ("step") and per measurement ("evaluation")
+checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the evaluation to keep)
 items.npz       what each test item came to, before and after; of STS pairs gold score, id, and
                 whether labels chose by them
 sample.npz      held-out sentences and their vectors, before and after
-transfer.json   scores of the transfer tasks, where `evaluate --transfer` was asked for them
+transfer.json   scores of the transfer tasks, where `evaluate `transfer`` was asked for them
 results.json    scores with their protocols, the choice, the verdict, the environment
 model/          the encoder, loadable by sentence-transformers
 report.html     the same for people
@@ -37,7 +37,6 @@ from isospace.system.files import (
     require_writable,
     write_text,
 )
-from isospace.system.processes import command
 
 REPORT = "report.html"  # in the folder of a run or of a comparison
 
@@ -49,7 +48,7 @@ class Sample:
     Attributes:
         sentences: n of them.
         before: (n, dim) float32, of the start.
-        after: (n, dim) float32, of the look that was kept.
+        after: (n, dim) float32, of the evaluation that was kept.
     """
 
     sentences: tuple[str, ...]
@@ -96,7 +95,7 @@ class Run:
             write_text(folder / "config.json", config.to_json() + "\n")
         except OSError as error:
             where = config.output or "runs"
-            raise UserError(f"--output {where}: cannot be written ({error.strerror})") from error
+            raise UserError(f"`output` {where}: cannot be written ({error.strerror})") from error
         return cls(folder)
 
     @property
@@ -116,7 +115,7 @@ class Run:
     def to_resume(self) -> tuple[str, str]:
         """The command that goes on with the run, and what else it needs, in words or empty."""
         needs = "with the same text on standard input" if "-" in self.config.text.corpus else ""
-        return f"{command()} train --resume {shlex.quote(str(self.folder))}", needs
+        return f"`resume` {shlex.quote(str(self.folder))}", needs
 
     @property
     def how_to_resume(self) -> str:
@@ -226,12 +225,14 @@ class Run:
         """The logged updates."""
         return [line for line in self.metrics() if line["kind"] == "step"]
 
-    def looks(self) -> list[dict[str, Any]]:
-        """The looks, with the number of sentences seen before each."""
+    def evaluations(self) -> list[dict[str, Any]]:
+        """The evaluations, with the number of sentences seen before each."""
         config = self.config
         per_step = config.batch_size * config.accumulate
-        looks = [line for line in self.metrics() if line["kind"] == "look"]
-        return [{**look, "sentences": look["step"] * per_step} for look in looks]
+        evaluations = [line for line in self.metrics() if line["kind"] == "evaluation"]
+        return [
+            {**evaluation, "sentences": evaluation["step"] * per_step} for evaluation in evaluations
+        ]
 
     def rewind(self, step: int) -> None:
         """Drop the metrics of updates after `step`: a resumed run will make them again."""
@@ -287,8 +288,8 @@ def require_free(folder: Path) -> None:
         torn.unlink()
     if is_occupied(folder):
         raise UserError(
-            f"--output {folder}: exists already. Give another folder, or continue it with "
-            f"isospace train --resume {folder}"
+            f"`output` {folder}: exists already. Give another folder, or continue it with "
+            f"`resume` {folder}"
         )
     require_writable(folder, inside=True)
 

@@ -18,35 +18,31 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import isospace
-from isospace.config import TrainConfig
+from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.evaluation.benchmark import Scores, sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.report.run_set import collect
-from isospace.report.write import write_report
 from isospace.statistics.bootstrap import Kind
 from isospace.system.cache import cache_folder
-from isospace.system.devices import environment
+from isospace.system.devices import environment, memory_gb
 from isospace.system.processes import agreed, anywhere, arithmetic
+from isospace.system.progress import Logged, Progress, Silent
 from isospace.system.signals import polite_stop
 from isospace.training import checkpoint
 from isospace.training.card import Origin, model_card
-from isospace.training.evaluations import take_look
-from isospace.training.loop import Diverged
+from isospace.training.evaluations import run_evaluation
+from isospace.training.loop import Diverged, Step
 from isospace.training.prepare import make_accelerator, prepare
 from isospace.training.run import Outcome, Run, require_free
-from isospace.training.selection import Choice, choose
-from isospace.verbs.console import Display, TrainingBar
-
-
-class Stopped(Exception):
-    """The run ended early; what is left of it can be resumed or used, and the message says how."""
+from isospace.training.selection import Choice, choose, kept
 
 
 def train(
-    config: TrainConfig | None = None, resume: Path | None = None, quiet: bool = False
+    config: TrainConfig | None = None,
+    resume: Path | None = None,
+    progress: Progress | None = None,
 ) -> Outcome:
     """Adapt an encoder to a corpus and say whether that helped.
 
@@ -54,7 +50,7 @@ def train(
         config: the settings of a new run.
         resume: the folder of a run to go on with, instead of `config`; a finished one gives its
             results.
-        quiet: show no progress.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: bad input; refused before the work starts.
@@ -65,32 +61,31 @@ def train(
         # A model that somebody removed is made again, of the weights that were kept.
         removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
         if run.results is not None and not removed:
-            write_report(collect([resume]))  # a kill may have come between the two
             return Outcome(run, run.results)
-        return _Session(run.config, quiet).go(run)
+        return _Session(run.config, progress or Logged()).go(run)
     if config is not None and resume is None:
         if config.output is not None:
             require_free(config.output)
         # In the settings, because a resumed run may find another environment.
-        return _Session(replace(config, data=sts_data(config.data)), quiet).go(None)
+        return _Session(replace(config, data=sts_data(config.data)), progress or Logged()).go(None)
     raise UserError("give either the settings of a new run or the folder of a run to resume")
 
 
 class _Session:
     """One process's part in a run: everything loaded, then `go`."""
 
-    def __init__(self, config: TrainConfig, quiet: bool) -> None:
+    def __init__(self, config: TrainConfig, progress: Progress) -> None:
         self.started, self._earlier_seconds = time.monotonic(), 0.0
         self.config = config
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
-        self.display = Display(quiet or not self.main)
-        materials = prepare(config, self.accelerator, self.display)
-        self.exam, self.held_out = materials.exam, materials.held_out
+        self.progress = progress if self.main else Silent()
+        materials = prepare(config, self.accelerator, self.progress)
+        self.benchmark, self.held_out = materials.benchmark, materials.held_out
         self.corpus, self.loop = materials.corpus, materials.loop
         self.encoder = self.loop.encoder
         self._start_hash = weights_hash(self.encoder)
-        self.looks: list[dict[str, float]] = []
+        self.evaluations: list[dict[str, float]] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
 
     def _total_steps(self) -> int:
@@ -104,7 +99,7 @@ class _Session:
         return max(1, int(steps))
 
     def go(self, run: Run | None) -> Outcome:
-        """Start or resume, train, choose, examine, write."""
+        """Start or resume, train, choose, score, write."""
         if run is None:
             made = Run.create(self.config).folder if self.main else None
             run = Run(agreed(self.accelerator, made))
@@ -118,7 +113,7 @@ class _Session:
             raise Stopped(
                 f"training diverged at step {error.step}: {error.term} is {error.value:g}. "
                 f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
-                f"a lower --learning-rate than {self.config.learning_rate:g}"
+                f"a lower `learning_rate` than {self.config.learning_rate:g}"
             ) from error
         except (KeyboardInterrupt, OSError, SafetensorError) as error:  # Ctrl-C, a full disk
             raise Stopped(f"{str(error) or 'interrupted'}; {run.how_to_resume}") from error
@@ -128,49 +123,49 @@ class _Session:
 
     def _run(self, run: Run) -> Outcome:
         state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
-        self.display.line("start", f"examining the encoder ({self.exam.protocol}) ...")
-        before = self.exam.sit(cached(self.encoder, cache_folder())) if self.main else None
+        self.progress.line("start", f"scoring the encoder ({self.benchmark.protocol}) ...")
+        before = self.benchmark.score(cached(self.encoder, cache_folder())) if self.main else None
         self.accelerator.wait_for_everyone()
         if state is None:
             self.loop.total_steps = agreed(self.accelerator, self._total_steps())
-        self._look()
+        self._evaluate()
         if state is not None:
             self._restore(run, state)
         else:
             if self.main:
                 run.rewind(-1)
-            self._record_look(run)
+            self._record_evaluation(run)
             self._save(run)
         if before is not None:
-            self.display.table("before training, x 100", {"start": before.cells()})
-        self.display.plan(self.config, self.loop, run)
+            self.progress.table("before training, x 100", [{"": "start"} | before.cells()])
+        self._show_plan(run)
         self._train(run)
         return self._finish(run, before)
 
-    def _look(self) -> None:
+    def _evaluate(self) -> None:
         """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
         if self.main:
             mixed = self.accelerator.mixed_precision
-            found = take_look(self.config, self.encoder, self.held_out, self.exam, mixed)
-            self.looks.append({"step": float(self.loop.step), **found})
-        look = agreed(self.accelerator, self.looks[-1] if self.main else None)
-        for name, value in look.items():
+            found = run_evaluation(self.config, self.encoder, self.held_out, self.benchmark, mixed)
+            self.evaluations.append({"step": float(self.loop.step), **found})
+        evaluation = agreed(self.accelerator, self.evaluations[-1] if self.main else None)
+        for name, value in evaluation.items():
             if not math.isfinite(value):
                 raise Diverged(self.loop.step, name, value)
 
     def _choice(self) -> Choice:
-        return choose(self.looks, self.config.select, self.held_out.natural)
+        return choose(self.evaluations, self.config.select, self.held_out.natural)
 
     def _keep_if_best(self, run: Run) -> None:
-        """Write the weights if they are of the look to keep so far."""
+        """Write the weights if they are of the evaluation to keep so far."""
         if self.main and self._choice().step == self.loop.step:
             checkpoint.save_weights(run.kept_weights, self.encoder.model)
 
-    def _record_look(self, run: Run) -> None:
+    def _record_evaluation(self, run: Run) -> None:
         if self.main:
-            run.log("look", self.looks[-1])
+            run.log("evaluation", self.evaluations[-1])
             self.accelerator.log(
-                {f"look/{k}": v for k, v in self.looks[-1].items()}, self.loop.step
+                {f"evaluation/{k}": v for k, v in self.evaluations[-1].items()}, self.loop.step
             )
 
     def _seconds(self) -> float:
@@ -186,11 +181,11 @@ class _Session:
                 "corpus": self.corpus.digest,
                 "start": self._start_hash,
                 "random": states,
-                "looks": self.looks,
+                "evaluations": self.evaluations,
                 "seconds": self._seconds(),
             }
             checkpoint.save(run.last_checkpoint, state)
-        # Last, so that kept weights are never of a look that the checkpoint does not know.
+        # Last, so that kept weights are never of an evaluation that the checkpoint does not know.
         self._keep_if_best(run)
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
@@ -219,7 +214,7 @@ class _Session:
         self.loop.load_state(state)
         self._earlier_seconds = state["seconds"]
         if self.main:
-            self.looks = list(state["looks"])
+            self.evaluations = list(state["evaluations"])
             run.rewind(self.loop.step)
         self._keep_if_best(run)  # a kill may have come between the two
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
@@ -227,22 +222,29 @@ class _Session:
 
     def _train(self, run: Run) -> None:
         loop, total = self.loop, self.loop.total_steps
-        look_steps = {round(total * i / self.config.looks) for i in range(1, self.config.looks + 1)}
-        with polite_stop() as stop, TrainingBar(self.display, loop.step, total) as bar:
+        speed: float | None = None
+        evaluation_steps = {
+            round(total * i / self.config.evaluations)
+            for i in range(1, self.config.evaluations + 1)
+        }
+        bar = self.progress.bar("train", total, loop.step)
+        with polite_stop() as stop, bar as advance:
             for step in loop:
-                speed = bar.update(step, loop.sentences_per_step)
+                now = loop.sentences_per_step / step.seconds
+                speed = now if speed is None else 0.9 * speed + 0.1 * now
+                advance(1, _story(step, speed))
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
                     run.log("step", values)
                     self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
-                looked = step.step in look_steps
-                if looked:
-                    self._look()
-                    self._record_look(run)
-                    self.display.look(self.looks)
+                evaluated = step.step in evaluation_steps
+                if evaluated:
+                    self._evaluate()
+                    self._record_evaluation(run)
+                    self._show_evaluation()
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
                 stopping, late = anywhere(self.accelerator, bool(stop), late)
-                if looked or stopping or late:
+                if evaluated or stopping or late:
                     self._save(run)
                 if stopping and loop.step < total:
                     raise Stopped(
@@ -250,30 +252,68 @@ class _Session:
                     )
 
     def _finish(self, run: Run, before: Scores | None) -> Outcome:
-        """Load the look to keep, examine it, say whether it helped, write the model."""
+        """Load the checkpoint to keep, score it, say whether it helped, write the model."""
         results: dict[str, Any] = {}
         if before is not None:
             choice = self._choice()
             self.encoder.model.load_state_dict(load_file(run.kept_weights))
-            after = self.exam.sit(self.encoder.embed) if choice.step else before
+            after = self.benchmark.score(self.encoder.embed) if choice.step else before
             results = self._results(choice, before, after)
             if results["model_step"] == 0:
                 self.encoder = load_encoder(self.config.model, self.config.pooling)
             save_model(self.encoder, run.model_folder, model_card(self.config, results))
             run.write_items(
-                before=self.exam.items(before),
-                after=self.exam.items(after),
-                **self.exam.test_pairs(),
+                before=self.benchmark.items(before),
+                after=self.benchmark.items(after),
+                **self.benchmark.test_pairs(),
             )
-            run.write_sample(self.exam.sample, before.vectors, after.vectors)
+            run.write_sample(self.benchmark.sample, before.vectors, after.vectors)
             run.write_results(results)
-            write_report(collect([run.folder]))
-            self.display.results(before, after, results, run)
+            self._show_results(before, after, results, run)
         self.accelerator.wait_for_everyone()
         return Outcome(run, results)
 
+    def _show_plan(self, run: Run) -> None:
+        """What the training is going to do."""
+        size, loop = self.config.batch_size, self.loop
+        if self.config.accumulate > 1:
+            self.progress.line(
+                "note",
+                f"an update accumulates {self.config.accumulate} batches of {size}: each anchor "
+                f"meets the {size - 1} other sentences of its own batch only, and batch statistics "
+                f"(whitening, decorrelation) are over {size} sentences",
+            )
+        self.progress.line(
+            "train",
+            f"{objective_name(self.config.objective)}: {loop.total_steps:,} updates of "
+            f"{loop.sentences_per_step} sentences, from step {loop.step}, into {run.folder}",
+        )
+
+    def _show_evaluation(self) -> None:
+        """The newest evaluation, beside the start."""
+        if not self.evaluations:
+            return
+        shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
+        now, start = self.evaluations[-1], self.evaluations[0]
+        cells = [f"{name} {now[name]:.4g} (was {start[name]:.4g})" for name in shown if name in now]
+        self.progress.line("evaluation", f"step {now['step']:.0f}: {', '.join(cells)}")
+
+    def _show_results(
+        self, before: Scores, after: Scores, results: dict[str, Any], run: Run
+    ) -> None:
+        """Scores before and after, the verdict, and how to load the model."""
+        rule, labels = results["choice"]["rule"], results["result"]["labels"]
+        selected = f"dev-selected on {labels}" if labels else rule
+        rows = [{"": "start"} | before.cells(), {"": f"result ({selected})"} | after.cells()]
+        self.progress.table("before and after, x 100", rows)
+        self.progress.line("kept", kept(results))
+        self.progress.line("verdict", results["verdict"]["text"])
+        took = f"{results['seconds']:.0f} s; everything is in {run.folder}"
+        self.progress.line("took", took)
+        self.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
+
     def _results(self, choice: Choice, before: Scores, after: Scores) -> dict[str, Any]:
-        verdict = self.exam.verdict(before, after, None if choice.step else choice.reason)
+        verdict = self.benchmark.verdict(before, after, None if choice.step else choice.reason)
         labels = self.config.labels if choice.rule == "labels" else None
         return {
             "isospace": isospace.__version__,
@@ -286,13 +326,19 @@ class _Session:
             },
             "pooling": self.encoder.pooling,
             "steps": self.loop.total_steps,
-            "exam": self.exam.digest(),
+            "benchmark": self.benchmark.digest(),
             "start": {"scores": before.to_json()},
             "result": {"scores": after.to_json(), "selection": choice.rule, "labels": labels},
             "choice": asdict(choice),
             "model_step": 0 if verdict.kind is Kind.KEEP_START else choice.step,
             "verdict": verdict.to_json(),
-            "looks": self.looks,
+            "evaluations": self.evaluations,
             "seconds": self._seconds(),
             "environment": {**environment(), "precision": arithmetic(self.accelerator)},
         }
+
+
+def _story(step: Step, speed: float) -> str:
+    """How the training goes, beside its bar."""
+    terms = "  ".join(f"{name} {value:.4g}" for name, value in step.terms.items())
+    return f"{terms}  {speed:.0f} sentences/s  {memory_gb():.1f} GB"

@@ -48,7 +48,7 @@ class EncodeConfig:
     dtype: Dtype = "float32"
     """Of the vectors in the files: int8 with a scale for each, binary by sign, eight to a byte."""
     format: Format | None = None
-    """Of the shards; default: parquet, or what --output ends in."""
+    """Of the shards; default: parquet, or what `output` ends in."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it; a vector moves by a cosine of about 1e-4."""
     max_length: int | None = None
@@ -64,17 +64,17 @@ class EncodeConfig:
             raise UserError("give one or more files to encode, or - for standard input")
         if self.shard_size < 1 or self.shard_size % WINDOW:
             raise UserError(
-                f"--shard-size {self.shard_size}: expected a multiple of {WINDOW}: rows that are "
+                f"`shard_size` {self.shard_size}: expected a multiple of {WINDOW}: rows that are "
                 "batched together stay together"
             )
         if self.workers < 1:
-            raise UserError(f"--workers {self.workers}: expected 1 or more")
+            raise UserError(f"`workers` {self.workers}: expected 1 or more")
         if self.max_length is not None and self.max_length < 3:
-            raise UserError(f"--max-length {self.max_length}: no word is left; expected 3 or more")
+            raise UserError(f"`max_length` {self.max_length}: no word is left; expected 3 or more")
         if self.format is not None and self.kind != self.format:
-            raise UserError(f"--format {self.format}: --output ends in {self.output.suffix}")
+            raise UserError(f"`format` {self.format}: `output` ends in {self.output.suffix}")
         if self.id_column is not None and self.kind == "npy":
-            raise UserError("--id-column: npy holds vectors only, in the order of the rows")
+            raise UserError("`id_column`: npy holds vectors only, in the order of the rows")
 
     @property
     def kind(self) -> Format:
@@ -153,7 +153,7 @@ def encode(config: EncodeConfig, report: Callable[[Progress], None]) -> Progress
                 shards.forget(set(shards.done) - before)
                 raise UserError(
                     f"{', '.join(config.inputs)}: the text changed while it was encoded. Encode it "
-                    f"again: remove {config.shard_folder}, or give another --output"
+                    f"again: remove {config.shard_folder}, or give another `output`"
                 )
             if config.single:
                 _join(config, layout, shards)
@@ -174,11 +174,11 @@ def _require_room(config: EncodeConfig) -> None:
     if config.single:
         shutil.rmtree(_removed(config), ignore_errors=True)  # a kill in `_join` leaves it
         if config.output.exists() and not config.shard_folder.exists():
-            raise UserError(f"{config.output}: exists already. Remove it, or give another --output")
+            raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
     require_shards(config.shard_folder)
     for name in config.inputs:  # an output among them would be read as text the next time
         if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
-            raise UserError(f"--output {config.output}: lies in the folder to encode ({name})")
+            raise UserError(f"`output` {config.output}: lies in the folder to encode ({name})")
 
 
 def _encode_missing(

@@ -133,9 +133,9 @@ class Records:
         """Of the column of ids, if there is one, and of those to keep."""
         if source.format == "txt":
             return []
-        columns = [(name, "--keep") for name in self.keep]
+        columns = [(name, "`keep`") for name in self.keep]
         if self.id_column is not None:
-            columns.insert(0, (self.id_column, "--id-column"))
+            columns.insert(0, (self.id_column, "`id_column`"))
         if source.format == "parquet":
             return [_parquet_values(source, *column) for column in columns]
         if source.format == "jsonl":
@@ -177,7 +177,7 @@ def open_records(
         lines = [s.name for s in sources if s.format == "txt"] + ["docstrings"] * docstrings
         if id_column is not None and lines:
             raise UserError(
-                f"--id-column {id_column}: {lines[0]} has no columns. Expected csv, tsv, jsonl or "
+                f"`id_column` {id_column}: {lines[0]} has no columns. Expected csv, tsv, jsonl or "
                 "parquet files"
             )
         records = Records(sources, docstrings, column, id_column, encoding, keep)
@@ -209,7 +209,7 @@ def _jsonl_values(source: Source, column: str, option: str, encoding: str) -> It
         for number, line in enumerate(lines, 1):
             content = line.lstrip("\ufeff").strip()
             record: dict[str, Any] = json.loads(content) if content else {column: None}
-            if column not in record and option == "--id-column":
+            if column not in record and option == "`id_column`":
                 raise readers.no_column(f"{source.name}:{number}", column, record, option)
             yield record.get(column)
 

@@ -26,7 +26,7 @@ _WORDS = {
     "model": "model",
     "dim": "model, of another width",
     "text": "text to encode",
-    "key": "--id-column",
+    "key": "`id_column`",
 }
 """What settings are called in messages, where that is not their option."""
 
@@ -119,7 +119,7 @@ class Shards:
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"{path} is damaged ({type(error).__name__}: {error}). Remove {self.folder}, or "
-                "give another --output"
+                "give another `output`"
             ) from error
         self._require_same(settings)
         by_file = {self.path(index).name: index for index in range(len(self))}
@@ -140,7 +140,7 @@ class Shards:
                 what = _WORDS.get(name, f"--{name.replace('_', '-')}")
                 raise UserError(
                     f"{self.folder}: was begun with another {what} ({settings.get(name)}, now "
-                    f"{value}). Give the same, or another --output"
+                    f"{value}). Give the same, or another `output`"
                 )
 
 
@@ -157,7 +157,7 @@ def held(folder: Path) -> Iterator[None]:
             yield
     except Timeout:
         raise UserError(
-            f"{folder}: another process is writing it; wait for it, or give another --output"
+            f"{folder}: another process is writing it; wait for it, or give another `output`"
         ) from None
 
 
@@ -171,4 +171,4 @@ def require_shards(folder: Path) -> None:
         return
     ours = (_LOCK, f".{MANIFEST}.")  # what a kill before the first manifest leaves
     if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
-        raise UserError(f"{folder}: exists already and holds no {MANIFEST}. Give another --output")
+        raise UserError(f"{folder}: exists already and holds no {MANIFEST}. Give another `output`")

@@ -114,7 +114,7 @@ class Layout:
                 row = int(np.argmin(np.isfinite(array).all(axis=1)))
                 raise UserError(
                     f"{path.name}, row {row}: the vector is not finite as {array.dtype}. Try "
-                    "--precision float32 and --dtype float32; where they fail, the model is broken"
+                    "`precision` float32 and `dtype` float32; where they fail, the model is broken"
                 )
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             if self.format == "npy":

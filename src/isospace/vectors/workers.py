@@ -118,7 +118,7 @@ def write_shards(
                 yield future.result()
     except BrokenProcessPool as error:
         raise UserError(
-            f"--workers {workers}: a worker was killed or could not start, perhaps for want of "
+            f"`workers` {workers}: a worker was killed or could not start, perhaps for want of "
             "memory. Finished shards are kept; the same command with fewer workers goes on"
         ) from error
     finally:

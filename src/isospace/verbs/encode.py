@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from isospace.vectors.encode import EncodeConfig, encode
 from isospace.vectors.encode import Progress as Encoded
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result
 
 
@@ -23,17 +23,17 @@ class Encode:
 
     def run(self) -> int:
         """Encode what is missing."""
-        config, display = self.config, Display(self.json)
+        config, console = self.config, Console(self.json)
         try:
-            with _Bar(display) as bar:
+            with _Bar(console) as bar:
                 done = encode(config, bar.update)
         except KeyboardInterrupt:
             kept = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
-            display.line("stopped", f"{kept}the same command goes on")
+            console.line("stopped", f"{kept}the same command goes on")
             return 1
         if self.json:
             print_result(json.dumps({**asdict(done), "output": str(config.output)}, indent=2))
-        display.line("encoded", f"{done.rows:,} rows are in {config.output}")
+        console.line("encoded", f"{done.rows:,} rows are in {config.output}")
         return 0
 
 
@@ -43,19 +43,19 @@ class _Bar:
     Where stderr is no terminal, a line is printed ten times an output instead.
 
     Args:
-        display: where to draw.
+        console: where to draw.
     """
 
-    def __init__(self, display: Display) -> None:
-        self._display = display
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._tenth = -1
         self._bar = Progress(
             TextColumn("[bold]encode   [/bold]"),
             BarColumn(bar_width=20),
             TextColumn("{task.description}"),
-            console=display.console,
+            console=console.terminal,
             transient=True,
-            disable=not display.console.is_terminal,
+            disable=not console.terminal.is_terminal,
         )
         self._task = self._bar.add_task("reading", total=None)
 
@@ -76,8 +76,8 @@ class _Bar:
             story = f"{now.before:,}/{now.rows:,} were there already"
         self._bar.update(self._task, total=now.rows, completed=done, description=story)
         tenth = 10 * done // now.rows
-        if not self._display.console.is_terminal and tenth != self._tenth:
-            self._display.line("encode", story)
+        if not self._console.terminal.is_terminal and tenth != self._tenth:
+            self._console.line("encode", story)
         self._tenth = tenth
 
 

@@ -17,7 +17,7 @@ from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.user_files import Kind
 from isospace.search.neighbours import find_neighbours, read_corpus
 from isospace.training.run import run_of
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
 
 
@@ -64,7 +64,7 @@ class Evaluate:
             self.geometry,
             self.mteb,
             self.precision,
-            Display(self.json),
+            Console(self.json),
         )
         if self.json:
             print_result(json.dumps(report.to_json(), indent=2))
@@ -107,7 +107,7 @@ class Neighbours:
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
         corpus = read_corpus(self.corpus, self.column, self.encoding)
         found = find_neighbours(
-            self.models, corpus, self.query, self.k, self.precision, Display(self.json)
+            self.models, corpus, self.query, self.k, self.precision, Console(self.json)
         )
         if self.json:
             print_result(json.dumps(found.to_json(), indent=2, ensure_ascii=False))

@@ -15,7 +15,7 @@ import tyro
 from isospace.encoders.encoder import Precision
 from isospace.errors import UserError
 from isospace.search.neighbours import read_corpus
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result
 
 
@@ -51,13 +51,13 @@ class Explore:
         from isospace.explore.app import HOST, listen, make_server
         from isospace.explore.session import open_session
 
-        display = Display(self.json)
+        console = Console(self.json)
         names = ", ".join(Path(name).name for name in self.corpus)
         with listen(self.port) as listener:
             texts = read_corpus(self.corpus, self.column, self.encoding)
-            session = open_session(self.models, texts, names, self.precision, display)
+            session = open_session(self.models, texts, names, self.precision, console)
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
-            display.line("explore", f"{url}  (Ctrl-C ends it)")
+            console.line("explore", f"{url}  (Ctrl-C ends it)")
             if self.json:
                 print_result(json.dumps({"url": url}))
                 sys.stdout.flush()  # a script reads it while the page is served
@@ -66,5 +66,5 @@ class Explore:
             try:
                 make_server(session).run(sockets=[listener])
             except KeyboardInterrupt:
-                display.line("ended", "nothing was written")
+                console.line("ended", "nothing was written")
         return 0

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from isospace.export.ship import Target, export
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result
 
 
@@ -45,7 +45,7 @@ class Export:
         if self.json:
             print_result(json.dumps({**asdict(made), "folder": str(made.folder)}, indent=2))
             return 0
-        show = Display()
+        show = Console()
         show.line("export", f"{self.model} as {self.to}, into {made.folder}")
         show.line(
             "parity", f"largest 1 - cosine to the model {made.gap:.1e} (limit {made.limit:g})"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from isospace.system.tables import columns_of, markdown_table
+from isospace.system.tables import Rows, columns_of, markdown_table
 
 
 def print_result(text: str) -> None:
@@ -16,7 +15,7 @@ def print_result(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def print_table(title: str, rows: Sequence[dict[str, str]]) -> None:
+def print_table(title: str, rows: Rows) -> None:
     """A title and rows as a table, or as Markdown where nobody looks."""
     console = Console(highlight=False, markup=False, emoji=False)
     console.print(title, style="bold", soft_wrap=True)

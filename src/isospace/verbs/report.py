@@ -15,7 +15,8 @@ from isospace.report.run_set import collect
 from isospace.report.scoreboard import all_tables, runs_table
 from isospace.report.write import write_report
 from isospace.system.tables import write_tables
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
+from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_result, print_table
 
 
@@ -42,7 +43,7 @@ class Report:
         found = collect(self.runs)
         if self.picture is not None:
             write_picture(found, self.picture)
-        page = write_report(found, self.output, self.query)
+        page = write_report(found, self.output, self.query, as_options)
         written = [page, *write_tables(all_tables(found), page)]
         table = runs_table(found)
         if self.json:
@@ -50,5 +51,5 @@ class Report:
         else:
             print_table("runs", table.rows)
             print_result(table.note)
-        Display(self.json).line("report", ", ".join(map(str, written)))
+        Console(self.json).line("report", ", ".join(map(str, written)))
         return 0

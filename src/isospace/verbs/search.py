@@ -10,13 +10,13 @@ from typing import Annotated
 
 import tyro
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console as Terminal
 from rich.text import Text
 
 from isospace.errors import UserError
 from isospace.search import Hit, SearchIndex
 from isospace.search.files import DEFAULT_FOLDER, IndexConfig, index_files
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
 
 _LEAST = 20
@@ -35,25 +35,25 @@ class Index:
 
     def run(self) -> int:
         """Index or delete, and say what changed."""
-        display, folder = Display(self.json), self.config.to
+        console, folder = Console(self.json), self.config.to
         if self.delete is not None:
-            return self._delete(display)
+            return self._delete(console)
         try:
-            made = index_files(self.config, display)
+            made = index_files(self.config, console)
         except KeyboardInterrupt:
-            display.line("stopped", f"{folder} keeps what it has; the same command goes on")
+            console.line("stopped", f"{folder} keeps what it has; the same command goes on")
             return 1
         if self.json:
             print_result(json.dumps({**asdict(made), "index": str(folder)}, indent=2))
             return 0
         counts = asdict(made.changes)
-        display.line("rows", ", ".join(f"{n:,} {word}" for word, n in counts.items() if n))
-        display.line("index", f"{made.rows:,} rows in {folder}")
+        console.line("rows", ", ".join(f"{n:,} {word}" for word, n in counts.items() if n))
+        console.line("index", f"{made.rows:,} rows in {folder}")
         how = made.approximate.text if made.approximate else "exact"
-        display.line("search", f"{how}; isospace search 'a query' --index {folder}")
+        console.line("search", f"{how}; isospace search 'a query' --index {folder}")
         return 0
 
-    def _delete(self, display: Display) -> int:
+    def _delete(self, console: Console) -> int:
         if self.config.inputs:
             raise UserError("--delete: give no files with it; add them by a command of their own")
         index = SearchIndex.open(self.config.to)
@@ -61,7 +61,7 @@ class Index:
         index.refresh()
         if self.json:
             print_result(json.dumps({"deleted": deleted, "rows": len(index)}, indent=2))
-        display.line("rows", f"{deleted:,} deleted, {len(index):,} left in {self.config.to}")
+        console.line("rows", f"{deleted:,} deleted, {len(index):,} left in {self.config.to}")
         return 0
 
 
@@ -113,11 +113,11 @@ def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
         | {name: "" if value is None else _line(str(value)) for name, value in hit.metadata.items()}
         for rank, hit in enumerate(hits, 1)
     ]
-    console = Console()
-    if console.is_terminal:
+    terminal = Terminal()
+    if terminal.is_terminal:
         others = [name for name in rows[0] if name != "text"]
         taken = sum(max(cell_len(row[name]) for row in [{name: name}, *rows]) for name in others)
-        room = max(_LEAST, console.width - taken - 3 * len(rows[0]) - 1)
+        room = max(_LEAST, terminal.width - taken - 3 * len(rows[0]) - 1)
         for row in rows:
             text = Text(row["text"])
             text.truncate(room, overflow="ellipsis")

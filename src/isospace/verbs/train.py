@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from isospace.comparison.compare import Measure, compare, contestant
+from isospace.comparison.compare import Measure, candidate, compare
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
+from isospace.report.run_set import collect
 from isospace.report.scoreboard import COMPARISON_TABLES
+from isospace.report.write import write_report
 from isospace.training.run import REPORT, Run
 from isospace.training.train import train
-from isospace.verbs.console import Display
+from isospace.verbs.console import Console
+from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_result, print_table
 
 DEFAULT_RECIPE = "adapt"
@@ -48,9 +51,10 @@ class Train:
         config = None if self.resume else replace(self.config, objective=self.objective)
         if config is not None and not config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
-        outcome = train(config, self.resume, quiet=self.json)
+        outcome = train(config, self.resume, Console(self.json))
         if not outcome.results:  # another process than the first
             return 0
+        write_report(collect([outcome.run.folder]), in_words=as_options)
         if self.json:
             print_result(json.dumps(outcome.results, indent=2))
         elif self.resume:
@@ -62,7 +66,7 @@ class Train:
 class Compare:
     """Train several objectives by several seeds at one budget, and say which one to adapt with."""
 
-    contestants: Annotated[tuple[str, ...], tyro.conf.Positional]
+    candidates: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Objectives, each NAME or NAME:FIELD=VALUE,FIELD=VALUE with options of its own; learning_rate,
     dropout, batch_size, model and pooling can be given there too."""
     config: TrainConfig
@@ -78,18 +82,22 @@ class Compare:
 
     def run(self) -> int:
         """Run what is missing, compare, print."""
-        if not self.contestants:
+        if not self.candidates:
             raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
-        settings = {text: contestant(text, self.config) for text in self.contestants}
+        settings = {text: candidate(text, self.config) for text in self.candidates}
         if self.config.output is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         if not self.config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
         found = compare(
-            settings, self.seeds, self.config.output, self.verdict_on, self.jobs, self.json
+            settings, self.seeds, self.config.output, self.verdict_on, self.jobs, Console(self.json)
         )
         if found is None:  # another process than the first
             return 0
+        for folders in found.runs.values():
+            for folder in folders:
+                write_report(collect([found.folder / folder]), in_words=as_options)
+        write_report(collect([found.folder]), in_words=as_options)
         if self.json:
             print_result(json.dumps(found.to_json(), indent=2))
         else:
@@ -98,18 +106,18 @@ class Compare:
                 print_table(table.caption, table.rows)
                 print_result(f"{table.note}\n")
             print_result(found.decision.text)
-            display = Display(self.json)
+            console = Console(self.json)
             if found.model is not None:
-                _say_how_to_load(Path(found.model), display)
-            display.line("report", str(found.folder / REPORT))
+                _say_how_to_load(Path(found.model), console)
+            console.line("report", str(found.folder / REPORT))
         return 0
 
 
-def _say_how_to_load(model: Path, display: Display) -> None:
+def _say_how_to_load(model: Path, console: Console) -> None:
     run = Run(model.parent)
     how = f'SentenceTransformer("{model}")'
     if not model.is_dir() and run.last_checkpoint.is_file():
-        how = f"{model} is gone; {run.to_resume[0]} makes it again"
+        how = as_options(f"{model} is gone; {run.to_resume[0]} makes it again")
     elif not model.is_dir():
         how = f"{model} is gone, and so is its checkpoint: remove the run and compare again"
-    display.line("load it", how)
+    console.line("load it", how)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
 from isospace.whiten.whiten import WhitenConfig, whiten_model
 
@@ -19,7 +20,7 @@ class Whiten:
 
     def run(self) -> int:
         """Whiten, print."""
-        outcome = whiten_model(self.config, quiet=self.json)
+        outcome = whiten_model(self.config, Console(self.json))
         if outcome is None:  # processes other than the first
             return 0
         if self.json:

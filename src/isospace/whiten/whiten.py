@@ -1,7 +1,7 @@
 """Whiten any encoder after the fact: fit on a corpus, choose how far, judge, fold, save.
 
 Three disjoint sets of text, and no labels: sentences to fit on, pairs that choose the power, and
-pairs for the verdict (`--pairs`, or others that were held out). The map is fitted on the pooled
+pairs for the verdict (`pairs`, or others that were held out). The map is fitted on the pooled
 vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
 """
 
@@ -31,7 +31,7 @@ from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import drop_normalize, fold, require_classic, save_model
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Exam, sts_data
+from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval
@@ -39,8 +39,8 @@ from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.statistics.bootstrap import Kind
 from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
-from isospace.system.processes import join_processes
-from isospace.verbs.console import Display
+from isospace.system.processes import arithmetic, join_processes
+from isospace.system.progress import Logged, Progress, Silent
 from isospace.whiten.outcome import Measured, Outcome, Power, model_card, sentence
 
 POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -84,7 +84,7 @@ class WhitenConfig:
         return [*POWERS] if reshaped else [None, *POWERS]
 
 
-def whiten_model(config: WhitenConfig, quiet: bool = False) -> Outcome | None:
+def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Outcome | None:
     """Whiten a model by a corpus, say whether that helped, and write the better of the two.
 
     With `power="auto"` the folder holds the whitened model only where the verdict is that it gains;
@@ -93,7 +93,7 @@ def whiten_model(config: WhitenConfig, quiet: bool = False) -> Outcome | None:
 
     Args:
         config: the settings.
-        quiet: show no progress.
+        progress: where it is shown; default: the log.
 
     Returns:
         The outcome; `None` in every process but the first.
@@ -101,46 +101,46 @@ def whiten_model(config: WhitenConfig, quiet: bool = False) -> Outcome | None:
     Raises:
         UserError: bad input, refused before the corpus is encoded where that can be known.
     """
-    return _Session(config, quiet).go()
+    return _Session(config, progress or Logged()).go()
 
 
 class _Session:
     """One process's part in a whitening: everything loaded, then `go`."""
 
-    def __init__(self, config: WhitenConfig, quiet: bool) -> None:
+    def __init__(self, config: WhitenConfig, progress: Progress) -> None:
         self.config, self.folder = config, _usable_folder(config)
         self.accelerator = join_processes()
-        self.display = Display(quiet or not self.accelerator.is_main_process)
+        self.progress = progress if self.accelerator.is_main_process else Silent()
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
-            raise UserError("--corpus -: standard input cannot be shared by processes; give a file")
+            raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
         data = sts_data(config.data)
-        self.exam = Exam(TrainConfig(text=config.text, pairs=config.pairs, data=data))
+        self.benchmark = Benchmark(TrainConfig(text=config.text, pairs=config.pairs, data=data))
         with self.accelerator.main_process_first():
-            self.corpus = load_corpus(config.text, cache_folder(), exclude=self.exam.texts())
-        self.display.corpus(self.corpus)
-        self.choosers = self.exam.use_corpus(self.corpus).pairs
+            self.corpus = load_corpus(config.text, cache_folder(), exclude=self.benchmark.texts())
+        self.progress.line("corpus", self.corpus.summary)
+        self.choosers = self.benchmark.use_corpus(self.corpus).pairs
         if config.power == "auto" and len(self.choosers) < 2:
             raise UserError(
-                "--power auto: too little text to choose a power by (sentences of 8 words or more "
-                "are cut in halves); give more text, or a power such as --power 0.25"
+                "`power` auto: too little text to choose a power by (sentences of 8 words or more "
+                "are cut in halves); give more text, or a power such as `power` 0.25"
             )
         with self.accelerator.main_process_first():
             self.encoder = load_encoder(config.model, config.pooling).to(self.accelerator.device)
         require_classic(self.encoder)
         _refusing(lambda: config.whitening.kept(self.encoder.dim))
         drop_normalize(self.encoder)
-        self.display.encoder(self.encoder, self.accelerator.mixed_precision)
+        self.progress.line("encoder", self.encoder.summary(arithmetic(self.accelerator)))
         self.encode = remembering(self._embed)
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        with self.display.counting("encode", len(texts)) as advance:
+        with self.progress.bar("encode", len(texts)) as advance:
             return self.encoder.embed(texts, on_batch=advance)
 
     def go(self) -> Outcome | None:
         """Fit in every process; choose, judge and write in the first."""
         texts = max(1, len(self.config.text.columns))
         rows = fit_rows(self.corpus, texts, self.config.sentences)
-        moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.display)
+        moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.progress)
         outcome = None
         if self.accelerator.is_main_process:
             maps = {p: self._fitted(moments, p) for p in self.config.candidates()}
@@ -161,7 +161,7 @@ class _Session:
         before = self._measure(None)
         after = before if power is None else self._measure(maps[power])
         kept = "no power was chosen" if power is None else None
-        found = self.exam.verdict(before.scores, after.scores, kept)
+        found = self.benchmark.verdict(before.scores, after.scores, kept)
         text = sentence(found.kind, found.interval, found.protocol, power)
         return Outcome(
             model=self.config.model,
@@ -180,14 +180,14 @@ class _Session:
         )
 
     def _measure(self, whitening: WhiteningMap | None) -> Measured:
-        """The exam, and the geometry of its held-out sentences where they have one."""
-        scores = self.exam.sit(through(self.encode, whitening))
+        """The benchmark, and the geometry of its held-out sentences where they have one."""
+        scores = self.benchmark.score(through(self.encode, whitening))
         enough = len(scores.vectors) > NEIGHBOURS and scores.vectors.shape[1] > 1
         return Measured(scores, describe(scores.vectors) if enough else {})
 
     def _write(self, outcome: Outcome, whitening: WhiteningMap | None) -> float:
         """Write the folder; returns how far its vectors are from those that were measured."""
-        texts = [*PROBES, *self.exam.sample[:_COMPARED]]
+        texts = [*PROBES, *self.benchmark.sample[:_COMPARED]]
         whitening = whitening if outcome.whitened else None
         expected = through(self.encode, whitening)(texts)
         if whitening is None:
@@ -224,7 +224,7 @@ def corpus_moments(
     corpus: Corpus,
     rows: NDArray[np.int64],
     accelerator: Accelerator,
-    display: Display,
+    progress: Progress,
 ) -> Moments:
     """Mean and covariance of the encoder's vectors, each process encoding its share.
 
@@ -233,14 +233,14 @@ def corpus_moments(
         corpus: the sentences.
         rows: which of them, (n,).
         accelerator: the processes.
-        display: where progress is shown.
+        progress: where it is shown.
 
     Returns:
         The same in every process.
     """
     share = rows[accelerator.process_index :: accelerator.num_processes]
     moments = Moments.of(torch.empty(0, encoder.dim))
-    with display.counting("fit", len(share)) as advance:
+    with progress.bar("fit", len(share)) as advance:
         for start in range(0, len(share), _CHUNK):
             texts = [corpus[int(row)] for row in share[start : start + _CHUNK]]
             moments += Moments.of(torch.from_numpy(encoder.embed(texts, on_batch=advance)))
@@ -273,15 +273,15 @@ def _usable_folder(config: WhitenConfig) -> Path:
     """The output folder, once the settings are those of a whitening."""
     output = config.output
     if output is None:
-        raise UserError("--output is missing: the folder of the model that is written")
+        raise UserError("`output` is missing: the folder of the model that is written")
     if is_occupied(output):
-        raise UserError(f"--output {output}: exists already; give another folder")
+        raise UserError(f"`output` {output}: exists already; give another folder")
     if not config.text.corpus:
-        raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+        raise UserError("`corpus` is missing: give a text file, a folder, - or docstrings")
     if config.power != "auto" and not 0.0 <= config.power <= 1.0:
-        raise UserError(f"--power {config.power:g}: expected auto, or a number from 0 to 1")
+        raise UserError(f"`power` {config.power:g}: expected auto, or a number from 0 to 1")
     if config.sentences is not None and config.sentences < 2:
-        raise UserError(f"--sentences {config.sentences}: expected 2 or more")
+        raise UserError(f"`sentences` {config.sentences}: expected 2 or more")
     require_writable(output)
     return output
 
