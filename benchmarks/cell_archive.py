@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from isospace.corpus.sentences import load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
-from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_path
+from isospace.training.prepare import load_data
 from isospace.training.run import Run
 
 _SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
@@ -41,7 +40,9 @@ def pack(runs: Path, archive: Path) -> None:
             with atomic_path(archive / _START) as temporary:
                 temporary.write_bytes(_arrays(run.items("before")))
         evaluations = [
-            json.dumps(line) + "\n" for line in run.metrics() if line["kind"] == "evaluation"
+            json.dumps(line) + "\n"
+            for line in run.metrics()
+            if line["kind"] in ("evaluation", "look")
         ]
         contents = {
             _METRICS: "".join(evaluations).encode(),
@@ -84,22 +85,23 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
             path = folder / name
             path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))
         run = Run(folder)
-        known = known or {"before": dict(np.load(archive / _START)), **_same_exam(run).test_pairs()}
+        known = known or {
+            "before": dict(np.load(archive / _START)),
+            **_same_benchmark(run).test_pairs(),
+        }
         run.write_items(after=dict(np.load(folder / _ITEMS)), **known)
         (folder / _ITEMS).unlink()
 
 
-def _same_exam(run: Run) -> Benchmark:
-    """What the run was examined by, where it is still that."""
-    benchmark, results = Benchmark(run.config), run.results or {}
-    corpus = load_corpus(run.config.text, cache_folder(), exclude=benchmark.texts())
-    benchmark.use_corpus(corpus)
-    if (corpus.digest, benchmark.digest()) != (results["corpus"]["digest"], results["benchmark"]):
+def _same_benchmark(run: Run) -> Benchmark:
+    """What the run was scored on, where it is still that."""
+    data, results = load_data(run.config), run.finished
+    if (data.corpus.digest, data.benchmark.digest()) != (results.corpus.digest, results.benchmark):
         raise UserError(
             f"{run.folder}: comes from the archive, and was trained on other text than "
-            f"{' '.join(run.config.text.corpus)} or examined by other sets than {run.config.data}"
+            f"{' '.join(run.config.text.corpus)} or scored on other sets than {run.config.data}"
         )
-    return benchmark
+    return data.benchmark
 
 
 def _arrays(columns: dict[str, np.ndarray]) -> bytes:

@@ -11,23 +11,21 @@ docs/results/comparison-cells; the report is in the folder of the runs.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import first_table
 from cell_archive import pack, unpack
 from common import draw
 from isospace.comparison.compare import compare
+from isospace.comparison.results import ComparisonResults, write_results
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
 from isospace.report.scoreboard import COMPARISON_TABLES
-from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
@@ -67,28 +65,28 @@ def main() -> None:
         sys.exit(str(error))
     pack(options.output, CELLS)
     if found is not None:
-        _draw(found.to_json())
+        _draw(found)
 
 
-def _draw(content: dict[str, Any]) -> None:
+def _draw(results: ComparisonResults) -> None:
     """The whole record beside the page, without paths; in it the verdict and the tables."""
-    content["verdict"].pop("model", None)
-    for settings in content["settings"].values():
+    for settings in results.settings.values():
         settings["text"]["corpus"] = [Path(corpus).name for corpus in settings["text"]["corpus"]]
         settings["data"] = "STS"
-    write_text(PAGE.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
+    record = replace(results, verdict=replace(results.verdict, model=None))
+    write_results(PAGE.with_suffix(".json"), record)
     scores = [
-        {"": name} | {column: mean_sd(columns[column]["seeds"]) for column in STS_COLUMNS}
-        for name, columns in content["scores"].items()
+        {"": name} | {column: mean_sd(columns[column].seeds) for column in STS_COLUMNS}
+        for name, columns in results.scores.items()
     ]
-    tests, gains, against_best = (made("", content) for made in COMPARISON_TABLES)
+    tests, gains, against_best = (make("", results) for make in COMPARISON_TABLES)
     tables = {"tests": tests, "gains": gains, "against-best": against_best}
     parts = {
         name: f"{markdown_table(table.rows)}\n\n{table.note}"
         for name, table in tables.items()
         if table
     }
-    parts |= {"verdict": content["verdict"]["text"], "scores": markdown_table(scores)}
+    parts |= {"verdict": results.verdict.text, "scores": markdown_table(scores)}
     draw(PAGE, {name: text.rstrip() + "\n" for name, text in parts.items()})
 
 

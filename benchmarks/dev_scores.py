@@ -58,7 +58,7 @@ def _ours(corpus: Path, labels: Path, seed: int) -> float:
             seed=seed,
             output=Path(folder, "run"),
         )
-        evaluations = train(config).results["evaluations"]
+        evaluations = train(config).results.evaluations
     return float(100 * evaluations[-1]["labels_spearman"])
 
 

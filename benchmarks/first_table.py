@@ -20,6 +20,7 @@ import numpy as np
 
 import cells
 from common import draw
+from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.objectives import (
     DCL,
     SCD,
@@ -180,17 +181,17 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
         record |= {
             # Of a quiet machine: a tenth of the updates had nothing beside them.
             "seconds": len(seconds) * float(np.percentile(seconds, 10)),
-            "kept_step": results["choice"]["step"],
+            "kept_step": results.choice.step,
             "criterion": [
-                evaluation[results["choice"]["criterion"]] for evaluation in results["evaluations"]
+                evaluation[results.choice.criterion] for evaluation in results.evaluations
             ],
             "objective": config.to_dict()["objective"],
             "learning_rate": table.learning_rate,
-            "environment": results["environment"],
+            "environment": results.environment,
         }
         if table.docstrings:
-            record["scores"] = _pair_scores(results["result"])
-            record["start_scores"] = _pair_scores(results["start"])
+            record["scores"] = _pair_scores(results.result)
+            record["start_scores"] = _pair_scores(results.start)
             return record
         from safetensors.torch import load_file
 
@@ -199,9 +200,9 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
     return record
 
 
-def _pair_scores(result: dict[str, Any]) -> dict[str, float]:
-    pairs = result["scores"]["pairs"]
-    return {"MRR": 100 * pairs["mrr"]} | {f"R@{k}": 100 * pairs[f"recall@{k}"] for k in (1, 10)}
+def _pair_scores(scores: BenchmarkScores) -> dict[str, float]:
+    pairs = scores.pairs
+    return {"MRR": 100 * pairs.mrr} | {f"R@{k}": 100 * pairs.recall[k] for k in (1, 10)}
 
 
 def sts_scores(encoder: Any, sts: Path, precision: Any = "float32") -> dict[str, float]:

@@ -85,18 +85,18 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
         seed=seed,
     )
     accelerator = make_accelerator(config)
-    materials = prepare(config, accelerator, Console())
-    loop, encoder = materials.loop, materials.loop.encoder
+    prepared = prepare(config, accelerator, Console())
+    data, loop, encoder = prepared.data, prepared.loop, prepared.loop.encoder
     loop.total_steps = SENTENCES // loop.sentences_per_step
     at = {round(loop.total_steps * i / EVALUATIONS) for i in range(EVALUATIONS + 1)}
     evaluations: list[Evaluation] = []
     with tempfile.TemporaryDirectory(dir=work) as folder:
 
         def evaluation() -> None:
-            found = run_evaluation(config, encoder, materials.held_out, materials.benchmark, "bf16")
+            found = run_evaluation(config, encoder, data.held_out, data.benchmark, "bf16")
             if table.docstrings:
                 embed = partial(encoder.embed, precision="bf16")
-                found["test_mrr"] = evaluate_retrieval(embed, materials.benchmark.pairs).mrr
+                found["test_mrr"] = evaluate_retrieval(embed, data.benchmark.pairs).mrr
             evaluations.append({"step": float(loop.step), **found})
             weights = {
                 k: v.detach().cpu().contiguous() for k, v in encoder.model.state_dict().items()

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from isospace.whiten.outcome import HEADS, name_of
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from common import draw
@@ -34,7 +35,6 @@ from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.bootstrap import judge, paired_bootstrap
 from isospace.system.cache import cache_folder
-from isospace.whiten.outcome import HEADS, name_of
 from isospace.whiten.whiten import POWERS, Maps, Power, fit_rows, through, try_powers
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"

@@ -19,6 +19,7 @@ from isospace.cli import main
 from isospace.comparison.cells import share
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
+from isospace.comparison.results import read_results
 from isospace.errors import Stopped, UserError
 from isospace.objectives import SCD, SimCSEPP
 from isospace.report.run_set import collect
@@ -58,18 +59,17 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
         "c/whitenedcse/seed-43",
     ]
     for name, columns in found.gains.items():
-        gain, start = columns["MRR"], found.scores["start"]["MRR"][0]
-        by_seed = [score - start for score in found.scores[name]["MRR"]]
+        gain, start = columns["MRR"].over_start, found.scores["start"]["MRR"].mean
+        by_seed = [score - start for score in found.scores[name]["MRR"].seeds]
         assert 100 * gain.mean == pytest.approx(np.mean(by_seed))
         assert 100 * gain.sd == pytest.approx(np.std(by_seed, ddof=1), abs=1e-9)
         assert gain.low <= gain.mean <= gain.high
-    written = json.loads((tmp_path / "c" / "results.json").read_text())
-    assert written == json.loads(json.dumps(found.to_json()))
+    assert read_results(tmp_path / "c" / "results.json") == found
 
     with monkeypatch.context() as patch:
         patch.setattr("isospace.training.train._Session.go", lambda *_: pytest.fail("ran again"))
         again = compare(settings, 2, tmp_path / "c")
-    assert again.to_json() == found.to_json()
+    assert again == found
 
 
 def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
@@ -188,7 +188,7 @@ def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
     settings = {"simcse": candidate("simcse", base)}
     compare(settings, 1, tmp_path / "c")
     with pytest.raises(UserError, match="not all seven STS sets"):
-        judge_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, tmp_path, "Avg")
+        judge_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, "Avg")
     settings["dcl"] = candidate("dcl:learning_rate=1e30", base)
     with pytest.raises(Stopped):
         compare(settings, 1, tmp_path / "c")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from report_runs import change
 from sts_files import write_senteval
 
 from isospace.comparison.compare import candidate, compare
@@ -151,10 +152,9 @@ def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
         file.write("one more sentence that nobody has read before\n")
     with pytest.raises(UserError, match="the corpus has changed since"):
         compare(settings, 2, tmp_path / "c")
-    results = Run(tmp_path / "c" / "simcse" / "seed-42").results
     corpus.write_text(toy_corpus.read_text())
     compare(settings, 2, tmp_path / "c")
-    Run(tmp_path / "c" / "simcse" / "seed-43").write_results({**results, "benchmark": "other"})
+    change(Run(tmp_path / "c" / "simcse" / "seed-43"), benchmark="other")
     with pytest.raises(UserError, match="not trained and scored on the same text"):
         compare(settings, 2, tmp_path / "c")
 

@@ -255,11 +255,11 @@ def test_the_loss_is_that_of_the_columns(config, tmp_path, columns, supervision)
 
 def test_a_run_on_triples_measures_on_held_out_pairs(config):
     results = train(config).results
-    assert results["corpus"]["counts"]["held out"] == 20
-    assert results["corpus"]["sentences"] == 180
-    assert results["start"]["scores"]["pairs"]["queries"] == 10
-    assert "held-out" in results["verdict"]["protocol"]
-    assert "halves" not in results["verdict"]["protocol"]
+    assert results.corpus.counts["held out"] == 20
+    assert results.corpus.sentences == 180
+    assert results.start.pairs.queries == 10
+    assert "held-out" in results.verdict.protocol
+    assert "halves" not in results.verdict.protocol
 
 
 def test_an_interrupted_run_on_triples_resumes_bit_for_bit(config, tmp_path, monkeypatch):
@@ -279,6 +279,6 @@ def test_an_interrupted_run_on_triples_resumes_bit_for_bit(config, tmp_path, mon
             train(replace(noisy, output=tmp_path / "broken"))
     resumed = train(resume=tmp_path / "broken")
     assert Run(tmp_path / "broken").config.text.columns == TRIPLE
-    assert resumed.results["evaluations"] == whole.results["evaluations"]
+    assert resumed.results.evaluations == whole.results.evaluations
     one, other = load_file(whole.run.kept_weights), load_file(resumed.run.kept_weights)
     assert all(np.array_equal(one[name], other[name]) for name in one)

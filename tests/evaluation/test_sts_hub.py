@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation import benchmark as benchmark
 from isospace.evaluation.hub import COPIES, SICK_TEST, load_sts_hub
+from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import evaluate_sts
 
@@ -112,11 +112,12 @@ def test_sick_in_another_order_is_named_as_all_pairs_and_kept_out_of_the_average
     assert row["STS-B"] is not None
     # Nor do comparisons count it: their items are of the columns that are shown.
     monkeypatch.setattr(benchmark, "load_sts_hub", lambda: tasks)
-    sat = benchmark.Benchmark(TrainConfig(data="hub"))
+    tests = {name: task.test_only() for name, task in benchmark.load_sts_data("hub").items()}
+    scored = benchmark.Benchmark(TextPairs("none", (), ()), "", tests, None, ())
     ranks = RetrievalScores(np.ones(2), 2, "")
-    scores = benchmark.Scores(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)))
-    assert "SICK-R" not in sat.items(scores)
-    assert sat.test_pairs()["gold"].keys() == sat.items(scores).keys() - {"MRR"}
+    measured = benchmark.Measured(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)))
+    assert "SICK-R" not in scored.items(measured)
+    assert scored.test_pairs()["gold"].keys() == scored.items(measured).keys() - {"MRR"}
 
 
 def test_scores_stored_as_float32_pass_the_check(hub):

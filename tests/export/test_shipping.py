@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from report_runs import results_of
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 from toy import sentences
@@ -16,29 +17,31 @@ from isospace.encoders.parity import require_parity
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
+from isospace.evaluation.benchmark import STSScores
 from isospace.export import hf as hf_export
 from isospace.export import ship as shipping
 from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export
-from isospace.training.card import CLASSIC, Origin, model_card, plain_card
+from isospace.statistics.bootstrap import Interval, Kind, Verdict
+from isospace.training.card import CLASSIC, model_card, plain_card
+from isospace.training.origin import Origin
+from isospace.training.results import CorpusFacts, write_results
 from isospace.training.run import Run, run_of
+from isospace.training.selection import Choice
 from isospace.verbs.export import Export
 
-PAIRS = {"protocol": "cosine, 9 queries", "mrr": 0.5, "recall@1": 0.25, "recall@10": 0.75}
-STS = {"paper_row": {"STS12": 70.123, "Avg": None}}
-RESULTS = {
-    "isospace": "0.1.0",
-    "corpus": {"sentences": 1234, "digest": "d1gest", "counts": {"read": 2000, "too short": 0}},
-    "origin": {"name": "bert", "hub_name": None, "licence": None},
-    "pooling": "mean",
-    "steps": 20,
-    "model_step": 20,
-    "start": {"scores": {"pairs": PAIRS, "sts": None}},
-    "result": {"scores": {"pairs": {**PAIRS, "mrr": 0.625}, "sts": None}, "labels": None},
-    "choice": {"rule": "last", "reason": "the last look", "step": 20},
-    "verdict": {"text": "Adapted: much better.", "protocol": "MRR of my pairs"},
-}
+RESULTS = replace(
+    results_of(mrr=0.5, gain=0.125),
+    corpus=CorpusFacts(1234, "d1gest", {"read": 2000, "too short": 0}),
+    pooling="mean",
+    steps=20,
+    model_step=20,
+    choice=Choice(20, "last", "step", 20.0, 0.0, (), "the last evaluation"),
+    verdict=Verdict(
+        Kind.ADAPTED, "Adapted: much better.", "MRR of my pairs", Interval(0.1, 0.05, 0.2, 0.01, 9)
+    ),
+)
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def run(config, toy_model, tmp_path):
     """A finished run on the toy, without the training."""
     run = Run.create(replace(config, output=tmp_path / "run"))
     run.metrics_path.touch()
-    run.write_results(RESULTS)
+    write_results(run.results_path, RESULTS)
     encoder = load_encoder(str(toy_model), "first_last", device="cpu")
     save_model(encoder, run.model_folder, model_card(run.config, RESULTS))
     return run
@@ -102,8 +105,8 @@ def test_a_run_is_exported_with_its_card(run):
 
 
 def test_sts_scores_come_with_their_protocol(run):
-    scores = {"pairs": PAIRS, "sts": STS}
-    results = {**RESULTS, "start": {"scores": scores}, "result": {"scores": scores, "labels": None}}
+    scores = replace(RESULTS.start, sts=STSScores((), {"STS12": 70.123, "Avg": None}, {}))
+    results = replace(RESULTS, start=scores, result=scores)
     card = model_card(run.config, results)
     assert "| STS12 | 70.12 | 70.12 |" in card
     assert "Avg |" not in card

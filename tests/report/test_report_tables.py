@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
-from report_runs import STS, finish, page_of, write_comparison, write_run
+from report_runs import STS, change, finish, page_of, write_comparison, write_run
 
-from isospace.comparison.judgement import Comparison
+from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig
+from isospace.errors import UserError
 from isospace.objectives import SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.papers import is_published, papers_table, transfer_table
@@ -23,6 +25,7 @@ from isospace.report.scoreboard import (
     runs_table,
 )
 from isospace.system.tables import Table, write_tables
+from isospace.training.results import CorpusFacts
 
 
 def test_seeds_are_one_row_and_other_settings_another(tmp_path):
@@ -69,9 +72,7 @@ def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
 
 def test_rows_chosen_by_labels_say_so(tmp_path):
     run = finish(write_run(tmp_path / "run"), sts=True)
-    results = run.results
-    assert results is not None
-    run.write_results({**results, "result": {**results["result"], "labels": "stsb-dev"}})
+    change(run, labels="stsb-dev")
     table = papers_table(collect([run.folder]))
     assert table is not None
     assert [row["source"] for row in table.rows[:2]] == ["ours", "ours, dev-selected on stsb-dev"]
@@ -138,57 +139,59 @@ def test_runs_without_sts_have_no_papers_table(tmp_path):
 
 
 @pytest.fixture
-def comparison(tmp_path) -> Comparison:
-    return write_comparison(tmp_path / "which")
+def which(tmp_path):
+    """The folder of a comparison."""
+    write_comparison(tmp_path / "which")
+    return tmp_path / "which"
 
 
-def test_a_comparison_comes_with_its_verdict(comparison):
-    found = collect([comparison.folder])
+def test_a_comparison_comes_with_its_verdict(which):
+    found = collect([which])
     assert [named.name for named in found.runs] == [
         "dcl/seed-1", "dcl/seed-2", "simcse:head=none/seed-1", "simcse:head=none/seed-2",
     ]  # fmt: skip
     assert list(found.groups()) == ["dcl", "simcse:head=none"]
-    page = page_of(comparison.folder)
-    assert comparison.decision.text.split(";")[0] in page
-    assert page.index(comparison.decision.text[:20]) < page.index("<svg")
-    table = comparison_table("which", comparison.to_json())
+    page = page_of(which)
+    comparison = read_results(which / "results.json")
+    assert comparison.verdict.text.split(";")[0] in page
+    assert page.index(comparison.verdict.text[:20]) < page.index("<svg")
+    table = comparison_table("which", comparison)
     assert [row[""] for row in table.rows] == list(comparison.scores)
     assert table.rows[1]["MRR"] == "52.00 ± 1.41"
     assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
-    assert gains_table("which", comparison.to_json()) is None  # no other score than that
+    assert gains_table("which", comparison) is None  # no other score than that
 
 
-def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(comparison):
-    write_run(comparison.folder / "dcl" / "seed-3")
-    write_run(comparison.folder / "scd" / "seed-1")
-    assert list(collect([comparison.folder]).groups()) == ["dcl", "simcse:head=none"]
-    assert "seed-3" not in page_of(comparison.folder)
-    (comparison.folder / "results.json").unlink()
-    assert list(collect([comparison.folder]).groups()) == ["dcl", "scd", "simcse_head=none"]
+def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
+    write_run(which / "dcl" / "seed-3")
+    write_run(which / "scd" / "seed-1")
+    assert list(collect([which]).groups()) == ["dcl", "simcse:head=none"]
+    assert "seed-3" not in page_of(which)
+    (which / "results.json").unlink()
+    assert list(collect([which]).groups()) == ["dcl", "scd", "simcse_head=none"]
 
 
-def test_verdicts_of_two_comparisons_say_whose_they_are(comparison, tmp_path):
-    other = shutil.copytree(comparison.folder, tmp_path / "german")
-    page = page_of(comparison.folder, other, output=tmp_path / "page.html")
+def test_verdicts_of_two_comparisons_say_whose_they_are(which, tmp_path):
+    other = shutil.copytree(which, tmp_path / "german")
+    page = page_of(which, other, output=tmp_path / "page.html")
     assert [f'<p class="verdict">{name}: Adapt' in page for name in ("which", "german")] == [
         True
     ] * 2
     assert '<p class="verdict">Adapt' in page_of(other)
 
 
-def test_means_with_their_spread_are_numbers_on_the_page(comparison):
-    assert '<td class="number">52.00 ±\u00a01.41</td>' in page_of(comparison.folder)
+def test_means_with_their_spread_are_numbers_on_the_page(which):
+    assert '<td class="number">52.00 ±\u00a01.41</td>' in page_of(which)
 
 
 def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
     texts = {name: CorpusConfig(corpus=(f"{name}.txt",)) for name in ("law", "medicine")}
     runs = [finish(write_run(tmp_path / n, text=text), sts=True) for n, text in texts.items()]
-    corpus = {"digest": "of other text", "counts": {}}
-    evaluations = [
+    measured = [
         {**evaluation, "alignment": 1 + evaluation["alignment"]}
-        for evaluation in runs[1].results["evaluations"]
+        for evaluation in runs[1].finished.evaluations
     ]
-    runs[1].write_results(runs[1].results | {"corpus": corpus, "evaluations": evaluations})
+    change(runs[1], corpus=CorpusFacts(1, "of other text", {}), evaluations=tuple(measured))
     rows = papers_table(collect([run.folder for run in runs])).rows[:2]
     assert [row["alignment"] for row in rows] == ["0.200", "1.200"]
     assert rows[0][""] == "start"
@@ -196,8 +199,8 @@ def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
 
 
 def test_gains_in_several_scores_have_tables(tmp_path):
-    found = write_comparison(tmp_path / "scored", sts=True).to_json()
-    found["gains"]["dcl"]["STS12"]["holm_p"] = 0.2
+    found = write_comparison(tmp_path / "scored", sts=True)
+    found.gains["dcl"]["STS12"] = replace(found.gains["dcl"]["STS12"], holm_p=0.2)
     rows = {row[""]: row for row in gains_table("which", found).rows}
     simcse, dcl = "+2.00 (+0.50 to +3.50)*", "-3.00 (-5.00 to -1.00)"
     assert rows["MRR"] == {"": "MRR", "simcse:head=none": simcse, "dcl": f"{dcl}*"}
@@ -206,31 +209,32 @@ def test_gains_in_several_scores_have_tables(tmp_path):
     assert rows["STS12"] == {"": "STS12", "simcse:head=none": "", "dcl": "0.004"}
 
 
-def test_comparisons_in_folders_of_one_name_are_told_apart(comparison, tmp_path):
-    other = shutil.copytree(comparison.folder, tmp_path / "elsewhere" / comparison.folder.name)
-    found = collect([comparison.folder, other, other])
-    assert list(found.comparisons) == [str(comparison.folder), str(other)]
+def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
+    other = shutil.copytree(which, tmp_path / "elsewhere" / which.name)
+    found = collect([which, other, other])
+    assert list(found.comparisons) == [str(which), str(other)]
     assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
     names = [table.name for table in all_tables(found)]
     assert names[:2] == ["comparison-1", "comparison-2"]
 
 
-def test_an_older_versions_verdict_is_left_out(comparison):
-    older = comparison.to_json() | {"scores": comparison.scores, "format": 1}
-    (comparison.folder / "results.json").write_text(json.dumps(older))
-    assert collect([comparison.folder]).comparisons == {"which": None}
+def test_an_older_versions_verdict_is_refused_with_the_way_out(which):
+    path = which / "results.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
+    with pytest.raises(UserError, match=r"which/results\.json: an older isospace .* judged anew"):
+        collect([which])
 
 
-def test_an_unfinished_comparison_shows_its_cells(comparison):
-    (comparison.folder / "results.json").unlink()
-    page = page_of(comparison.folder)
+def test_an_unfinished_comparison_shows_its_cells(which):
+    (which / "results.json").unlink()
+    page = page_of(which)
     assert "The comparison which is not finished" in page
-    assert [table.name for table in all_tables(collect([comparison.folder]))] == ["runs"]
+    assert [table.name for table in all_tables(collect([which]))] == ["runs"]
 
 
-def test_a_comparison_among_other_folders_keeps_its_name(comparison, tmp_path):
+def test_a_comparison_among_other_folders_keeps_its_name(which, tmp_path):
     run = write_run(tmp_path / "run")
-    found = collect([comparison.folder, run.folder])
+    found = collect([which, run.folder])
     assert [named.group for named in found.runs[::2]] == [
         "which/dcl",
         "which/simcse:head=none",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,26 @@ from typing import Any
 import numpy as np
 from toy import sentences
 
-from isospace.comparison.judgement import Comparison
+from isospace.comparison.results import (
+    ComparisonProtocol,
+    ComparisonResults,
+    ComparisonVerdict,
+    RowGain,
+    SeedScores,
+)
+from isospace.comparison.results import write_results as write_comparison_results
 from isospace.config import TrainConfig
+from isospace.evaluation.benchmark import BenchmarkScores, PairScores, STSScores
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
+from isospace.statistics.bootstrap import Interval, Kind, Verdict
 from isospace.statistics.decision import decide
 from isospace.statistics.gains import Gain
+from isospace.training.origin import Origin
+from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
+from isospace.training.selection import Choice
 from isospace.verbs.options import as_options
 
 STS = dict(
@@ -55,31 +66,52 @@ def evaluations(mrr: float) -> list[dict[str, float]]:
     ]
 
 
-def finish(run: Run, mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **more: Any) -> Run:
-    """Write the results of a run whose last evaluation was kept."""
+def results_of(
+    mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **changes: Any
+) -> RunResults:
+    """Results of a run whose last evaluation was kept."""
 
-    def scores(plus: float) -> dict[str, Any]:
+    def scores(plus: float) -> BenchmarkScores:
         row = {name: round(value + 100 * plus, 2) for name, value in STS.items()}
-        pairs = {"mrr": mrr + plus, "recall@1": 0.25, "protocol": "cosine, 20 queries"}
-        paper = {"paper_row": row, "paper_protocol": {"Avg": "plain mean"}} if sts else None
-        return {"pairs": pairs, "sts": paper}
+        pairs = PairScores(
+            "cosine, 20 queries", 20, 20, mrr + plus, 2.0, {1: 0.25, 5: 0.5, 10: 0.75}
+        )
+        return BenchmarkScores(pairs, STSScores((), row, {"Avg": "plain mean"}) if sts else None)
 
-    content = {
-        "isospace": "0.1.0",
-        "pooling": "cls",
-        "corpus": {"digest": "of the text", "counts": {"read": 1234, "for training": 1000}},
-        "steps": 4,
-        "start": {"scores": scores(0.0)},
-        "result": {"scores": scores(gain), "labels": None},
-        "choice": {"step": 4, "rule": "label-free", "criterion": "pairs_mrr", "reason": "the best"},
-        "model_step": 4,
-        "verdict": {"kind": "adapted", "text": "Adapted: yes.", "protocol": "MRR, halves"},
-        "evaluations": evaluations(mrr),
-        "seconds": 12.3,
-        "environment": {"python": "3.11.7", "processor": "a <b>processor</b>"},
-    }
-    run.write_results(content | more)
+    results = RunResults(
+        isospace="0.1.0",
+        config={},
+        origin=Origin("bert", None, None),
+        corpus=CorpusFacts(1000, "of the text", {"read": 1234, "for training": 1000}),
+        pooling="cls",
+        steps=4,
+        benchmark="of the test items",
+        start=scores(0.0),
+        result=scores(gain),
+        labels=None,
+        choice=Choice(4, "label-free", "pairs_mrr", mrr + 0.04, mrr, (), "the best"),
+        model_step=4,
+        verdict=Verdict(
+            Kind.ADAPTED, "Adapted: yes.", "MRR, halves", Interval(gain, 0.01, 0.09, 0.01, 20)
+        ),
+        evaluations=tuple(evaluations(mrr)),
+        seconds=12.3,
+        environment={"python": "3.11.7", "processor": "a <b>processor</b>"},
+    )
+    return replace(results, **changes)
+
+
+def finish(
+    run: Run, mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **changes: Any
+) -> Run:
+    """Write the results of a run whose last evaluation was kept."""
+    write_results(run.results_path, results_of(mrr, gain, sts, **changes))
     return run
+
+
+def change(run: Run, **changes: Any) -> None:
+    """Write other results of a finished run."""
+    write_results(run.results_path, replace(run.finished, **changes))
 
 
 def write_sample(run: Run, count: int = 60) -> Run:
@@ -91,42 +123,46 @@ def write_sample(run: Run, count: int = 60) -> Run:
     return run
 
 
-def write_comparison(folder: Path, sts: bool = False) -> Comparison:
+def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     """A comparison of two objectives by two seeds, as `isospace compare` leaves it."""
     gain = Gain(mean=0.02, sd=0.01, seeds=2, items=20, low=0.005, high=0.035, p=0.01)
     worse = replace(gain, mean=-0.03, low=-0.05, high=-0.01, p=0.02)
     columns = ["MRR", *STS] if sts else ["MRR"]
-    gains = {"simcse:head=none": dict.fromkeys(columns, gain), "dcl": dict.fromkeys(columns, worse)}
     scores = {
         "start": {"MRR": [50.0], "R@1": [40.0]},
         "simcse:head=none": {"MRR": [51.0, 53.0], "R@1": [41.0, 43.0]},
         "dcl": {"MRR": [46.5, 47.5], "R@1": [36.5, 37.5]},
     }
+    places = {"simcse:head=none": "simcse_head=none", "dcl": "dcl"}
+    objectives = {"simcse:head=none": SimCSE(head="none"), "dcl": OBJECTIVES["dcl"]()}
     decision = decide(
-        {k: v["MRR"] for k, v in gains.items()}, {"simcse:head=none": 1, "dcl": 0}, "MRR"
+        {"simcse:head=none": gain, "dcl": worse}, {"simcse:head=none": 1, "dcl": 0}, "MRR"
     )
-    for name, objective in (
-        ("simcse_head=none", SimCSE(head="none")),
-        ("dcl", OBJECTIVES["dcl"]()),
-    ):
+    for name, place in places.items():
         for seed in (1, 2):
-            write_run(folder / name / f"seed-{seed}", objective=objective, seed=seed)
-            finish(Run(folder / name / f"seed-{seed}"), sts=sts)
-    protocol = {"MRR": "MRR, some pairs", "checkpoints": "last"}
-    adjusted = {
-        row: {column: 2 * g.p for column, g in found.items()} for row, found in gains.items()
-    }
-    versus = {"dcl": dict.fromkeys(columns, 0.004)}
+            run = write_run(folder / place / f"seed-{seed}", objective=objectives[name], seed=seed)
+            finish(run, sts=sts)
     model = str(folder / "simcse_head=none" / "seed-1" / "model")
-    runs = {
-        name: [f"{place}/seed-{seed}" for seed in (1, 2)]
-        for name, place in (("simcse:head=none", "simcse_head=none"), ("dcl", "dcl"))
-    }
-    found = Comparison(
-        folder, "MRR", protocol, {}, scores, gains, adjusted, versus, runs, decision, model
+    results = ComparisonResults(
+        measure="MRR",
+        protocol=ComparisonProtocol("MRR, some pairs", None, "last", None, None),
+        settings={
+            name: TrainConfig(objective=objective).to_dict()
+            for name, objective in objectives.items()
+        },
+        runs={name: tuple(f"{place}/seed-{n}" for n in (1, 2)) for name, place in places.items()},
+        scores={
+            row: {column: SeedScores.of(seeds) for column, seeds in found.items()}
+            for row, found in scores.items()
+        },
+        gains={
+            "simcse:head=none": dict.fromkeys(columns, RowGain(gain, 2 * gain.p, None)),
+            "dcl": dict.fromkeys(columns, RowGain(worse, 2 * worse.p, 0.004)),
+        },
+        verdict=ComparisonVerdict(decision.verdict, decision.text, model),
     )
-    (folder / "results.json").write_text(json.dumps(found.to_json()))
-    return found
+    write_comparison_results(folder / "results.json", results)
+    return results
 
 
 def page_of(*folders: Path, output: Path | None = None, queries: Sequence[str] = ()) -> str:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def assert_same_run(first: Run, second: Run) -> None:
         assert np.array_equal(values, other[name]), name
     assert first.results is not None
     assert second.results is not None
-    assert first.results["evaluations"] == second.results["evaluations"]
+    assert first.results.evaluations == second.results.evaluations
     steps = [
         [line["step"] for line in run.metrics() if line["kind"] == "step"]
         for run in (first, second)
@@ -51,7 +51,7 @@ def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
     run = Run.create(config)
     monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
     results = train(resume=run.folder).results
-    assert results["start"]["scores"]["sts"] is None
+    assert results.start.sts is None
 
 
 def command(config: TrainConfig, *more: str) -> list[str]:
@@ -122,7 +122,7 @@ def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
         train(config)
     rank = 1.0
     outcome = train(resume=config.output)
-    expected = weights[outcome.results["choice"]["step"]]
+    expected = weights[outcome.results.choice.step]
     for name, values in kept(outcome.run).items():
         assert np.array_equal(values, expected[name].numpy()), name
 
@@ -245,7 +245,11 @@ def test_a_finished_run_whose_model_was_removed_makes_it_again(config):
     shutil.rmtree(outcome.model_folder)
     again = train(resume=outcome.run.folder)
     assert weights.read_bytes() == before
-    changed = {key for key in again.results if again.results[key] != outcome.results[key]}
+    changed = {
+        field.name
+        for field in fields(again.results)
+        if getattr(again.results, field.name) != getattr(outcome.results, field.name)
+    }
     assert changed <= {"seconds"}
 
 
@@ -270,4 +274,4 @@ def test_seconds_count_the_sessions_before_a_resumption(config, monkeypatch):
         train(config)
     last = Run(config.output).last_checkpoint
     checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
-    assert train(resume=config.output).results["seconds"] > 1e6
+    assert train(resume=config.output).results.seconds > 1e6

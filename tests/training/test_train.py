@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from isospace.errors import Stopped, UserError
 from isospace.objectives import SCD, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
+from isospace.training.results import read_results
 from isospace.training.run import Run
 from isospace.training.train import train
 
@@ -30,11 +30,11 @@ def test_a_run_from_start_to_verdict(config):
     ]  # fmt: skip
     assert run.config == config
     results = outcome.results
-    assert json.loads(run.results_path.read_text()) == json.loads(json.dumps(results))
-    assert results["choice"]["step"] == results["steps"] == 20
-    assert [evaluation["step"] for evaluation in results["evaluations"]] == [0, 10, 20]
+    assert read_results(run.results_path) == results
+    assert results.choice.step == results.steps == 20
+    assert [evaluation["step"] for evaluation in results.evaluations] == [0, 10, 20]
     assert outcome.verdict.startswith(("Adapted", "No difference", "Keep the start"))
-    assert "halves of held-out sentences" in results["verdict"]["protocol"]
+    assert "halves of held-out sentences" in results.verdict.protocol
     card = (run.model_folder / "README.md").read_text()
     assert "WhitenedCSE" in card
     for sentence in sentences(400):
@@ -50,7 +50,7 @@ def test_the_model_saved_is_the_model_scored(config):
     outcome = train(config)
     saved = load_encoder(str(outcome.model_folder), device="cpu")
     trained = load_encoder(config.model, device="cpu")
-    if outcome.results["verdict"]["kind"] != "keep the start":
+    if outcome.results.verdict.kind.value != "keep the start":
         trained.model.load_state_dict(load_file(outcome.run.kept_weights))
     texts = sentences(10, seed=5)
     assert np.allclose(saved.embed(texts), trained.embed(texts), atol=1e-6)
@@ -59,7 +59,7 @@ def test_the_model_saved_is_the_model_scored(config):
 def test_the_start_is_kept_when_nothing_beats_it(config):
     """A learning rate that wrecks the encoder: the model is the start, and the verdict says so."""
     outcome = train(replace(config, learning_rate=0.5, select="label-free"))
-    assert outcome.results["choice"]["step"] == 0
+    assert outcome.results.choice.step == 0
     assert outcome.verdict.startswith("Keep the start")
     assert "; every checkpoint has collapsed; collapsed at steps 10, 20." in outcome.verdict
     texts = sentences(10, seed=5)
@@ -112,10 +112,10 @@ def test_selection_by_the_users_labels(config, tmp_path):
     ]
     labels.write_text("\n".join(lines), encoding="utf-8")
     outcome = train(replace(config, select="labels", labels=str(labels)))
-    evaluations = [evaluation["labels_spearman"] for evaluation in outcome.results["evaluations"]]
+    evaluations = [evaluation["labels_spearman"] for evaluation in outcome.results.evaluations]
     best = int(np.argmax(evaluations))
-    assert outcome.results["choice"]["step"] == [0, 10, 20][best]
-    assert outcome.results["result"]["labels"] == str(labels)
+    assert outcome.results.choice.step == [0, 10, 20][best]
+    assert outcome.results.labels == str(labels)
 
 
 def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
@@ -123,16 +123,16 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(texts[:50], texts[50:100], strict=True)))
     outcome = train(replace(config, pairs=pairs))
-    assert "pairs.csv" in outcome.results["verdict"]["protocol"]
-    assert outcome.results["start"]["scores"]["pairs"]["queries"] == 50
-    assert outcome.results["corpus"]["counts"]["read"] == 400
-    assert outcome.results["corpus"]["sentences"] <= 300
+    assert "pairs.csv" in outcome.results.verdict.protocol
+    assert outcome.results.start.pairs.queries == 50
+    assert outcome.results.corpus.counts["read"] == 400
+    assert outcome.results.corpus.sentences <= 300
 
 
 def test_minutes_are_a_budget(config, monkeypatch):
     monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 0.25)
     outcome = train(replace(config, budget=(0.02, "minutes"), evaluations=1))
-    assert outcome.results["steps"] == 4
+    assert outcome.results.steps == 4
 
 
 def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, str]:
@@ -209,5 +209,5 @@ def test_runs_of_all_objectives_look_at_the_start_alike(config, tmp_path):
     for name, objective in {"simcse": SimCSE(head="none"), "scd": SCD(projector=(8,))}.items():
         short = replace(config, objective=objective, budget=(16, "sentences"), evaluations=1)
         found = train(replace(short, output=tmp_path / name))
-        starts.append(found.results["evaluations"][0])
+        starts.append(found.results.evaluations[0])
     assert starts[0] == starts[1]

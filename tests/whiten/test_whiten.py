@@ -25,7 +25,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.bootstrap import Interval, Kind, Verdict
 from isospace.verbs.whiten import Whiten
-from isospace.whiten.outcome import model_card
+from isospace.whiten.results import model_card, name_of, read_results
 from isospace.whiten.whiten import POWERS, WhitenConfig, through, try_powers, whiten_model
 
 TEXTS = sentences(60, seed=3)
@@ -69,11 +69,11 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
 
 def test_auto_from_text_to_folder(setting, tmp_path):
     outcome = whiten_model(setting)
-    assert list(outcome.tried) == [None, *POWERS]
-    assert outcome.tried[outcome.power] == max(outcome.tried.values())
+    assert list(outcome.tried) == [name_of(power) for power in (None, *POWERS)]
+    assert outcome.tried[name_of(outcome.power)] == max(outcome.tried.values())
     assert outcome.sentences == 360
     assert outcome.gap < 1e-5
-    assert json.loads(json.dumps(outcome.to_json()))["corpus"] == outcome.corpus
+    assert read_results(setting.output) == outcome
     card = (setting.output / "README.md").read_text()
     assert outcome.text in card
     assert "su2021whitening" in card

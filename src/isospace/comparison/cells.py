@@ -187,7 +187,7 @@ class _SideBySide:
         cell, status = running.cell, running.process.returncode
         results = Run(cell.folder).results
         if status == 0 and results is not None:
-            self._say(cell, f"done in {results['seconds']:.0f} s")
+            self._say(cell, f"done in {results.seconds:.0f} s")
             return
         said = _log(cell).read_bytes()[running.logged :].decode("utf-8", "replace")
         reason = "".join(said.splitlines()[-1:]).removeprefix("isospace: ")

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isospace.comparison.cells import Cell, require_runnable, run_cells
-from isospace.comparison.judgement import Comparison, judge_runs
+from isospace.comparison.judgement import judge_runs
+from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.objectives import OBJECTIVES
-from isospace.system.files import write_text
 from isospace.system.progress import Logged, Progress
 from isospace.training.prepare import require_usable
 from isospace.training.run import REPORT, Run
@@ -82,7 +82,7 @@ def compare(
     measure: Measure = "pairs",
     jobs: int = 1,
     progress: Progress | None = None,
-) -> Comparison | None:
+) -> ComparisonResults | None:
     """Run what is missing and compare; `None` in other processes than the first.
 
     Args:
@@ -110,18 +110,18 @@ def compare(
     ]
     require_runnable(cells, jobs)
     if not all(cell.finished for cell in cells):
-        benchmark = Benchmark(cells[0].config)
+        data = require_usable(list(settings.values()))
         if measure == "sts":
-            _require_average(cells[0].config, benchmark)
-        _require_same_text(cells, require_usable(list(settings.values()), benchmark))
+            _require_average(cells[0].config, data.benchmark)
+        _require_same_text(cells, data.corpus.digest)
         for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
             (folder / old).unlink(missing_ok=True)
     if not run_cells(cells, jobs, progress or Logged()):
         return None
     runs = {name: [Run(cell.folder) for cell in cells if cell.name == name] for name in settings}
-    comparison = judge_runs(runs, folder, "Avg" if measure == "sts" else "MRR")
-    write_text(folder / _RESULTS, json.dumps(comparison.to_json(), indent=2) + "\n")
-    return comparison
+    results = judge_runs(runs, "Avg" if measure == "sts" else "MRR")
+    write_results(folder / _RESULTS, results)
+    return results
 
 
 def _require_comparable(
@@ -157,7 +157,7 @@ def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
 def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
     for cell in cells:
         results = Run(cell.folder).results if cell.begun else None
-        if results is not None and results["corpus"]["digest"] != digest:
+        if results is not None and results.corpus.digest != digest:
             raise UserError(
                 f"{cell.folder}: was trained on other text: the corpus has changed since. Put the "
                 "old text back, or give another `output`"

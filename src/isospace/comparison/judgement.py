@@ -2,97 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from isospace.comparison.results import (
+    ComparisonProtocol,
+    ComparisonResults,
+    ComparisonVerdict,
+    RowGain,
+    SeedScores,
+)
 from isospace.comparison.shared_items import Items, SharedItems
 from isospace.errors import UserError
+from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.decision import Decision, against_best, decide, holm
-from isospace.statistics.gains import Gain
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
-FORMAT = 3
-"""Version of a comparison's results.json; raised when a reader must know."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What a finished comparison found.
-
-    Attributes:
-        folder: its folder; results.json holds all of this, report.html shows it.
-        measure: the column that the verdict is about: "MRR" of the pairs, or the STS "Avg"; where
-            labels chose the checkpoints "Avg unseen", without the test pairs that the labels have.
-        protocol: how "MRR" (and R@k) and "STS" were scored, the "checkpoints" chosen, and which
-            pairs are "unseen".
-        settings: row -> the settings that its runs share.
-        scores: row -> column -> score of each seed, x 100; starts have one value each. "start" is
-            what the first row's runs began with, "start of NAME" another start.
-        gains: row -> column -> gain over "start".
-        adjusted: row -> column -> Holm's p of that gain, over all rows.
-        versus_best: row -> column -> Holm's p of Welch's test against the row with the best mean.
-        runs: row -> the folders of its runs, in `folder`.
-        decision: the verdict.
-        model: where the encoder that it advises is, if any.
-    """
-
-    folder: Path
-    measure: str
-    protocol: dict[str, str]
-    settings: dict[str, dict[str, Any]]
-    scores: dict[str, dict[str, list[float]]]
-    gains: dict[str, dict[str, Gain]]
-    adjusted: dict[str, dict[str, float]]
-    versus_best: dict[str, dict[str, float]]
-    runs: dict[str, list[str]]
-    decision: Decision
-    model: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, with sd and n."""
-        return {
-            "format": FORMAT,
-            "measure": self.measure,
-            "protocol": self.protocol,
-            "settings": self.settings,
-            "runs": self.runs,
-            "scores": {
-                name: {column: _summary(seeds) for column, seeds in columns.items()}
-                for name, columns in self.scores.items()
-            },
-            "gains": {
-                name: {
-                    column: {
-                        **gain.to_json(),
-                        "holm_p": self.adjusted[name][column],
-                        "holm_p_against_best": self.versus_best.get(name, {}).get(column),
-                    }
-                    for column, gain in columns.items()
-                }
-                for name, columns in self.gains.items()
-            },
-            "verdict": {
-                "verdict": self.decision.verdict,
-                "text": self.decision.text,
-                "model": self.model,
-            },
-        }
-
-
-def _summary(seeds: Sequence[float]) -> dict[str, Any]:
-    sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
-    return {"mean": float(np.mean(seeds)), "sd": sd, "n": len(seeds), "seeds": list(seeds)}
-
 
 def judge_runs(
-    runs: Mapping[str, Sequence[Run]], folder: Path, measure: Literal["MRR", "Avg"]
-) -> Comparison:
+    runs: Mapping[str, Sequence[Run]], measure: Literal["MRR", "Avg"]
+) -> ComparisonResults:
     """Compare finished runs with the start of the first of them, and with each other.
 
     Runs from another encoder or with another pooling are compared with that start as well: it is a
@@ -101,7 +36,6 @@ def judge_runs(
 
     Args:
         runs: name -> runs that differ in their seed alone.
-        folder: of the comparison.
         measure: what the verdict is about.
 
     Raises:
@@ -112,7 +46,7 @@ def judge_runs(
     first = next(iter(runs.values()))[0]
     shared = SharedItems.of(first)
     judged = shared.shown(measure)
-    if judged is None or measure not in _scores(first, "start"):
+    if judged is None or measure not in _scores(first.finished.start):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     rows = _Rows.of(runs, shared)
     sampled = shared.sample(rows.items)
@@ -130,7 +64,7 @@ def judge_runs(
         for name, start in rows.starts.items()
         if start != "start"
     }
-    protocol = _protocol(first) | shared.protocol
+    protocol = _protocol(first, shared)
     decision = decide(
         {name: columns[judged] for name, columns in gains.items()},
         rows.criterion,
@@ -138,24 +72,30 @@ def judge_runs(
         _criterion_in_words(first, protocol),
         over_own,
         unadapted=rows.starts.values(),
-        start_kept=not any(_adapted(run) for mine in runs.values() for run in mine),
+        start_kept=not any(_adapted(run) for seeds in runs.values() for run in seeds),
     )
-    decision, model = _advised(decision, runs)
     tested = list(sampled["start"])
-    adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in tested}
-    versus = {c: against_best({name: exact[name][c] for name in runs}) for c in tested}
-    return Comparison(
-        folder,
-        judged,
-        protocol,
-        {name: _settings(mine[0]) for name, mine in runs.items()},
-        {name: columns | rows.scores[name] for name, columns in exact.items()},
-        gains,
-        _by_row(adjusted),
-        _by_row(versus),
-        {name: ["/".join(run.folder.parts[-2:]) for run in mine] for name, mine in runs.items()},
-        decision,
-        model,
+    adjusted = {c: holm({name: gain[c].p for name, gain in gains.items()}) for c in tested}
+    versus_best = {c: against_best({name: exact[name][c] for name in runs}) for c in tested}
+    return ComparisonResults(
+        measure=judged,
+        protocol=protocol,
+        settings={name: _settings(seeds[0]) for name, seeds in runs.items()},
+        runs={
+            name: tuple("/".join(run.folder.parts[-2:]) for run in seeds)
+            for name, seeds in runs.items()
+        },
+        scores={
+            name: {
+                c: SeedScores.of(seeds) for c, seeds in (exact[name] | rows.scores[name]).items()
+            }
+            for name in exact
+        },
+        gains={
+            name: {c: RowGain(gain[c], adjusted[c][name], versus_best[c].get(name)) for c in tested}
+            for name, gain in gains.items()
+        },
+        verdict=_advised(decision, runs),
     )
 
 
@@ -182,29 +122,24 @@ class _Rows:
         for name, mine in runs.items():
             start = known.setdefault(_start(mine[0]), f"start of {name}" if known else "start")
             if start not in rows.scores:
-                rows.scores[start] = _columns([_scores(mine[0], "start")])
+                rows.scores[start] = _columns([_scores(mine[0].finished.start)])
                 rows.items[start] = [shared.items(mine[0], "before")]
                 if start != "start":
                     rows.criterion[start] = _criterion(mine[0], step=0)
-            rows.scores[name] = _columns([_scores(run, "result") for run in mine])
+            rows.scores[name] = _columns([_scores(run.finished.result) for run in mine])
             rows.items[name] = [shared.items(run, "after") for run in mine]
             rows.criterion[name] = float(np.mean([_criterion(run) for run in mine]))
             rows.starts[name] = start
         return rows
 
 
-def _by_row(columns: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    rows = dict.fromkeys(row for found in columns.values() for row in found)
-    return {row: {c: found[row] for c, found in columns.items() if row in found} for row in rows}
-
-
-def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> tuple[Decision, str | None]:
+def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> ComparisonVerdict:
     """The decision, with a word where runs ship something else, and the model that it advises."""
     if decision.name is None:
-        return decision, None
+        return ComparisonVerdict(decision.verdict, decision.text, None)
     adapted = decision.name in runs
     mine = runs[decision.name if adapted else decision.name.removeprefix("start of ")]
-    shipping = [run for run in mine if bool((run.results or {})["model_step"]) == adapted]
+    shipping = [run for run in mine if run.finished.ships_start != adapted]
     model = str(max(shipping, key=_criterion).model_folder) if shipping else None
     text = decision.text
     if not adapted and not shipping:
@@ -217,20 +152,20 @@ def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> tuple[Dec
             seeds = [str(run.config.seed) for run in mine if _adapted(run)]
             text += " The adapted weights are in checkpoints/kept.safetensors of seed "
             text += f"{', '.join(seeds)}."
-    return replace(decision, text=text), model
+    return ComparisonVerdict(decision.verdict, text, model)
 
 
 def _adapted(run: Run) -> bool:
     """Whether a run preferred a checkpoint to its start."""
-    return bool((run.results or {})["choice"]["step"])
+    return run.finished.choice.step > 0
 
 
 def _require_one_benchmark(runs: Collection[Run]) -> None:
     """Scores of other text, or of other test items, cannot be subtracted one by one."""
     by_benchmark: dict[tuple[str, str], Run] = {}
     for run in runs:
-        results = run.results or {}
-        by_benchmark.setdefault((results["corpus"]["digest"], results.get("benchmark", "")), run)
+        results = run.finished
+        by_benchmark.setdefault((results.corpus.digest, results.benchmark), run)
     if len(by_benchmark) > 1:
         one, other = list(by_benchmark.values())[:2]
         raise UserError(
@@ -242,43 +177,39 @@ def _require_one_benchmark(runs: Collection[Run]) -> None:
 
 def _start(run: Run) -> tuple[str, str]:
     """Encoder and pooling, whether the pooling was asked for or is the encoder's own."""
-    return run.config.model, (run.results or {})["pooling"]
+    return run.config.model, run.finished.pooling
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    settings = run.config.to_dict()
+    settings = json.loads(run.config.to_json())
     return {name: value for name, value in settings.items() if name not in ("seed", "output")}
 
 
-def _scores(run: Run, state: str) -> dict[str, float]:
+def _scores(scores: BenchmarkScores) -> dict[str, float]:
     """One state's scores, x 100: MRR, recall, and the papers' row where there is data."""
-    found = (run.results or {})[state]["scores"]
-    scores = {"MRR": 100 * found["pairs"]["mrr"], "R@1": 100 * found["pairs"]["recall@1"]}
-    if found["sts"] is not None:
-        scores |= {k: v for k, v in found["sts"]["paper_row"].items() if v is not None}
-    return scores
+    columns = {"MRR": 100 * scores.pairs.mrr, "R@1": 100 * scores.pairs.recall[1]}
+    return columns if scores.sts is None else columns | scores.sts.known()
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
     return {column: [row[column] for row in rows] for column in rows[0]}
 
 
-def _protocol(run: Run) -> dict[str, str]:
-    results = run.results or {}
-    found, choice = results["result"], results["choice"]
-    chosen = f"labels: {found['labels']}" if found["labels"] else choice["rule"]
-    return {
-        "MRR": results["verdict"]["protocol"],
-        **({"STS": PAPER_PROTOCOL} if found["scores"]["sts"] else {}),
-        "checkpoints": chosen,
-    }
+def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
+    results = run.finished
+    return ComparisonProtocol(
+        pairs=results.verdict.protocol,
+        sts=PAPER_PROTOCOL if results.result.sts else None,
+        checkpoints=f"labels: {results.labels}" if results.labels else results.choice.rule,
+        labels=results.labels,
+        unseen=shared.unseen_in_words,
+    )
 
 
-def _in_words(measure: str, protocol: Mapping[str, str]) -> str:
-    unseen = f" {protocol['unseen']}" if "unseen" in protocol else ""
-    words = protocol["MRR"] if measure == "MRR" else f"STS average{unseen}"
-    labels = protocol["checkpoints"].removeprefix("labels: ")
-    return words if labels == protocol["checkpoints"] else f"{words}, dev-selected on {labels}"
+def _in_words(measure: str, protocol: ComparisonProtocol) -> str:
+    unseen = f" {protocol.unseen}" if protocol.unseen else ""
+    words = protocol.pairs if measure == "MRR" else f"STS average{unseen}"
+    return f"{words}, dev-selected on {protocol.labels}" if protocol.labels else words
 
 
 def _criterion(run: Run, step: int | None = None) -> float:
@@ -286,18 +217,12 @@ def _criterion(run: Run, step: int | None = None) -> float:
 
     Where the last one was kept and nothing chose, the MRR of held-out pairs.
     """
-    results = run.results or {}
-    choice = results["choice"]
-    key = PAIRS if choice["criterion"] == LAST else choice["criterion"]
-    wanted = choice["step"] if step is None else step
-    return float(
-        next(evaluation for evaluation in results["evaluations"] if evaluation["step"] == wanted)[
-            key
-        ]
-    )
+    results = run.finished
+    criterion = PAIRS if results.choice.criterion == LAST else results.choice.criterion
+    return results.evaluation(results.choice.step if step is None else step)[criterion]
 
 
-def _criterion_in_words(run: Run, protocol: Mapping[str, str]) -> str:
-    if (run.results or {})["choice"]["criterion"] == LABELS:
-        return f"Spearman on {protocol['checkpoints'].removeprefix('labels: ')}"
+def _criterion_in_words(run: Run, protocol: ComparisonProtocol) -> str:
+    if run.finished.choice.criterion == LABELS:
+        return f"Spearman on {protocol.labels}"
     return "MRR of other held-out pairs"

@@ -54,7 +54,7 @@ class SharedItems:
                 f"{run.folder}: an older isospace made this run. To score it again remove its "
                 f"model/ and run `resume` {run.folder}"
             )
-        return cls.among(parts, (run.results or {})["result"]["labels"])
+        return cls.among(parts, run.finished.labels)
 
     @classmethod
     def among(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
@@ -91,13 +91,13 @@ class SharedItems:
         return "not all seven STS sets were scored"
 
     @property
-    def protocol(self) -> dict[str, str]:
-        """What "unseen" means, where it means anything."""
+    def unseen_in_words(self) -> str | None:
+        """What "unseen" means, `None` where no pair is left out."""
         pairs = np.concatenate([*self.unseen.values(), np.array([], dtype=bool)])
         if pairs.all():
-            return {}
+            return None
         left_out = f"{(~pairs).sum():,} of {len(pairs):,} test pairs"
-        return {"unseen": f"without those {left_out} that {self.labels} holds too"}
+        return f"without those {left_out} that {self.labels} holds too"
 
     def items(self, run: Run, part: str) -> Items:
         """What each item came to."""

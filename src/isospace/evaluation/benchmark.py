@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from isospace.config import TrainConfig
 from isospace.corpus.sentences import Corpus
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hub import load_sts_hub
-from isospace.evaluation.pairs import (
-    Encode,
-    ScoredPairs,
-    TextPairs,
-    load_pairs,
-    load_scored_pairs,
-)
-from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, halves
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, load_scored_pairs
+from isospace.evaluation.retrieval import DEPTHS, RetrievalScores, evaluate_retrieval, halves
 from isospace.evaluation.sts import (
+    AVERAGE,
     PAPER_COLUMNS,
     STSResult,
+    STSScore,
     STSTask,
     evaluate_pairs,
     evaluate_sts,
@@ -50,126 +44,185 @@ def load_sts_data(data: str) -> dict[str, STSTask]:
     return load_sts_hub() if data == "hub" else load_sts(Path(data))
 
 
-def natural_pairs(pairs: Sequence[tuple[str, str]]) -> TextPairs:
-    """Pairs that a corpus brings along."""
-    first, second = zip(*pairs, strict=True)
-    return TextPairs("natural pairs", first, second)
+def load_labels(labels: str, tasks: Mapping[str, STSTask]) -> ScoredPairs:
+    """The labelled pairs by which checkpoints are chosen.
+
+    Args:
+        labels: "stsb-dev" or "sickr-dev" of the tasks, or a file of scored pairs.
+        tasks: the STS sets; none where there is no data.
+
+    Raises:
+        UserError: the sets are not there, or the file cannot be read.
+    """
+    task = _DEV_SPLITS.get(labels)
+    if task is None:
+        return load_scored_pairs(Path(labels))
+    if task not in tasks or "dev" not in tasks[task].subsets:
+        raise UserError(
+            f"`select` labels with `labels` {labels} reads the STS sets: give their folder "
+            "(`data` FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
+            "(`labels` FILE)"
+        )
+    return tasks[task].subsets["dev"]
 
 
 @dataclass(frozen=True)
-class Scores:
-    """What one encoder reached.
+class PairScores:
+    """How the verdict's pairs find each other, 0 to 1, and how that was measured."""
+
+    protocol: str
+    queries: int
+    candidates: int
+    mrr: float
+    mean_rank: float
+    recall: dict[int, float]
+    """k -> share of queries whose own target is among the first k."""
+
+
+@dataclass(frozen=True)
+class STSScores:
+    """Every STS score, -1 to 1, and the papers' row, x 100, with the protocol of each column."""
+
+    scores: tuple[STSScore, ...]
+    paper_row: dict[str, float | None]
+    paper_protocol: dict[str, STSScore | str]
+
+    def known(self) -> dict[str, float]:
+        """The columns of the papers' row that were scored."""
+        return {column: value for column, value in self.paper_row.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class BenchmarkScores:
+    """What one encoder reached on a benchmark, as results.json holds it.
 
     Attributes:
-        pairs: ranks of the verdict's pairs.
-        sts: the STS sets, where there is data.
-        vectors: (sentence, dim) of the benchmark's `sample`.
+        pairs: of the verdict's pairs.
+        sts: of the STS sets, `None` where there is no data.
     """
 
-    pairs: RetrievalScores
-    sts: STSResult | None
-    vectors: np.ndarray
-
-    def to_json(self) -> dict[str, Any]:
-        """Every number with its protocol."""
-        return {"pairs": self.pairs.to_json(), "sts": self.sts.to_json() if self.sts else None}
+    pairs: PairScores
+    sts: STSScores | None
 
     def cells(self) -> dict[str, str]:
         """Cells of the table that people see, x 100."""
         cells = {"MRR": f"{100 * self.pairs.mrr:.2f}"}
-        cells |= {f"R@{k}": f"{100 * self.pairs.recall(k):.2f}" for k in (1, 10)}
+        cells |= {f"R@{k}": f"{100 * self.pairs.recall[k]:.2f}" for k in (1, 10)}
         if self.sts is not None:
-            row = self.sts.paper_row()
-            cells |= {name: f"{value:.2f}" for name, value in row.items() if value is not None}
+            cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
         return cells
 
 
-class Benchmark:
-    """The data of the benchmark, loaded first so that bad files are refused early.
+@dataclass(frozen=True)
+class Measured:
+    """What one encoder made of every item of a benchmark.
 
-    Args:
-        config: `pairs`, `data`, `select` and `labels` decide what is read; the environment does
-            not, as a resumed run may find another.
+    Attributes:
+        retrieval: ranks of the verdict's pairs.
+        sts: the STS sets, where there is data.
+        vectors: (sentence, dim) of the benchmark's `sample`.
     """
 
-    def __init__(self, config: TrainConfig) -> None:
-        self._pairs = load_pairs(config.pairs) if config.pairs else None
-        self._tasks = load_sts_data(config.data) if config.data else None
-        self.labels: ScoredPairs | None = None
-        if config.select == "labels":
-            self.labels = self._load_labels(config.labels)
-        self.pairs = self._pairs
-        self.sample: tuple[str, ...] = ()
-        self.protocol = ""
+    retrieval: RetrievalScores
+    sts: STSResult | None
+    vectors: np.ndarray
 
-    def _load_labels(self, labels: str) -> ScoredPairs:
-        task = _DEV_SPLITS.get(labels)
-        if task is None:
-            return load_scored_pairs(Path(labels))
-        if self._tasks is None or "dev" not in self._tasks[task].subsets:
-            raise UserError(
-                f"`select` labels with `labels` {labels} reads the STS sets: give their folder "
-                "(`data` FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
-                "(`labels` FILE)"
-            )
-        return self._tasks[task].subsets["dev"]
+    @property
+    def scores(self) -> BenchmarkScores:
+        """Every number with its protocol."""
+        ranks, sts = self.retrieval, self.sts
+        recall = {k: ranks.recall(k) for k in DEPTHS}
+        return BenchmarkScores(
+            PairScores(
+                ranks.protocol,
+                len(ranks.ranks),
+                ranks.candidates,
+                ranks.mrr,
+                ranks.mean_rank,
+                recall,
+            ),
+            None
+            if sts is None
+            else STSScores(sts.scores, sts.paper_row(), {**sts.headlines(), "Avg": AVERAGE}),
+        )
 
-    def texts(self) -> list[str]:
-        """Every text of the verdict's pairs, none of which may be trained on."""
-        return [] if self._pairs is None else [*self._pairs.first, *self._pairs.second]
 
-    def use_corpus(self, corpus: Corpus) -> HeldOut:
-        """Take a sample, and the verdict's pairs where the user gave none, from held-out text.
+@dataclass(frozen=True)
+class Benchmark:
+    """Test items: the same for every encoder that is compared.
 
-        Without natural pairs in the corpus, a pair is the two halves of one sentence.
+    Attributes:
+        pairs: texts that belong together; the verdict is about their mean reciprocal rank.
+        protocol: what that number is, in words.
+        tasks: STS sets, of which the papers' test pairs are scored; none where there is no data.
+        labels: labelled pairs by which checkpoints are chosen, `None` where no labels choose.
+        sample: held-out sentences of which the vectors are kept.
+    """
 
-        Returns:
-            The other half of the held-out text, with pairs of its own, for choosing: a score on
-            what chose would flatter it.
+    pairs: TextPairs
+    protocol: str
+    tasks: Mapping[str, STSTask]
+    labels: ScoredPairs | None
+    sample: tuple[str, ...]
+
+    @classmethod
+    def make(
+        cls,
+        corpus: Corpus,
+        pairs: TextPairs | None = None,
+        tasks: Mapping[str, STSTask] | None = None,
+        labels: ScoredPairs | None = None,
+    ) -> Benchmark:
+        """A benchmark of held-out text and of what the user gave.
+
+        Args:
+            corpus: its held-out half that `choosing_text` does not take is the sample. Without
+                `pairs` its natural pairs are the verdict's, or the halves of the sample's
+                sentences where it has none.
+            pairs: the user's own.
+            tasks: STS sets as `load_sts_data` reads them.
+            labels: as `load_labels` reads them.
 
         Raises:
-            UserError: no pairs anywhere.
+            UserError: fewer than two pairs anywhere.
         """
-        choosing, held_out = corpus.held_out()[::2], corpus.held_out()[1::2]
-        self.sample = tuple(held_out[:SAMPLE])
-        if self._pairs is not None:
-            self.pairs, kind = self._pairs, f"pairs of {self._pairs.name}"
+        held_out = corpus.held_out()[1::2]
+        if pairs is not None:
+            described = f"pairs of {pairs.name}"
         elif corpus.pairs.test:
-            self.pairs = natural_pairs(corpus.pairs.test)
-            docstrings = "docstring pairs (summary to next paragraph)"
-            kind = f"held-out {docstrings if corpus.packages else 'pairs (anchor to positive)'}"
+            pairs = natural_pairs(corpus.pairs.test)
+            described = "held-out pairs (anchor to positive)"
+            if corpus.packages:
+                described = "held-out docstring pairs (summary to next paragraph)"
         else:
-            self.pairs = halves(held_out)
-            kind = "halves of held-out sentences (first to second)"
-        self.protocol = f"MRR, {kind}"
-        if len(self.pairs) < 2:
+            pairs = halves(held_out)
+            described = "halves of held-out sentences (first to second)"
+        if len(pairs) < 2:
             raise UserError(
                 "the corpus has too few sentences of 8 words or more to measure anything on; "
                 "give pairs of texts that belong together (`pairs` FILE)"
             )
-        natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
-        return HeldOut(choosing, natural)
+        tests = {name: task.test_only() for name, task in (tasks or {}).items()}
+        return cls(pairs, f"MRR, {described}", tests, labels, tuple(held_out[:SAMPLE]))
 
-    def score(self, encode: Encode) -> Scores:
+    def measure(self, encode: Encode) -> Measured:
         """Score one encoder."""
-        if self.pairs is None:
-            raise ValueError("use_corpus() comes first")
-        pairs = evaluate_retrieval(encode, self.pairs)
-        sts = evaluate_sts(encode, self._test_tasks()) if self._tasks else None
-        return Scores(pairs, sts, encode(self.sample))
+        retrieval = evaluate_retrieval(encode, self.pairs)
+        sts = evaluate_sts(encode, self.tasks) if self.tasks else None
+        return Measured(retrieval, sts, encode(self.sample))
 
-    def items(self, scores: Scores) -> dict[str, np.ndarray]:
+    def items(self, measured: Measured) -> dict[str, np.ndarray]:
         """What each test item came to, for tests over items and seeds (`compare`).
 
         Returns:
             "MRR": (pair,) reciprocal ranks; with STS data each column of the papers' row: (pair,)
             cosines.
         """
-        found: dict[str, np.ndarray] = {"MRR": scores.pairs.reciprocal_ranks}
-        cosines = scores.sts.cosines if scores.sts else {}
+        items: dict[str, np.ndarray] = {"MRR": measured.retrieval.reciprocal_ranks}
+        cosines = measured.sts.cosines if measured.sts else {}
         for column, task in self._columns().items():
-            found[column] = np.concatenate(list(cosines[task.name].values()))
-        return found
+            items[column] = np.concatenate(list(cosines[task.name].values()))
+        return items
 
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
         """What is known of the STS test pairs, in the order of `items`.
@@ -191,23 +244,19 @@ class Benchmark:
                 for column, sets in tests.items()
             },
             "pair": ids,
-            "seen": {column: np.isin(found, labelled) for column, found in ids.items()},
+            "seen": {column: np.isin(of_column, labelled) for column, of_column in ids.items()},
         }
-
-    def _test_tasks(self) -> dict[str, STSTask]:
-        return {name: task.test_only() for name, task in (self._tasks or {}).items()}
 
     def _columns(self) -> dict[str, STSTask]:
         """The papers' columns that can be scored."""
-        tasks = self._test_tasks().items()
-        return {PAPER_COLUMNS[name]: task for name, task in tasks if task.in_papers}
+        return {PAPER_COLUMNS[name]: task for name, task in self.tasks.items() if task.in_papers}
 
     def digest(self) -> str:
         """Identifies the test items: equal for runs whose `items` can be compared one by one."""
-        tests = [test for task in self._test_tasks().values() for test in task.subsets.values()]
-        pairs = (self.pairs.first, self.pairs.second) if self.pairs else ()
+        tests = [test for task in self.tasks.values() for test in task.subsets.values()]
         sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
-        return blake2b(repr((pairs, sts)).encode(), digest_size=16).hexdigest()
+        content = repr(((self.pairs.first, self.pairs.second), sts))
+        return blake2b(content.encode(), digest_size=16).hexdigest()
 
     def label_score(self, encode: Encode) -> float:
         """Spearman on the labelled pairs by which the checkpoint is chosen."""
@@ -215,7 +264,7 @@ class Benchmark:
             raise ValueError("no labels were loaded")
         return evaluate_pairs(encode, self.labels).value
 
-    def verdict(self, before: Scores, after: Scores, start_kept: str | None) -> Verdict:
+    def verdict(self, before: Measured, after: Measured, start_kept: str | None) -> Verdict:
         """Compare start and result on the verdict's pairs.
 
         Args:
@@ -223,5 +272,22 @@ class Benchmark:
             after: of the result.
             start_kept: why selection kept the start, where it did.
         """
-        interval = paired_bootstrap(before.pairs.reciprocal_ranks, after.pairs.reciprocal_ranks)
+        interval = paired_bootstrap(
+            before.retrieval.reciprocal_ranks, after.retrieval.reciprocal_ranks
+        )
         return judge(interval, self.protocol, start_kept)
+
+
+def choosing_text(corpus: Corpus) -> HeldOut:
+    """The other half of the held-out text, with pairs of its own, by which checkpoints are chosen.
+
+    No text of a benchmark is in it: a score on what chose would flatter it.
+    """
+    natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
+    return HeldOut(corpus.held_out()[::2], natural)
+
+
+def natural_pairs(pairs: Sequence[tuple[str, str]]) -> TextPairs:
+    """Pairs that a corpus brings along."""
+    first, second = zip(*pairs, strict=True)
+    return TextPairs("natural pairs", first, second)

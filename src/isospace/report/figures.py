@@ -195,7 +195,7 @@ def plane(found: RunSet) -> Picture:
     values: Values = []
     for named in found.runs:
         evaluations, results = named.run.evaluations(), named.run.results
-        last = results["choice"]["step"] if results else None
+        last = results.choice.step if results else None
         for evaluation in evaluations:
             state = "kept" if evaluation["step"] == last else "evaluation"
             values.append(

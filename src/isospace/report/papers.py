@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
+from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.evaluation.classifiers import PROTOCOLS
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
 from isospace.report.run_set import RunSet
 from isospace.system.tables import Table
+from isospace.training.results import RunResults
 from isospace.training.run import Run
 
 _PUBLISHED = "published"
 _OTHER = f"{_PUBLISHED}, other start"
 
-Encoder = tuple[str, str]
+Start = tuple[str, str]
 """Model and pooling."""
 
 
@@ -30,15 +32,24 @@ def mean_sd(values: Sequence[float], digits: int = 2) -> str:
     return f"{np.mean(values):.{digits}f}{spread}"
 
 
-def finished(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def finished(runs: Sequence[Run]) -> list[RunResults]:
     """The results of those runs that have any."""
     return [results for run in runs if (results := run.results) is not None]
 
 
-def sts_rows(done: Sequence[Mapping[str, Any]], state: str) -> list[dict[str, float]]:
+State = Literal["start", "result"]
+STATES: tuple[State, ...] = ("start", "result")
+
+
+def sts_rows(done: Sequence[RunResults], state: State) -> list[dict[str, float]]:
     """The papers' row of each run that has STS scores; columns without a score are left out."""
-    scored = [results[state]["scores"]["sts"] for results in done]
-    return [_known(sts["paper_row"]) for sts in scored if sts]
+    scores = [scores_of(results, state).sts for results in done]
+    return [sts.known() for sts in scores if sts is not None]
+
+
+def scores_of(results: RunResults, state: State) -> BenchmarkScores:
+    """The scores of one state of a run."""
+    return results.start if state == "start" else results.result
 
 
 def _known(row: Mapping[str, float | None]) -> dict[str, float]:
@@ -52,12 +63,12 @@ def papers_table(found: RunSet) -> Table | None:
     }
     if not groups:
         return None
-    starts: dict[tuple[Encoder, str], dict[str, str]] = {}
+    starts: dict[tuple[Start, str], dict[str, str]] = {}
     ours = []
     for group, runs in groups.items():
         done, encoder = finished(runs), _encoder(runs)
         # On other text alignment and uniformity of a start are other ones.
-        which = (encoder, done[0]["corpus"]["digest"])
+        which = (encoder, done[0].corpus.digest)
         name = f"start of {group}" if encoder in [known for known, _ in starts] else "start"
         starts.setdefault(which, _our_row(name, encoder, done[:1], "start"))
         ours.append(_our_row(group, encoder, done, "result"))
@@ -76,7 +87,7 @@ def papers_table(found: RunSet) -> Table | None:
 
 
 def transfer_table(found: RunSet) -> Table | None:
-    """The papers' table of transfer tasks, of runs that `evaluate `transfer`` has scored.
+    """The papers' table of transfer tasks, of runs that `evaluate` has scored.
 
     `None` without any such run. Its scores are those of the model that the run shipped; where that
     is the start, they are in a row that says so.
@@ -95,7 +106,7 @@ def transfer_table(found: RunSet) -> Table | None:
         scores = [run.transfer[protocol] for run in runs]
         protocols += [score["row_protocol"] for score in scores]
         row = _means(group, TRANSFER_COLUMNS, [_known(score["row"]) for score in scores])
-        labels = finished(runs)[0]["result"]["labels"] if _is_adapted(runs[0]) else None
+        labels = finished(runs)[0].labels if _is_adapted(runs[0]) else None
         source = f"{_ours(labels)}, {protocol}"
         ours.append(row | {"start": ", ".join(_encoder(runs)), "source": source})
     note = (
@@ -114,7 +125,7 @@ def _scored(runs: Sequence[Run], protocol: str) -> list[Run]:
 
 def _is_adapted(run: Run) -> bool:
     """Whether the model that a finished run shipped is another than its start."""
-    return bool((run.results or {})["model_step"])
+    return not run.finished.ships_start
 
 
 def is_published(row: Mapping[str, str]) -> bool:
@@ -122,8 +133,8 @@ def is_published(row: Mapping[str, str]) -> bool:
     return row.get("source", "").startswith(_PUBLISHED)
 
 
-def _encoder(runs: Sequence[Run]) -> Encoder:
-    return runs[0].config.model, str(finished(runs)[0]["pooling"])
+def _encoder(runs: Sequence[Run]) -> Start:
+    return runs[0].config.model, finished(runs)[0].pooling
 
 
 def _ours(labels: str | None) -> str:
@@ -140,22 +151,16 @@ def _means(
     return row
 
 
-def _our_row(
-    name: str, encoder: Encoder, done: Sequence[Mapping[str, Any]], state: str
-) -> dict[str, str]:
-    labels = done[0]["result"]["labels"] if state == "result" else None
+def _our_row(name: str, encoder: Start, done: Sequence[RunResults], state: State) -> dict[str, str]:
+    labels = done[0].labels if state == "result" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
     for measure in ("alignment", "uniformity"):
-        row[measure] = mean_sd([_evaluate(results, state)[measure] for results in done], 3)
+        row[measure] = mean_sd([_evaluation(results, state)[measure] for results in done], 3)
     return {**row, "start": ", ".join(encoder), "source": _ours(labels)}
 
 
-def _evaluate(results: Mapping[str, Any], state: str) -> dict[str, float]:
-    step = results["choice"]["step"] if state == "result" else 0
-    evaluation: dict[str, float] = next(
-        evaluation for evaluation in results["evaluations"] if evaluation["step"] == step
-    )
-    return evaluation
+def _evaluation(results: RunResults, state: State) -> dict[str, float]:
+    return results.evaluation(0 if state == "start" else results.choice.step)
 
 
 def _published(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isospace.comparison.judgement import FORMAT
+from isospace.comparison.results import ComparisonResults, read_results
 from isospace.config import TrainConfig, objective_name
 from isospace.system.unicode import without_surrogates
 from isospace.training.run import Run
@@ -36,13 +35,13 @@ class RunSet:
     Attributes:
         title: a few words.
         runs: those of comparisons first, by name and seed; then the others as given.
-        comparisons: name -> content of its results.json, `None` while unfinished.
+        comparisons: name -> what it says, `None` while unfinished.
         home: the folder where the report belongs; `None` for runs that share none.
     """
 
     title: str
     runs: tuple[NamedRun, ...]
-    comparisons: dict[str, dict[str, Any] | None]
+    comparisons: dict[str, ComparisonResults | None]
     home: Path | None
 
     def groups(self) -> dict[str, list[Run]]:
@@ -62,13 +61,14 @@ def collect(folders: Sequence[Path]) -> RunSet:
     folders = list(dict.fromkeys(folder.resolve() for folder in folders))
     runs: list[NamedRun] = []
     loose: list[Run] = []
-    comparisons: dict[str, dict[str, Any] | None] = {}
+    comparisons: dict[str, ComparisonResults | None] = {}
     for folder, name in zip(folders, _names(folders), strict=True):
         cells = sorted(cell.parent for cell in folder.glob("*/seed-*/config.json"))
         if cells and not (folder / "config.json").is_file():
-            content = comparisons[name] = _read(folder / "results.json")
+            path = folder / "results.json"
+            results = comparisons[name] = read_results(path) if path.is_file() else None
             prefix = f"{name}/" if len(folders) > 1 else ""
-            for cell, row in _rows(folder, cells, content).items():
+            for cell, row in _rows(folder, cells, results).items():
                 group = f"{prefix}{row}"
                 runs.append(NamedRun(Run(cell), f"{group}/{cell.name}", group))
         else:
@@ -81,12 +81,12 @@ def collect(folders: Sequence[Path]) -> RunSet:
 
 
 def _rows(
-    folder: Path, cells: Sequence[Path], content: Mapping[str, Any] | None
+    folder: Path, cells: Sequence[Path], results: ComparisonResults | None
 ) -> dict[Path, str]:
     """Cell -> its row; of a comparison that is finished only the cells that it is about."""
-    if content is None:
+    if results is None:
         return {cell: cell.parent.name for cell in cells}
-    about = {folder / cell: row for row, mine in content["runs"].items() for cell in mine}
+    about = {folder / cell: row for row, mine in results.runs.items() for cell in mine}
     return {cell: about[cell] for cell in cells if cell in about}
 
 
@@ -95,14 +95,6 @@ def _names(folders: Sequence[Path]) -> list[str]:
     names = [without_surrogates(folder.name) for folder in folders]
     alike = len(set(names)) < len(names)
     return [without_surrogates(str(folder)) for folder in folders] if alike else names
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    # An older version's is left out; compare makes it anew.
-    return content if content.get("format") == FORMAT else None
 
 
 def _labels(configs: Sequence[TrainConfig]) -> list[str]:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from isospace.report.papers import finished, mean_sd, papers_table, sts_rows, transfer_table
+from isospace.comparison.results import ComparisonProtocol, ComparisonResults, RowGain
+from isospace.report.papers import (
+    STATES,
+    State,
+    finished,
+    mean_sd,
+    papers_table,
+    scores_of,
+    sts_rows,
+    transfer_table,
+)
 from isospace.report.run_set import RunSet
 from isospace.statistics.bootstrap import CONFIDENCE
+from isospace.statistics.gains import Gain
 from isospace.system.tables import Table
+from isospace.training.results import RunResults
 from isospace.training.run import Run
 
 _PAIR_SCORES = {"MRR", "R@1"}
@@ -24,109 +35,118 @@ def all_tables(found: RunSet) -> list[Table]:
     No two have the same name: tables of several comparisons are numbered.
     """
     made = []
-    for i, (name, content) in enumerate(found.comparisons.items(), start=1):
+    for i, (name, results) in enumerate(found.comparisons.items(), start=1):
         number = f"-{i}" if len(found.comparisons) > 1 else ""
-        if content is not None:
-            of_it = (table(name, content) for table in COMPARISON_TABLES)
+        if results is not None:
+            of_it = (table(name, results) for table in COMPARISON_TABLES)
             made += [replace(table, name=table.name + number) for table in of_it if table]
     made.append(runs_table(found))
     return [*made, *filter(None, (papers_table(found), transfer_table(found)))]
 
 
-def comparison_table(name: str, content: Mapping[str, Any]) -> Table:
+def comparison_table(name: str, results: ComparisonResults) -> Table:
     """What `isospace compare` found: mean and sd over seeds, gains over the start, Holm's p.
 
     The papers' columns have a table of their own.
 
     Args:
         name: of the comparison.
-        content: of its results.json.
+        results: what it says.
     """
-    measure = content["measure"]
+    measure = results.measure
     rows = []
-    for candidate, columns in content["scores"].items():
+    for candidate, columns in results.scores.items():
         shown = dict.fromkeys([measure, "MRR", "R@1"])
-        row = {"": candidate} | {column: mean_sd(columns[column]["seeds"]) for column in shown}
-        if candidate in content["gains"]:
-            gain = content["gains"][candidate][measure]
-            row["seeds"] = str(gain["seeds"])
-            row[f"gain in {measure}"] = f"{100 * gain['mean']:+.2f}"
-            row["95 % interval"] = f"{100 * gain['low']:+.2f} to {100 * gain['high']:+.2f}"
-            row["p (Holm)"] = _p(gain["holm_p"])
-            row["p against best"] = _p(gain["holm_p_against_best"])
+        row = {"": candidate} | {column: mean_sd(columns[column].seeds) for column in shown}
+        if candidate in results.gains:
+            gain = results.gains[candidate][measure]
+            over_start = gain.over_start
+            row["seeds"] = str(over_start.seeds)
+            row[f"gain in {measure}"] = f"{100 * over_start.mean:+.2f}"
+            row["95 % interval"] = f"{100 * over_start.low:+.2f} to {100 * over_start.high:+.2f}"
+            row["p (Holm)"] = _p(gain.holm_p)
+            row["p against best"] = _p(gain.holm_p_against_best)
         rows.append(row)
     note = (
-        f"x 100, mean ± standard deviation over the seeds. {_protocol(content)} The interval is "
-        "over seeds and test items. p is of the gain over the start, corrected for all rows, and "
-        "of Welch's test over seeds against the row with the best mean, corrected for all pairs of "
-        "rows (Holm)."
+        "x 100, mean ± standard deviation over the seeds. "
+        f"{_protocol(results.protocol)} {_differences(results)}The interval is over seeds and test "
+        "items. p is of the gain over the start, corrected for all rows, and of Welch's test over "
+        "seeds against the row with the best mean, corrected for all pairs of rows (Holm)."
     )
     return Table("comparison", f"Comparison {name}", rows, note)
+
+
+def _differences(results: ComparisonResults) -> str:
+    """The settings in which the rows differ, beside the options of their objectives."""
+    rows = [
+        f"{row}: {', '.join(f'{name} {value}' for name, value in settings.items())}"
+        for row, settings in results.differing_settings().items()
+    ]
+    return f"Settings that differ: {'; '.join(rows)}. " if rows else ""
 
 
 def _p(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def _protocol(content: Mapping[str, Any]) -> str:
-    protocol = content["protocol"]
-    sts = f" STS: {protocol['STS']}." if "STS" in protocol else ""
-    unseen = f" Unseen: {protocol['unseen']}." if "unseen" in protocol else ""
-    chosen = f"Checkpoints chosen by {protocol['checkpoints']}."
-    return f"MRR and R@1: {protocol['MRR']}.{sts}{unseen} {chosen}"
+def _protocol(protocol: ComparisonProtocol) -> str:
+    sts = f" STS: {protocol.sts}." if protocol.sts else ""
+    unseen = f" Unseen: {protocol.unseen}." if protocol.unseen else ""
+    chosen = f"Checkpoints chosen by {protocol.checkpoints}."
+    return f"MRR and R@1: {protocol.pairs}.{sts}{unseen} {chosen}"
 
 
-def gains_table(name: str, content: Mapping[str, Any]) -> Table | None:
+def gains_table(name: str, results: ComparisonResults) -> Table | None:
     """The gain over the start in every score, with its interval; `None` if only pairs were scored.
 
     Args:
         name: of the comparison.
-        content: of its results.json.
+        results: what it says.
     """
 
-    def shown(gain: Mapping[str, Any]) -> str:
-        return gain_interval(gain) + ("*" if gain["holm_p"] < 1 - CONFIDENCE else "")
+    def shown(gain: RowGain) -> str:
+        return gain_interval(gain.over_start) + ("*" if gain.holm_p < 1 - CONFIDENCE else "")
 
     note = (
         "Gain over the start x 100, mean over the seeds, and its 95 % interval over seeds and test "
         "items. * p below 5 %, corrected for the rows (Holm) but not for the number of scores."
     )
-    return _by_score("gains", f"Comparison {name}: gains in every score", content, shown, note)
+    return _by_score("gains", f"Comparison {name}: gains in every score", results, shown, note)
 
 
-def against_best_table(name: str, content: Mapping[str, Any]) -> Table | None:
+def against_best_table(name: str, results: ComparisonResults) -> Table | None:
     """Welch's p against the best row of every score.
 
     `None` if only pairs were scored, or nothing could be tested.
 
     Args:
         name: of the comparison.
-        content: of its results.json.
+        results: what it says.
     """
     note = (
         "p of Welch's test over seeds against the row with the best mean in that score, corrected "
         "for all pairs of rows (Holm); empty for that row, and where seeds are too few to test."
     )
 
-    def shown(gain: Mapping[str, Any]) -> str:
-        return _p(gain["holm_p_against_best"])
+    def shown(gain: RowGain) -> str:
+        return _p(gain.holm_p_against_best)
 
-    tested = [gain for columns in content["gains"].values() for gain in columns.values()]
-    if all(gain["holm_p_against_best"] is None for gain in tested):
+    tested = [gain for columns in results.gains.values() for gain in columns.values()]
+    if all(gain.holm_p_against_best is None for gain in tested):
         return None
     title = f"Comparison {name}: p against the best in every score"
-    return _by_score("against-best", title, content, shown, note)
+    return _by_score("against-best", title, results, shown, note)
 
 
 def _by_score(
     name: str,
     caption: str,
-    content: Mapping[str, Any],
-    shown: Callable[[Mapping[str, Any]], str],
+    results: ComparisonResults,
+    shown: Callable[[RowGain], str],
     note: str,
 ) -> Table | None:
     """A row per score, a column per candidate."""
-    gains: Mapping[str, Mapping[str, Any]] = content["gains"]
+    gains = results.gains
     scores = list(next(iter(gains.values())))
     if not set(scores) - _PAIR_SCORES:
         return None
@@ -135,24 +155,19 @@ def _by_score(
 
 
 COMPARISON_TABLES = (comparison_table, gains_table, against_best_table)
-"""Name and results.json of a comparison -> a table, or `None` where it would say nothing more."""
+"""Name and results of a comparison -> a table, or `None` where it would say nothing more."""
 
 
-def gain_interval(gain: Mapping[str, Any]) -> str:
-    """A gain and its interval, x 100.
-
-    >>> gain_interval({"mean": 0.01, "low": -0.005, "high": 0.025})
-    '+1.00 (-0.50 to +2.50)'
-    """
-    low, mean, high = (100 * gain[key] for key in ("low", "mean", "high"))
-    return f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"
+def gain_interval(gain: Gain) -> str:
+    """A gain and its interval, x 100."""
+    return f"{100 * gain.mean:+.2f} ({100 * gain.low:+.2f} to {100 * gain.high:+.2f})"
 
 
 def runs_table(found: RunSet) -> Table:
     """A row per setting: scores before and after as mean, sd and n over its seeds, verdicts."""
     rows = [_runs_row(group, runs) for group, runs in found.groups().items()]
     protocols = dict.fromkeys(
-        named.run.results["verdict"]["protocol"] for named in found.runs if named.run.results
+        results.verdict.protocol for results in finished([named.run for named in found.runs])
     )
     note = "; ".join(protocols)
     if note:
@@ -166,15 +181,15 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
     if done:
         row["n"] = str(len(done))
         row["kept"] = _kept(done)
-        scores = {state: _pair_scores(done, state) for state in ("start", "result")}
+        scores = {state: _pair_scores(done, state) for state in STATES}
         row |= {f"MRR {state}": _mean_sd_of_different(values) for state, values in scores.items()}
         gains = np.subtract(scores["result"], scores["start"])
         row["gain in MRR"] = f"{gains.mean():+.2f}"
-        for state in ("start", "result"):
+        for state in STATES:
             averages = [row["Avg"] for row in sts_rows(done, state) if "Avg" in row]
             if averages:
                 row[f"STS {state}"] = _mean_sd_of_different(averages)
-    verdicts = [results["verdict"]["kind"] for results in done]
+    verdicts = [results.verdict.kind.value for results in done]
     verdicts += ["unfinished"] * (len(runs) - len(done))
     counts = Counter(verdicts)
     row["verdict"] = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
@@ -186,13 +201,11 @@ def _mean_sd_of_different(values: Sequence[float]) -> str:
     return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
-def _kept(done: Sequence[Mapping[str, Any]]) -> str:
+def _kept(done: Sequence[RunResults]) -> str:
     """The rule that chose the checkpoints, and their steps; label use is said."""
-    labels = done[0]["result"]["labels"]
-    rule = f"dev-selected on {labels}" if labels else done[0]["choice"]["rule"]
-    steps = ", ".join(str(results["choice"]["step"]) for results in done)
-    return f"{rule}, step {steps}"
+    steps = ", ".join(str(results.choice.step) for results in done)
+    return f"{done[0].selected_by}, step {steps}"
 
 
-def _pair_scores(done: Sequence[Mapping[str, Any]], state: str) -> list[float]:
-    return [100 * results[state]["scores"]["pairs"]["mrr"] for results in done]
+def _pair_scores(done: Sequence[RunResults], state: State) -> list[float]:
+    return [100 * scores_of(results, state).pairs.mrr for results in done]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -21,8 +20,8 @@ from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
 from isospace.system.files import write_text
 from isospace.system.tables import Table, is_number
+from isospace.training.results import RunResults
 from isospace.training.run import REPORT, Run, Sample
-from isospace.training.selection import kept
 
 MAPPED = 300
 """Sentences on the map, at most."""
@@ -173,12 +172,12 @@ def _section(
         losses = Picture("Training loss, by term", caption, svg)
     cleaning = None
     if results is not None:
-        counts = results["corpus"]["counts"].items()
+        counts = results.corpus.counts.items()
         rows = [{"corpus": what, "lines": f"{lines:,}"} for what, lines in counts]
         cleaning = Table("cleaning", "What cleaning left", rows)
     return Section(
         name=named.name,
-        verdict="" if results is None else results["verdict"]["text"],
+        verdict="" if results is None else results.verdict.text,
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
         losses=losses,
         space=_space(run, number, queries),
@@ -187,29 +186,29 @@ def _section(
     )
 
 
-def _facts(run: Run, results: dict[str, Any]) -> dict[str, str]:
+def _facts(run: Run, results: RunResults) -> dict[str, str]:
     """Protocol and environment in words."""
-    config, scores = run.config, results["result"]["scores"]
-    machine = ", ".join(f"{key} {value}" for key, value in results["environment"].items())
+    config, scores = run.config, results.result
+    machine = ", ".join(f"{key} {value}" for key, value in results.environment.items())
     objective, paper = config.objective, config.objective.paper
     options = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in objective.to_json().items())
     texts = [Path(corpus).name or corpus for corpus in config.text.corpus]
     dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
     facts = {
-        "Start": f"{config.model}, pooling {results['pooling']}",
+        "Start": f"{config.model}, pooling {results.pooling}",
         "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",
         "Objective": f"{objective_name(objective)} ({options}), from {paper.title} ({paper.year})",
-        "Training": f"{results['steps']:,} updates of {config.batch_size * config.accumulate} "
+        "Training": f"{results.steps:,} updates of {config.batch_size * config.accumulate} "
         f"sentences of up to {config.max_length} tokens, learning rate {config.learning_rate:g}, "
         f"weight decay {config.weight_decay:g}, gradients clipped to {config.clip_norm:g}, "
         f"dropout {dropout}, seed {config.seed}",
-        "Checkpoint": kept(results),
-        "Verdict by": f"{results['verdict']['protocol']}; {scores['pairs']['protocol']}",
+        "Checkpoint": results.kept,
+        "Verdict by": f"{results.verdict.protocol}; {scores.pairs.protocol}",
     }
-    if scores["sts"]:
+    if scores.sts:
         facts["STS by"] = PAPER_PROTOCOL
-    facts["Machine"] = f"isospace {results['isospace']}, {machine}"
-    facts["Time"] = f"{results['seconds']:.0f} s, evaluations included"
+    facts["Machine"] = f"isospace {results.isospace}, {machine}"
+    facts["Time"] = f"{results.seconds:.0f} s, evaluations included"
     return facts
 
 

@@ -17,8 +17,14 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import require_classic
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.benchmark import (
+    Benchmark,
+    choosing_text,
+    load_labels,
+    load_sts_data,
+)
 from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.pairs import load_pairs
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
@@ -27,19 +33,30 @@ from isospace.training.loop import Loop, make_head, require_distinct_views
 
 
 @dataclass(frozen=True)
-class Materials:
-    """Everything loaded.
+class Data:
+    """The texts of a run.
 
     Attributes:
         benchmark: what start and result are both scored on.
         held_out: what an evaluation measures; no text of the benchmark is in it.
         corpus: the cleaned text.
-        loop: the training, at step 0.
     """
 
     benchmark: Benchmark
     held_out: HeldOut
     corpus: Corpus
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything loaded.
+
+    Attributes:
+        data: the texts.
+        loop: the training, at step 0.
+    """
+
+    data: Data
     loop: Loop
 
 
@@ -69,7 +86,7 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     return accelerator
 
 
-def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -> Materials:
+def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -> Prepared:
     """Load everything; bad input is refused before the encoder is touched.
 
     Raises:
@@ -78,26 +95,22 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     _require_texts(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
-    benchmark = Benchmark(config)
     with accelerator.main_process_first():
-        corpus = load_corpus(config.text, cache_folder(), exclude=benchmark.texts())
-    _require_a_batch(config, corpus)
-    progress.line("corpus", corpus.summary)
-    measured = _hold_out(config, benchmark, corpus)
+        data = load_data(config)
+    progress.line("corpus", data.corpus.summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
     with accelerator.main_process_first():
-        tokens = _tokenise(config, corpus, encoder, progress)
-    loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator)
-    return Materials(benchmark, measured, corpus, loop)
+        tokens = _tokenise(config, data.corpus, encoder, progress)
+    return Prepared(data, Loop(config, encoder, tokens, data.corpus.train_rows, accelerator))
 
 
-def require_usable(configs: Sequence[TrainConfig], benchmark: Benchmark) -> str:
+def require_usable(configs: Sequence[TrainConfig]) -> Data:
     """Refuse now what `prepare` would refuse of later runs on one corpus and one benchmark.
 
     Returns:
-        The digest of the corpus.
+        The texts of all of them.
 
     Raises:
         UserError: as `prepare`.
@@ -105,10 +118,9 @@ def require_usable(configs: Sequence[TrainConfig], benchmark: Benchmark) -> str:
     for config in configs:
         _require_texts(config)
         _require_trackers(config)
-    corpus = load_corpus(configs[0].text, cache_folder(), exclude=benchmark.texts())
-    for config in configs:
-        _require_a_batch(config, corpus)
-    _hold_out(configs[0], benchmark, corpus)
+    data = load_data(configs[0])
+    for config in configs[1:]:
+        _require_a_batch(config, data.corpus)
     by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         by_start.setdefault((config.model, config.pooling, config.dropout), []).append(config)
@@ -116,20 +128,30 @@ def require_usable(configs: Sequence[TrainConfig], benchmark: Benchmark) -> str:
         encoder = _load_encoder(alike[0], "cpu")
         for config in alike:
             _require_fit(config, encoder)
-    return corpus.digest
+    return data
 
 
-def _hold_out(config: TrainConfig, benchmark: Benchmark, corpus: Corpus) -> HeldOut:
-    """Divide the held-out text between the benchmark and the evaluations."""
-    measured = benchmark.use_corpus(corpus)
-    if min(len(measured.sentences), len(measured.pairs)) < 2:
+def load_data(config: TrainConfig) -> Data:
+    """Read the user's own files first, then the corpus, and divide what is held out of it.
+
+    Raises:
+        UserError: a file cannot be used, or the corpus leaves too little to measure on.
+    """
+    pairs = load_pairs(config.pairs) if config.pairs else None
+    tasks = load_sts_data(config.data) if config.data else {}
+    labels = load_labels(config.labels, tasks) if config.select == "labels" else None
+    own_texts = [*pairs.first, *pairs.second] if pairs else []
+    corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
+    _require_a_batch(config, corpus)
+    benchmark, held_out = Benchmark.make(corpus, pairs, tasks, labels), choosing_text(corpus)
+    if min(len(held_out.sentences), len(held_out.pairs)) < 2:
         raise UserError(
             f"`corpus` {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
-            f"{len(measured.sentences)} held-out sentences and {len(measured.pairs)} pairs made of "
+            f"{len(held_out.sentences)} held-out sentences and {len(held_out.pairs)} pairs made of "
             "them (sentences of 8 words or more are cut in halves); expected 2 of each. Give more "
             "text, longer sentences, or a larger `held_out`"
         )
-    return measured
+    return Data(benchmark, held_out, corpus)
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:

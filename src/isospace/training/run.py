@@ -37,6 +37,7 @@ from isospace.system.files import (
     require_writable,
     write_text,
 )
+from isospace.training.results import RunResults, read_results
 
 REPORT = "report.html"  # in the folder of a run or of a comparison
 
@@ -141,12 +142,25 @@ class Run:
             raise UserError(f"{self.folder}: {what}") from None
 
     @property
-    def results(self) -> dict[str, Any] | None:
-        """What results.json holds, `None` while the run is not finished."""
-        if not self.results_path.is_file():
-            return None
-        content: dict[str, Any] = json.loads(self.results_path.read_text(encoding="utf-8"))
-        return content
+    def results(self) -> RunResults | None:
+        """What the run came to, `None` while it is not finished.
+
+        Raises:
+            UserError: results.json is damaged, or a newer version's.
+        """
+        return read_results(self.results_path) if self.results_path.is_file() else None
+
+    @property
+    def finished(self) -> RunResults:
+        """What the run came to.
+
+        Raises:
+            UserError: it is not finished, or results.json is damaged.
+        """
+        results = self.results
+        if results is None:
+            raise UserError(f"{self.folder}: not finished; {self.how_to_resume}")
+        return results
 
     def write_items(self, **parts: Mapping[str, np.ndarray]) -> None:
         """Write items.npz: part ("before", "after", "gold", ...) -> column -> array."""
@@ -202,10 +216,6 @@ class Run:
         content = {**self.transfer, protocol: scores}
         write_text(self.transfer_path, json.dumps(content, indent=2) + "\n")
 
-    def write_results(self, results: Mapping[str, Any]) -> None:
-        """Write results.json."""
-        write_text(self.results_path, json.dumps(results, indent=2) + "\n")
-
     def log(self, kind: str, values: Mapping[str, Any]) -> None:
         """Append a line to metrics.jsonl."""
         with self.metrics_path.open("a", encoding="utf-8") as file:
@@ -226,10 +236,10 @@ class Run:
         return [line for line in self.metrics() if line["kind"] == "step"]
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """The evaluations, with the number of sentences seen before each."""
+        """The evaluations, with the number of sentences seen before each ("look" in older runs)."""
         config = self.config
         per_step = config.batch_size * config.accumulate
-        evaluations = [line for line in self.metrics() if line["kind"] == "evaluation"]
+        evaluations = [line for line in self.metrics() if line["kind"] in ("evaluation", "look")]
         return [
             {**evaluation, "sentences": evaluation["step"] * per_step} for evaluation in evaluations
         ]
@@ -256,21 +266,21 @@ def run_of(model: str) -> Run | None:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A finished run.
+class FinishedRun:
+    """What training gives back.
 
     Attributes:
         run: the run's folder.
-        results: what results.json holds; empty in all processes but the first.
+        results: what it came to.
     """
 
     run: Run
-    results: dict[str, Any]
+    results: RunResults
 
     @property
     def verdict(self) -> str:
         """The verdict in one sentence."""
-        return str(self.results["verdict"]["text"])
+        return self.results.verdict.text
 
     @property
     def model_folder(self) -> Path:

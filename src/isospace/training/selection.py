@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from isospace.config import Rule
 
@@ -112,14 +111,6 @@ def choose(evaluations: Sequence[Mapping[str, float]], rule: Rule, natural_pairs
         collapsed,
         reason,
     )
-
-
-def kept(results: Mapping[str, Any]) -> str:
-    """Which evaluation the model folder of a finished run holds, and why."""
-    reason = str(results["choice"]["reason"])
-    if results["model_step"] == results["choice"]["step"]:
-        return reason
-    return f"the start, because of the verdict; by the rule it would be another: {reason}"
 
 
 def _reason(

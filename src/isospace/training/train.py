@@ -6,6 +6,7 @@ views (`encoder.Encoder`) and calls the objective (`objectives/`).
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from contextlib import nullcontext
@@ -22,7 +23,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
 from isospace.errors import Stopped, UserError
-from isospace.evaluation.benchmark import Scores, sts_data
+from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.statistics.bootstrap import Kind
 from isospace.system.cache import cache_folder
@@ -31,19 +32,21 @@ from isospace.system.processes import agreed, anywhere, arithmetic
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.system.signals import polite_stop
 from isospace.training import checkpoint
-from isospace.training.card import Origin, model_card
+from isospace.training.card import model_card
 from isospace.training.evaluations import run_evaluation
 from isospace.training.loop import Diverged, Step
+from isospace.training.origin import Origin
 from isospace.training.prepare import make_accelerator, prepare
-from isospace.training.run import Outcome, Run, require_free
-from isospace.training.selection import Choice, choose, kept
+from isospace.training.results import CorpusFacts, RunResults, write_results
+from isospace.training.run import FinishedRun, Run, require_free
+from isospace.training.selection import Choice, choose
 
 
 def train(
     config: TrainConfig | None = None,
     resume: Path | None = None,
     progress: Progress | None = None,
-) -> Outcome:
+) -> FinishedRun:
     """Adapt an encoder to a corpus and say whether that helped.
 
     Args:
@@ -61,7 +64,7 @@ def train(
         # A model that somebody removed is made again, of the weights that were kept.
         removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
         if run.results is not None and not removed:
-            return Outcome(run, run.results)
+            return FinishedRun(run, run.results)
         return _Session(run.config, progress or Logged()).go(run)
     if config is not None and resume is None:
         if config.output is not None:
@@ -80,9 +83,9 @@ class _Session:
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
-        materials = prepare(config, self.accelerator, self.progress)
-        self.benchmark, self.held_out = materials.benchmark, materials.held_out
-        self.corpus, self.loop = materials.corpus, materials.loop
+        prepared = prepare(config, self.accelerator, self.progress)
+        self.benchmark, self.held_out = prepared.data.benchmark, prepared.data.held_out
+        self.corpus, self.loop = prepared.data.corpus, prepared.loop
         self.encoder = self.loop.encoder
         self._start_hash = weights_hash(self.encoder)
         self.evaluations: list[dict[str, float]] = []
@@ -98,7 +101,7 @@ class _Session:
             steps = sentences / self.loop.sentences_per_step
         return max(1, int(steps))
 
-    def go(self, run: Run | None) -> Outcome:
+    def go(self, run: Run | None) -> FinishedRun:
         """Start or resume, train, choose, score, write."""
         if run is None:
             made = Run.create(self.config).folder if self.main else None
@@ -121,10 +124,10 @@ class _Session:
             for tracker in self.accelerator.trackers:
                 tracker.finish()
 
-    def _run(self, run: Run) -> Outcome:
+    def _run(self, run: Run) -> FinishedRun:
         state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
         self.progress.line("start", f"scoring the encoder ({self.benchmark.protocol}) ...")
-        before = self.benchmark.score(cached(self.encoder, cache_folder())) if self.main else None
+        before = self.benchmark.measure(cached(self.encoder, cache_folder())) if self.main else None
         self.accelerator.wait_for_everyone()
         if state is None:
             self.loop.total_steps = agreed(self.accelerator, self._total_steps())
@@ -137,7 +140,7 @@ class _Session:
             self._record_evaluation(run)
             self._save(run)
         if before is not None:
-            self.progress.table("before training, x 100", [{"": "start"} | before.cells()])
+            self.progress.table("before training, x 100", [{"": "start"} | before.scores.cells()])
         self._show_plan(run)
         self._train(run)
         return self._finish(run, before)
@@ -251,15 +254,15 @@ class _Session:
                         f"interrupted after step {loop.step} of {total}; {run.how_to_resume}"
                     )
 
-    def _finish(self, run: Run, before: Scores | None) -> Outcome:
+    def _finish(self, run: Run, before: Measured | None) -> FinishedRun:
         """Load the checkpoint to keep, score it, say whether it helped, write the model."""
-        results: dict[str, Any] = {}
+        results = None
         if before is not None:
             choice = self._choice()
             self.encoder.model.load_state_dict(load_file(run.kept_weights))
-            after = self.benchmark.score(self.encoder.embed) if choice.step else before
+            after = self.benchmark.measure(self.encoder.embed) if choice.step else before
             results = self._results(choice, before, after)
-            if results["model_step"] == 0:
+            if results.ships_start:
                 self.encoder = load_encoder(self.config.model, self.config.pooling)
             save_model(self.encoder, run.model_folder, model_card(self.config, results))
             run.write_items(
@@ -268,10 +271,9 @@ class _Session:
                 **self.benchmark.test_pairs(),
             )
             run.write_sample(self.benchmark.sample, before.vectors, after.vectors)
-            run.write_results(results)
-            self._show_results(before, after, results, run)
-        self.accelerator.wait_for_everyone()
-        return Outcome(run, results)
+            write_results(run.results_path, results)
+            self._show_results(run, results)
+        return FinishedRun(run, agreed(self.accelerator, results))
 
     def _show_plan(self, run: Run) -> None:
         """What the training is going to do."""
@@ -298,44 +300,39 @@ class _Session:
         cells = [f"{name} {now[name]:.4g} (was {start[name]:.4g})" for name in shown if name in now]
         self.progress.line("evaluation", f"step {now['step']:.0f}: {', '.join(cells)}")
 
-    def _show_results(
-        self, before: Scores, after: Scores, results: dict[str, Any], run: Run
-    ) -> None:
+    def _show_results(self, run: Run, results: RunResults) -> None:
         """Scores before and after, the verdict, and how to load the model."""
-        rule, labels = results["choice"]["rule"], results["result"]["labels"]
-        selected = f"dev-selected on {labels}" if labels else rule
-        rows = [{"": "start"} | before.cells(), {"": f"result ({selected})"} | after.cells()]
+        rows = [
+            {"": "start"} | results.start.cells(),
+            {"": f"result ({results.selected_by})"} | results.result.cells(),
+        ]
         self.progress.table("before and after, x 100", rows)
-        self.progress.line("kept", kept(results))
-        self.progress.line("verdict", results["verdict"]["text"])
-        took = f"{results['seconds']:.0f} s; everything is in {run.folder}"
-        self.progress.line("took", took)
+        self.progress.line("kept", results.kept)
+        self.progress.line("verdict", results.verdict.text)
+        self.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
         self.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
 
-    def _results(self, choice: Choice, before: Scores, after: Scores) -> dict[str, Any]:
+    def _results(self, choice: Choice, before: Measured, after: Measured) -> RunResults:
         verdict = self.benchmark.verdict(before, after, None if choice.step else choice.reason)
-        labels = self.config.labels if choice.rule == "labels" else None
-        return {
-            "isospace": isospace.__version__,
-            "config": self.config.to_dict(),
-            "origin": asdict(Origin.of(self.config.model)),
-            "corpus": {
-                "sentences": len(self.corpus.train_rows),
-                "digest": self.corpus.digest,
-                "counts": self.corpus.counts,
-            },
-            "pooling": self.encoder.pooling,
-            "steps": self.loop.total_steps,
-            "benchmark": self.benchmark.digest(),
-            "start": {"scores": before.to_json()},
-            "result": {"scores": after.to_json(), "selection": choice.rule, "labels": labels},
-            "choice": asdict(choice),
-            "model_step": 0 if verdict.kind is Kind.KEEP_START else choice.step,
-            "verdict": verdict.to_json(),
-            "evaluations": self.evaluations,
-            "seconds": self._seconds(),
-            "environment": {**environment(), "precision": arithmetic(self.accelerator)},
-        }
+        corpus = self.corpus
+        return RunResults(
+            isospace=isospace.__version__,
+            config=json.loads(self.config.to_json()),
+            origin=Origin.of(self.config.model),
+            corpus=CorpusFacts(len(corpus.train_rows), corpus.digest, dict(corpus.counts)),
+            pooling=self.encoder.pooling,
+            steps=self.loop.total_steps,
+            benchmark=self.benchmark.digest(),
+            start=before.scores,
+            result=after.scores,
+            labels=self.config.labels if choice.rule == "labels" else None,
+            choice=choice,
+            model_step=0 if verdict.kind is Kind.KEEP_START else choice.step,
+            verdict=verdict,
+            evaluations=tuple(self.evaluations),
+            seconds=self._seconds(),
+            environment={**environment(), "precision": arithmetic(self.accelerator)},
+        )
 
 
 def _story(step: Step, speed: float) -> str:

@@ -74,7 +74,7 @@ class Evaluate:
         run = run_of(self.model)
         if report.transfer is not None and self.transfer is not None and run is not None:
             # Another pooling or precision is not what the run shipped.
-            own = self.pooling is None or self.pooling == (run.results or {})["pooling"]
+            own = self.pooling is None or self.pooling == run.finished.pooling
             if own and self.precision == "float32":
                 run.write_transfer(self.transfer, report.transfer.to_json())
         return 0

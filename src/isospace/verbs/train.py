@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,8 @@ from isospace.objectives.base import Objective
 from isospace.report.run_set import collect
 from isospace.report.scoreboard import COMPARISON_TABLES
 from isospace.report.write import write_report
+from isospace.system.processes import first
+from isospace.system.typed_json import to_json
 from isospace.training.run import REPORT, Run
 from isospace.training.train import train
 from isospace.verbs.console import Console
@@ -52,11 +53,11 @@ class Train:
         if config is not None and not config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
         outcome = train(config, self.resume, Console(self.json))
-        if not outcome.results:  # another process than the first
+        if not first():  # of the processes that share the run
             return 0
         write_report(collect([outcome.run.folder]), in_words=as_options)
         if self.json:
-            print_result(json.dumps(outcome.results, indent=2))
+            print_result(to_json(outcome.results))
         elif self.resume:
             print_result(outcome.verdict)
         return 0
@@ -85,31 +86,32 @@ class Compare:
         if not self.candidates:
             raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
         settings = {text: candidate(text, self.config) for text in self.candidates}
-        if self.config.output is None:
+        folder = self.config.output
+        if folder is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         if not self.config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
-        found = compare(
-            settings, self.seeds, self.config.output, self.verdict_on, self.jobs, Console(self.json)
+        results = compare(
+            settings, self.seeds, folder, self.verdict_on, self.jobs, Console(self.json)
         )
-        if found is None:  # another process than the first
+        if results is None:  # another process than the first
             return 0
-        for folders in found.runs.values():
-            for folder in folders:
-                write_report(collect([found.folder / folder]), in_words=as_options)
-        write_report(collect([found.folder]), in_words=as_options)
+        for runs in results.runs.values():
+            for run in runs:
+                write_report(collect([folder / run]), in_words=as_options)
+        write_report(collect([folder]), in_words=as_options)
         if self.json:
-            print_result(json.dumps(found.to_json(), indent=2))
+            print_result(to_json(results))
         else:
-            tables = [made(found.folder.name, found.to_json()) for made in COMPARISON_TABLES]
+            tables = [make(folder.name, results) for make in COMPARISON_TABLES]
             for table in filter(None, tables):
                 print_table(table.caption, table.rows)
                 print_result(f"{table.note}\n")
-            print_result(found.decision.text)
+            print_result(results.verdict.text)
             console = Console(self.json)
-            if found.model is not None:
-                _say_how_to_load(Path(found.model), console)
-            console.line("report", str(found.folder / REPORT))
+            if results.verdict.model is not None:
+                _say_how_to_load(Path(results.verdict.model), console)
+            console.line("report", str(folder / REPORT))
         return 0
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
+from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
 from isospace.whiten.whiten import WhitenConfig, whiten_model
@@ -20,16 +20,16 @@ class Whiten:
 
     def run(self) -> int:
         """Whiten, print."""
-        outcome = whiten_model(self.config, Console(self.json))
-        if outcome is None:  # processes other than the first
+        results = whiten_model(self.config, Console(self.json))
+        if results is None:  # processes other than the first
             return 0
         if self.json:
-            print_result(json.dumps(outcome.to_json(), indent=2))
+            print_result(to_json(results))
             return 0
-        for title, rows in outcome.tables():
+        for title, rows in results.tables():
             print_table(title, rows)
         print_result(
-            f"{outcome.text} Read back by sentence-transformers, its vectors are those that were "
-            f"measured (largest 1 - cosine: {outcome.gap:.1e})."
+            f"{results.text} Read back by sentence-transformers, its vectors are those that were "
+            f"measured (largest 1 - cosine: {results.gap:.1e})."
         )
         return 0

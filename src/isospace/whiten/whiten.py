@@ -23,7 +23,8 @@ from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from isospace.config import CorpusConfig, TrainConfig
+import isospace
+from isospace.config import CorpusConfig
 from isospace.corpus.sentences import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -31,9 +32,15 @@ from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import drop_normalize, fold, require_classic, save_model
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, sts_data
+from isospace.evaluation.benchmark import (
+    Benchmark,
+    Measured,
+    choosing_text,
+    load_sts_data,
+    sts_data,
+)
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
-from isospace.evaluation.pairs import Encode, TextPairs, remembering
+from isospace.evaluation.pairs import Encode, TextPairs, load_pairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.statistics.bootstrap import Kind
@@ -41,7 +48,15 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
-from isospace.whiten.outcome import Measured, Outcome, Power, model_card, sentence
+from isospace.whiten.results import (
+    Power,
+    StateScores,
+    WhiteningResults,
+    model_card,
+    name_of,
+    sentence,
+    write_results,
+)
 
 POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 """What `auto` tries, besides the model as it is."""
@@ -76,7 +91,7 @@ class WhitenConfig:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The folder of the model that is written."""
 
-    def candidates(self) -> list[Power]:
+    def powers(self) -> list[Power]:
         """What is tried; a model that is asked for in another shape cannot stay as it is."""
         if self.power != "auto":
             return [self.power]
@@ -84,7 +99,7 @@ class WhitenConfig:
         return [*POWERS] if reshaped else [None, *POWERS]
 
 
-def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Outcome | None:
+def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:
     """Whiten a model by a corpus, say whether that helped, and write the better of the two.
 
     With `power="auto"` the folder holds the whitened model only where the verdict is that it gains;
@@ -96,7 +111,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Outc
         progress: where it is shown; default: the log.
 
     Returns:
-        The outcome; `None` in every process but the first.
+        What was measured and written; `None` in every process but the first.
 
     Raises:
         UserError: bad input, refused before the corpus is encoded where that can be known.
@@ -114,11 +129,14 @@ class _Session:
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
             raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
         data = sts_data(config.data)
-        self.benchmark = Benchmark(TrainConfig(text=config.text, pairs=config.pairs, data=data))
+        pairs = load_pairs(config.pairs) if config.pairs else None
+        tasks = load_sts_data(data) if data else {}
+        own_texts = [*pairs.first, *pairs.second] if pairs else []
         with self.accelerator.main_process_first():
-            self.corpus = load_corpus(config.text, cache_folder(), exclude=self.benchmark.texts())
+            self.corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
         self.progress.line("corpus", self.corpus.summary)
-        self.choosers = self.benchmark.use_corpus(self.corpus).pairs
+        self.benchmark = Benchmark.make(self.corpus, pairs, tasks)
+        self.choosers = choosing_text(self.corpus).pairs
         if config.power == "auto" and len(self.choosers) < 2:
             raise UserError(
                 "`power` auto: too little text to choose a power by (sentences of 8 words or more "
@@ -136,65 +154,65 @@ class _Session:
         with self.progress.bar("encode", len(texts)) as advance:
             return self.encoder.embed(texts, on_batch=advance)
 
-    def go(self) -> Outcome | None:
+    def go(self) -> WhiteningResults | None:
         """Fit in every process; choose, judge and write in the first."""
         texts = max(1, len(self.config.text.columns))
         rows = fit_rows(self.corpus, texts, self.config.sentences)
         moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.progress)
-        outcome = None
+        results = None
         if self.accelerator.is_main_process:
-            maps = {p: self._fitted(moments, p) for p in self.config.candidates()}
-            outcome = self._decide(maps, moments.count)
-            outcome = replace(outcome, gap=self._write(outcome, maps[outcome.power]))
+            maps = {p: self._fitted(moments, p) for p in self.config.powers()}
+            results = self._decide(maps, moments.count)
+            results = replace(results, gap=self._write(results, maps[results.power]))
+            write_results(self.folder, results)
         self.accelerator.wait_for_everyone()
-        return outcome
+        return results
 
     def _fitted(self, moments: Moments, power: Power) -> WhiteningMap | None:
         if power is None:
             return None
         return _refusing(lambda: self.config.whitening.fit(moments, power))
 
-    def _decide(self, maps: Maps, sentences: int) -> Outcome:
+    def _decide(self, maps: Maps, sentences: int) -> WhiteningResults:
         """Choose on one set of pairs, judge on another."""
         tried = try_powers(self.encode, maps, self.choosers) if len(maps) > 1 else {}
         power = max(tried, key=tried.__getitem__) if tried else next(iter(maps))
         before = self._measure(None)
         after = before if power is None else self._measure(maps[power])
         kept = "no power was chosen" if power is None else None
-        found = self.benchmark.verdict(before.scores, after.scores, kept)
-        text = sentence(found.kind, found.interval, found.protocol, power)
-        return Outcome(
+        verdict = self.benchmark.verdict(before, after, kept)
+        text = sentence(verdict.kind, verdict.interval, verdict.protocol, power)
+        return WhiteningResults(
+            isospace=isospace.__version__,
             model=self.config.model,
             pooling=self.encoder.pooling,
             whitening=self.config.whitening,
             sentences=sentences,
             corpus=self.corpus.digest,
-            tried=tried,
+            tried={name_of(power): mrr for power, mrr in tried.items()},
             chosen_on=f"{len(self.choosers):,} {self.choosers.name}",
             power=power,
-            before=before,
-            after=after,
-            verdict=replace(found, text=text),
+            before=_scores(before),
+            after=_scores(after),
+            verdict=replace(verdict, text=text),
             # What was asked for is written; what was left to choose must earn it.
-            whitened=None not in maps or found.kind is Kind.ADAPTED,
+            whitened=None not in maps or verdict.kind is Kind.ADAPTED,
+            gap=0.0,
         )
 
     def _measure(self, whitening: WhiteningMap | None) -> Measured:
-        """The benchmark, and the geometry of its held-out sentences where they have one."""
-        scores = self.benchmark.score(through(self.encode, whitening))
-        enough = len(scores.vectors) > NEIGHBOURS and scores.vectors.shape[1] > 1
-        return Measured(scores, describe(scores.vectors) if enough else {})
+        return self.benchmark.measure(through(self.encode, whitening))
 
-    def _write(self, outcome: Outcome, whitening: WhiteningMap | None) -> float:
+    def _write(self, results: WhiteningResults, whitening: WhiteningMap | None) -> float:
         """Write the folder; returns how far its vectors are from those that were measured."""
         texts = [*PROBES, *self.benchmark.sample[:_COMPARED]]
-        whitening = whitening if outcome.whitened else None
+        whitening = whitening if results.whitened else None
         expected = through(self.encode, whitening)(texts)
         if whitening is None:
             self.encoder = load_encoder(self.config.model, self.config.pooling)
         else:
             fold(self.encoder, whitening)
-        save_model(self.encoder, self.folder, model_card(outcome), replace=False)
+        save_model(self.encoder, self.folder, model_card(results), replace=False)
         device = str(self.encoder.device)
         reloaded = SentenceTransformer(str(self.folder), device=device, local_files_only=True)
         found = np.asarray(reloaded.encode(texts, show_progress_bar=False))
@@ -203,6 +221,13 @@ class _Session:
         except UserError:
             shutil.rmtree(self.folder)
             raise
+
+
+def _scores(measured: Measured) -> StateScores:
+    """The scores, and the geometry of the held-out sentences where there are enough."""
+    vectors = measured.vectors
+    enough = len(vectors) > NEIGHBOURS and vectors.shape[1] > 1
+    return StateScores(measured.scores, describe(vectors) if enough else {})
 
 
 def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]:

@@ -1,15 +1,21 @@
-"""What a whitening came to: scores before and after, the verdict in words, the model card."""
+"""What whitening.json holds, the one place that knows its fields; and the model card."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from isospace.evaluation.benchmark import Scores
+from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.bootstrap import SMALLEST_GAIN, Interval, Kind, Verdict
+from isospace.system import typed_json
 from isospace.system.tables import markdown_table
-from isospace.training.card import CLASSIC, Origin, heading
+from isospace.training.card import CLASSIC, heading
+from isospace.training.origin import Origin
+
+FORMAT = 1
+"""Of whitening.json."""
+FILE = "whitening.json"
 
 Power = float | None
 """How far vectors are whitened; `None` is the model as it is, not even centred."""
@@ -31,44 +37,42 @@ def name_of(power: Power) -> str:
 
 
 @dataclass(frozen=True)
-class Measured:
+class StateScores:
     """One state of the model.
 
     Attributes:
-        scores: the verdict's pairs, and STS where there is data.
+        scores: on the benchmark.
         geometry: `isotropy.describe` of held-out sentences; empty for too few of them, and for one
             dimension.
     """
 
-    scores: Scores
+    scores: BenchmarkScores
     geometry: dict[str, float]
 
     @property
     def sts_average(self) -> float | None:
         """Of the papers' row, where all its sets were scored."""
-        return self.scores.sts.paper_row()["Avg"] if self.scores.sts else None
+        return self.scores.sts.paper_row["Avg"] if self.scores.sts else None
 
     def cells(self) -> dict[str, str]:
         """Cells of the table that people see."""
         shown = {name: f"{self.geometry[name]:.3g}" for name in GEOMETRY if name in self.geometry}
         return self.scores.cells() | shown
 
-    def to_json(self) -> dict[str, Any]:
-        """Every number with its protocol."""
-        return self.scores.to_json() | {"geometry": self.geometry}
-
 
 @dataclass(frozen=True)
-class Outcome:
-    """Everything that was measured, and what was written.
+class WhiteningResults:
+    """Everything that was measured, and what was written; whitening.json beside the model.
 
     Attributes:
+        isospace: the version that wrote it.
         model: as the user named it.
         pooling: tokens to sentence.
         whitening: what was kept, and how the covariance was estimated.
         sentences: how many were fitted on.
         corpus: a hash of the cleaned text.
-        tried: MRR on the pairs that choose, by power; empty where one was asked for.
+        tried: `name_of(power)` -> MRR on the pairs that choose; empty where one power was asked
+            for.
         chosen_on: what these pairs are.
         power: what was chosen, or asked for.
         before: the model as it is.
@@ -76,21 +80,24 @@ class Outcome:
         verdict: whether that gains on the verdict's pairs.
         whitened: whether the folder holds the whitened model, or the one that was given.
         gap: largest 1 - cosine between the folder's vectors and those that were measured.
+        format: of the file.
     """
 
+    isospace: str
     model: str
     pooling: str
     whitening: Whitening
     sentences: int
     corpus: str
-    tried: dict[Power, float]
+    tried: dict[str, float]
     chosen_on: str
     power: Power
-    before: Measured
-    after: Measured
+    before: StateScores
+    after: StateScores
     verdict: Verdict
     whitened: bool
-    gap: float = 0.0
+    gap: float
+    format: int = FORMAT
 
     @property
     def written(self) -> str:
@@ -114,22 +121,25 @@ class Outcome:
         rows = [{"model": name_of(None)} | self.before.cells()]
         if self.power is not None:
             rows.append({"model": name_of(self.power)} | self.after.cells())
-        found = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
+        tables = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
         if self.tried:
-            row = {name_of(power): f"{100 * mrr:.2f}" for power, mrr in self.tried.items()}
-            found.insert(0, (f"what chose the power: MRR x 100, {self.chosen_on}", [row]))
-        return found
+            row = {name: f"{100 * mrr:.2f}" for name, mrr in self.tried.items()}
+            tables.insert(0, (f"what chose the power: MRR x 100, {self.chosen_on}", [row]))
+        return tables
 
-    def to_json(self) -> dict[str, Any]:
-        """Every number with its protocol."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return values | {
-            "whitening": vars(self.whitening),
-            "tried": {name_of(power): mrr for power, mrr in self.tried.items()},
-            "before": self.before.to_json(),
-            "after": self.after.to_json(),
-            "verdict": self.verdict.to_json(),
-        }
+
+def write_results(folder: Path, results: WhiteningResults) -> None:
+    """Write whitening.json into the model's folder."""
+    typed_json.write(folder / FILE, results)
+
+
+def read_results(folder: Path) -> WhiteningResults:
+    """Read whitening.json of a model's folder.
+
+    Raises:
+        UserError: there is none, or it is damaged, or a newer version's.
+    """
+    return typed_json.read(folder / FILE, WhiteningResults, "results of a whitening", FORMAT, dict)
 
 
 def sentence(kind: Kind, interval: Interval, protocol: str, power: Power) -> str:
@@ -155,22 +165,22 @@ def sentence(kind: Kind, interval: Interval, protocol: str, power: Power) -> str
     )
 
 
-def model_card(outcome: Outcome) -> str:
+def model_card(results: WhiteningResults) -> str:
     """Markdown for the README.md of the folder; never a sentence of the corpus."""
-    tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in outcome.tables())
-    title = f"whitened ({name_of(outcome.power)})" if outcome.whitened else "unchanged"
-    origin = Origin.of(outcome.model)
+    tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())
+    title = f"whitened ({name_of(results.power)})" if results.whitened else "unchanged"
+    origin = Origin.of(results.model)
     return f"""{heading(origin, title, CLASSIC)}
 
-{outcome.text}
+{results.text}
 
 {CLASSIC.text}
 
 {tables}
 
-- Start: `{origin.name}`; pooling: {outcome.pooling}
-- Fitted on {outcome.sentences:,} sentences (none is quoted here), digest `{outcome.corpus}`:
-  `{outcome.whitening}`
+- Start: `{origin.name}`; pooling: {results.pooling}
+- Fitted on {results.sentences:,} sentences (none is quoted here), digest `{results.corpus}`:
+  `{results.whitening}`
 - Licence of the start: {origin.licence_text}
 
 ```bibtex

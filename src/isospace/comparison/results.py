@@ -1,0 +1,144 @@
+"""What results.json of a comparison holds: the one place that knows its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isospace.errors import UserError
+from isospace.statistics.gains import Gain
+from isospace.system import typed_json
+
+FORMAT = 4
+"""Of results.json; older ones are not read, as the comparison is judged anew in a second."""
+
+
+@dataclass(frozen=True)
+class ComparisonProtocol:
+    """How the numbers were made, in words.
+
+    Attributes:
+        pairs: how MRR (and R@k) was measured.
+        sts: how the STS sets were scored, `None` without data.
+        checkpoints: how the runs chose theirs.
+        labels: the labels that chose them, `None` where none did.
+        unseen: which test pairs are left out because the labels have them, `None` where none are.
+    """
+
+    pairs: str
+    sts: str | None
+    checkpoints: str
+    labels: str | None
+    unseen: str | None
+
+
+@dataclass(frozen=True)
+class SeedScores:
+    """One score of the runs of one row, x 100; starts have one value and no spread."""
+
+    mean: float
+    sd: float | None
+    n: int
+    seeds: tuple[float, ...]
+
+    @classmethod
+    def of(cls, seeds: Sequence[float]) -> SeedScores:
+        """The summary of the score of each seed."""
+        sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
+        return cls(float(np.mean(seeds)), sd, len(seeds), tuple(seeds))
+
+
+@dataclass(frozen=True)
+class RowGain:
+    """The gain of one row in one score.
+
+    Attributes:
+        over_start: over the row "start".
+        holm_p: its p, corrected for all rows.
+        holm_p_against_best: of Welch's test against the row with the best mean, corrected for all
+            pairs of rows; `None` for that row, and where seeds are too few.
+    """
+
+    over_start: Gain
+    holm_p: float
+    holm_p_against_best: float | None
+
+
+@dataclass(frozen=True)
+class ComparisonVerdict:
+    """What the comparison advises: in a few words, in sentences, and the model, if there is one."""
+
+    verdict: str
+    text: str
+    model: str | None
+
+
+@dataclass(frozen=True)
+class ComparisonResults:
+    """What a finished comparison says.
+
+    Attributes:
+        measure: the score that the verdict is about: "MRR" of the pairs, or the STS "Avg"; where
+            labels chose the checkpoints "Avg unseen", without the test pairs that the labels have.
+        protocol: how the numbers were made.
+        settings: row -> the settings that its runs share.
+        runs: row -> the folders of its runs, relative to the comparison's.
+        scores: row -> score -> of each seed. "start" is what the first row's runs began with,
+            "start of NAME" another start.
+        gains: row -> score -> gain.
+        verdict: what is advised.
+        format: of the file.
+    """
+
+    measure: str
+    protocol: ComparisonProtocol
+    settings: dict[str, dict[str, Any]]
+    runs: dict[str, tuple[str, ...]]
+    scores: dict[str, dict[str, SeedScores]]
+    gains: dict[str, dict[str, RowGain]]
+    verdict: ComparisonVerdict
+    format: int = FORMAT
+
+    def differing_settings(self) -> dict[str, dict[str, Any]]:
+        """Row -> the settings that the rows do not share; empty where they share all.
+
+        Options of the objective are compared where every row's objective has them.
+        """
+        flat = {
+            row: {**settings, **settings["objective"]} for row, settings in self.settings.items()
+        }
+        shared = set.intersection(*(set(settings) for settings in flat.values()))
+        names = [
+            name
+            for name in next(iter(flat.values()))
+            if name in shared - {"objective", "name"}
+            and any(settings[name] != next(iter(flat.values()))[name] for settings in flat.values())
+        ]
+        return {row: {name: flat[row][name] for name in names} for row in flat if names}
+
+
+def write_results(path: Path, results: ComparisonResults) -> None:
+    """Write results.json."""
+    typed_json.write(path, results)
+
+
+def read_results(path: Path) -> ComparisonResults:
+    """Read results.json.
+
+    Raises:
+        UserError: the file is damaged, or another version's.
+    """
+
+    def refuse_older(content: dict[str, Any]) -> dict[str, Any]:
+        if content.get("format") != FORMAT:
+            raise UserError(
+                f"{path}: an older isospace wrote the results of this comparison. Run the same "
+                "compare again: finished runs are read, and judged anew"
+            )
+        return content
+
+    return typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT, refuse_older)

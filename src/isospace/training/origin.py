@@ -1,0 +1,63 @@
+"""The model that another was made from: its name and its licence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import try_to_load_from_cache
+
+from isospace.encoders.loading import MINILM_HUB_NAME, folder_of, run_model, wheel_minilm
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a card says of the model that its own was made from, as seen when that happened.
+
+    Attributes:
+        name: without the folders above it, which are nobody's business.
+        hub_name: its name on the Hub, `None` for a folder.
+        licence: that its own card states, `None` where no card on this machine does.
+    """
+
+    name: str
+    hub_name: str | None
+    licence: str | None
+
+    @classmethod
+    def of(cls, model: str) -> Origin:
+        """Of minilm, a folder, or a Hub name; the Hub itself is not asked."""
+        folder = folder_of(model)
+        if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", model):
+            hub_name = MINILM_HUB_NAME if model == "minilm" else model
+            return cls(model, hub_name, _stated_licence(_hub_card(model, hub_name)))
+        path = folder or Path(model).expanduser()
+        card = (run_model(path) or path) / "README.md"
+        return cls(path.resolve().name, None, _stated_licence(card))
+
+    @property
+    def licence_text(self) -> str:
+        """The licence in words."""
+        return self.licence or "unknown: see the base model"
+
+
+def _stated_licence(card: Path | None) -> str | None:
+    if card is None or not card.is_file():
+        return None
+    text = card.read_text(encoding="utf-8", errors="replace")
+    block = re.match(r"---\r?\n(.*?)\n---", text, re.DOTALL)
+    stated = re.search(r"^license:[ \t]*(\S.*?)\s*$", block[1] if block else "", re.MULTILINE)
+    return stated[1].strip("\"'") if stated else None
+
+
+def _hub_card(model: str, hub_name: str) -> Path | None:
+    """Where the card of a model on the Hub is on this machine."""
+    wheel = wheel_minilm() if model == "minilm" else None
+    if wheel is not None:
+        return wheel / "README.md"
+    try:
+        found = try_to_load_from_cache(hub_name, "README.md")
+    except ValueError:  # no name that the Hub could have
+        return None
+    return Path(found) if isinstance(found, str) else None

@@ -1,0 +1,124 @@
+"""What results.json of a run holds: the one place that knows its fields and its older formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isospace.evaluation.benchmark import BenchmarkScores
+from isospace.statistics.bootstrap import Verdict
+from isospace.system import typed_json
+from isospace.training.origin import Origin
+from isospace.training.selection import Choice
+
+FORMAT = 2
+"""Of results.json. 1 had no number, called evaluations looks and the benchmark exam."""
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """What was trained on: sentences left after cleaning, their digest, and what cleaning did."""
+
+    sentences: int
+    digest: str
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """Everything that a finished run says, every number with its protocol.
+
+    Attributes:
+        isospace: the version that wrote it.
+        config: the settings, as in config.json.
+        origin: of the encoder that training began with.
+        corpus: what was trained on.
+        pooling: tokens to sentence.
+        steps: updates of the whole run.
+        benchmark: digest of the test items; equal for runs that can be compared item by item.
+        start: scores of the encoder that training began with.
+        result: scores of the checkpoint that was chosen.
+        labels: what chose the checkpoint, `None` where no labels did.
+        choice: which checkpoint was chosen, and why.
+        model_step: the step of the weights in model/; 0 where the verdict keeps the start.
+        verdict: whether the result gains over the start.
+        evaluations: measurements during training, the start (step 0) first.
+        seconds: wall clock, sessions before a resumption included.
+        environment: versions and machine.
+        format: of the file.
+    """
+
+    isospace: str
+    config: dict[str, Any]
+    origin: Origin
+    corpus: CorpusFacts
+    pooling: str
+    steps: int
+    benchmark: str
+    start: BenchmarkScores
+    result: BenchmarkScores
+    labels: str | None
+    choice: Choice
+    model_step: int
+    verdict: Verdict
+    evaluations: tuple[dict[str, float], ...]
+    seconds: float
+    environment: dict[str, str | int]
+    format: int = FORMAT
+
+    @property
+    def ships_start(self) -> bool:
+        """Whether model/ holds the start."""
+        return self.model_step == 0
+
+    @property
+    def selected_by(self) -> str:
+        """How the checkpoint was chosen, in words; label use is said."""
+        return f"dev-selected on {self.labels}" if self.labels else self.choice.rule
+
+    @property
+    def kept(self) -> str:
+        """Which checkpoint model/ holds, and why."""
+        if self.model_step == self.choice.step:
+            return self.choice.reason
+        return (
+            "the start, because of the verdict; by the rule it would be another: "
+            f"{self.choice.reason}"
+        )
+
+    def evaluation(self, step: int) -> dict[str, float]:
+        """The measurements at a step; 0 is the start."""
+        return next(measured for measured in self.evaluations if measured["step"] == step)
+
+
+def write_results(path: Path, results: RunResults) -> None:
+    """Write results.json."""
+    typed_json.write(path, results)
+
+
+def read_results(path: Path) -> RunResults:
+    """Read results.json, also of an older format.
+
+    Raises:
+        UserError: the file is damaged, or a newer version's.
+    """
+    return typed_json.read(path, RunResults, "results of a run", FORMAT, _upgrade)
+
+
+def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
+    if "format" in content:
+        return content
+    result, looks = content["result"], content["looks"]
+    states = {state: _upgrade_scores(content[state]["scores"]) for state in ("start", "result")}
+    verdict = {name: content["verdict"][name] for name in ("kind", "text", "protocol", "interval")}
+    later = {**states, "labels": result["labels"], "evaluations": looks, "verdict": verdict}
+    kept = {name: value for name, value in content.items() if name not in ("looks", "exam")}
+    # Runs before comparisons knew no digest of their test items.
+    return {**kept, **later, "benchmark": content.get("exam", ""), "format": FORMAT}
+
+
+def _upgrade_scores(scores: dict[str, Any]) -> dict[str, Any]:
+    pairs = dict(scores["pairs"])
+    recall = {int(key[len("recall@") :]): pairs.pop(key) for key in list(pairs) if "@" in key}
+    return {**scores, "pairs": {**pairs, "recall": recall}}

@@ -1,0 +1,57 @@
+"""results.json of a run: written and read back, older formats read, damage named."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from report_runs import results_of
+
+from isospace.errors import UserError
+from isospace.training.results import read_results, write_results
+
+ARCHIVE = Path(__file__).parents[2] / "docs" / "results" / "comparison-cells"
+
+
+def test_what_is_written_is_read(tmp_path):
+    results = results_of(sts=True, labels="stsb-dev")
+    write_results(tmp_path / "results.json", results)
+    assert read_results(tmp_path / "results.json") == results
+
+
+def test_a_run_of_the_first_format_is_read(tmp_path):
+    """One of the comparison's own, trained before results.json had a format number."""
+    with tarfile.open(ARCHIVE / "iso-seed-0.tar.xz") as tar:
+        file = tar.extractfile("iso/seed-0/results.json")
+        assert file is not None
+        content = file.read()
+    (tmp_path / "results.json").write_bytes(content)
+    old, results = json.loads(content), read_results(tmp_path / "results.json")
+    assert results.benchmark == old["exam"]
+    assert list(results.evaluations) == old["looks"]
+    assert results.labels == "stsb-dev"
+    assert results.result.pairs.recall[10] == old["result"]["scores"]["pairs"]["recall@10"]
+    assert results.result.sts is not None
+    assert results.result.sts.paper_row["Avg"] == 78.53
+    assert results.verdict.interval.n == 443
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text[:200], r"results\.json: cannot be read as the results of a run"),
+        (lambda text: "[1, 2]", "expected an object"),
+        (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
+        (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
+        (lambda text: text.replace('"format": 2', '"format": 99'), "newer isospace .* 99"),
+        (lambda text: '{"isospace": "0.0.1"}', "result is missing"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_field(tmp_path, change, words):
+    path = tmp_path / "results.json"
+    write_results(path, results_of())
+    path.write_text(change(path.read_text()))
+    with pytest.raises(UserError, match=words):
+        read_results(path)
