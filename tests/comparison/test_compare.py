@@ -43,10 +43,8 @@ def test_contestants_are_read(base):
 def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
     settings = {name: candidate(name, base) for name in ("simcse:head=none", "whitenedcse")}
     found = compare(settings, 2, tmp_path / "c")
-    assert found.protocol == {
-        "MRR": "MRR, halves of held-out sentences (first to second)",
-        "checkpoints": "last",
-    }
+    assert found.protocol.pairs == "MRR, halves of held-out sentences (first to second)"
+    assert found.protocol.checkpoints == "last"
     assert found.settings["whitenedcse"]["objective"]["name"] == "whitenedcse"
     assert list(found.scores) == ["start", "simcse:head=none", "whitenedcse"]
     assert [len(columns["MRR"]) for columns in found.scores.values()] == [1, 2, 2]
@@ -209,10 +207,10 @@ def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
         "simcse:pooling=cls",
     ]
     assert list(found.gains) == ["simcse", "start of simcse:pooling=cls", "simcse:pooling=cls"]
-    [start], [there] = (
-        found.scores[row]["MRR"] for row in ("start", "start of simcse:pooling=cls")
+    start, there = (
+        found.scores[row]["MRR"].mean for row in ("start", "start of simcse:pooling=cls")
     )
-    assert 100 * found.gains["start of simcse:pooling=cls"]["MRR"].mean == pytest.approx(
+    assert 100 * found.gains["start of simcse:pooling=cls"]["MRR"].over_start.mean == pytest.approx(
         there - start
     )
 

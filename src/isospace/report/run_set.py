@@ -104,9 +104,22 @@ def _labels(configs: Sequence[TrainConfig]) -> list[str]:
     for mine in settings:
         same = [other for other in settings if other["objective"] == mine["objective"]]
         differing = [key for key in mine if len({str(other[key]) for other in same}) > 1]
-        details = ", ".join(f"{key.replace('_', ' ')} {mine[key]}" for key in differing)
+        details = ", ".join(f"{key.replace('_', ' ')} {_in_words(mine[key])}" for key in differing)
         labels.append(f"{mine['objective']} ({details})" if details else str(mine["objective"]))
     return list(map(without_surrogates, labels))
+
+
+def _in_words(value: Any) -> str:
+    """A setting's value for people.
+
+    >>> _in_words((3200, "sentences")), _in_words(("texts/notes.txt",)), _in_words(None)
+    ('3200 sentences', 'notes.txt', 'none')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, list | tuple):
+        return " ".join(map(_in_words, value)) or "none"
+    return Path(value).name if isinstance(value, str) and "/" in value else str(value)
 
 
 def _settings(config: TrainConfig) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -177,10 +178,12 @@ def runs_table(found: RunSet) -> Table:
 
 def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
     config, done = runs[0].config, finished(runs)
-    row = {"objective": group, "model": config.model}
+    verdicts = [results.verdict.kind.value for results in done]
+    verdicts += ["unfinished"] * (len(runs) - len(done))
+    counts = Counter(verdicts)
+    verdict = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
+    row = {"objective": group, "verdict": verdict}
     if done:
-        row["n"] = str(len(done))
-        row["kept"] = _kept(done)
         scores = {state: _pair_scores(done, state) for state in STATES}
         row |= {f"MRR {state}": _mean_sd_of_different(values) for state, values in scores.items()}
         gains = np.subtract(scores["result"], scores["start"])
@@ -189,11 +192,9 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
             averages = [row["Avg"] for row in sts_rows(done, state) if "Avg" in row]
             if averages:
                 row[f"STS {state}"] = _mean_sd_of_different(averages)
-    verdicts = [results.verdict.kind.value for results in done]
-    verdicts += ["unfinished"] * (len(runs) - len(done))
-    counts = Counter(verdicts)
-    row["verdict"] = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
-    return row
+        row["n"] = str(len(done))
+        row["kept"] = _kept(done)
+    return row | {"model": Path(config.model).name}
 
 
 def _mean_sd_of_different(values: Sequence[float]) -> str:
