@@ -47,7 +47,7 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
     assert found.protocol.checkpoints == "last"
     assert found.settings["whitenedcse"]["objective"]["name"] == "whitenedcse"
     assert list(found.scores) == ["start", "simcse:head=none", "whitenedcse"]
-    assert [len(columns["MRR"]) for columns in found.scores.values()] == [1, 2, 2]
+    assert [columns["MRR"].n for columns in found.scores.values()] == [1, 2, 2]
     folders = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("results.json"))
     assert folders == [
         "c",
