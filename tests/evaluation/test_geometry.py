@@ -24,6 +24,7 @@ from isospace.evaluation.geometry import (
 )
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.sts import STSTask
+from isospace.operators import nearest as nearest_module
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden")) / "align_uniform.npz"
@@ -63,6 +64,7 @@ def test_the_rank_of_what_is_not_finite_is_not_a_number(value):
 @pytest.mark.parametrize("chunk", [1, 60, 1 << 20])
 def test_formulas_equal_a_loop(monkeypatch, chunk):
     monkeypatch.setattr(geometry, "_CHUNK_ENTRIES", chunk)
+    monkeypatch.setattr(nearest_module, "BLOCK", chunk)
     n = len(X)
     assert alignment(X, Y) == pytest.approx(np.mean([2 - 2 * cos(X[i], Y[i]) for i in range(n)]))
     pairs = [(i, j) for i in range(n) for j in range(i)]

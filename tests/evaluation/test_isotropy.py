@@ -19,6 +19,7 @@ from isospace.evaluation.isotropy import (
     k_occurrence,
     mean_correlation,
 )
+from isospace.operators import nearest
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(31, 6)) @ RANDOM.normal(size=(6, 6)) + 0.5
@@ -74,7 +75,7 @@ def occurrences_by_loop(x, k):
 @pytest.mark.parametrize("chunk", [1, 70, 1 << 20])
 @pytest.mark.parametrize("k", [1, 5, 30])
 def test_k_occurrence_equals_a_loop(monkeypatch, chunk, k):
-    monkeypatch.setattr(geometry, "_CHUNK_ENTRIES", chunk)
+    monkeypatch.setattr(nearest, "BLOCK", chunk)
     assert k_occurrence(X, k) == pytest.approx(occurrences_by_loop(X, k))
 
 

@@ -8,7 +8,6 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from isospace.evaluation import retrieval
 from isospace.evaluation.pairs import ScoredPairs, TextPairs, remembering
 from isospace.evaluation.retrieval import (
     evaluate_retrieval,
@@ -16,8 +15,9 @@ from isospace.evaluation.retrieval import (
     rank_pairs,
     rank_targets,
     same_meaning_retrieval,
-    unit_rows,
 )
+from isospace.operators import nearest
+from isospace.operators.nearest import unit_rows
 
 
 def rank_rows(queries, targets):
@@ -44,7 +44,7 @@ def ranks_by_a_loop(queries, targets):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("chunk", [1, 100, 1 << 24])
 def test_ranks_equal_a_loops_with_many_ties(monkeypatch, seed, chunk):
-    monkeypatch.setattr(retrieval, "_CHUNK_ENTRIES", chunk)
+    monkeypatch.setattr(nearest, "BLOCK", chunk)
     random = np.random.default_rng(seed)
     queries, targets = random.integers(-1, 2, (2, 30, 3)).astype(float)
     assert rank_rows(queries, targets).ranks.tolist() == ranks_by_a_loop(queries, targets)
@@ -131,7 +131,7 @@ def test_other_right_answers_of_a_query_take_no_memory_of_rows_times_answers():
 
 @pytest.mark.parametrize("chunk", [1, 1 << 24])
 def test_queries_among_the_targets_are_left_out(monkeypatch, chunk):
-    monkeypatch.setattr(retrieval, "_CHUNK_ENTRIES", chunk)
+    monkeypatch.setattr(nearest, "BLOCK", chunk)
     targets = np.random.default_rng(3).integers(-1, 2, (20, 3)).astype(float)
     itself, own = np.arange(8), np.arange(8, 16)
     left_out = [np.array([i, right]) for i, right in zip(itself, own, strict=True)]

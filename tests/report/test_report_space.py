@@ -15,7 +15,7 @@ from isospace.errors import UserError
 from isospace.objectives import SimCSE
 from isospace.report.run_set import collect
 from isospace.report.space import (
-    kept_neighbours,
+    kept_shares,
     layouts,
     most_changed,
     neighbours_of,
@@ -62,9 +62,9 @@ def test_spectrum_of_known_singular_values():
     assert spectrum(np.ones((5, 3), dtype=np.float32)).max() == 0.0
 
 
-def test_kept_neighbours_against_a_loop():
+def test_kept_shares_against_a_loop():
     sample = random_sample()
-    kept = kept_neighbours(sample)
+    kept = kept_shares(sample)
     for row in range(len(sample.sentences)):
         near = [set(slow_neighbours(v, row, 10)) for v in (sample.before, sample.after)]
         assert kept[row] == len(near[0] & near[1]) / 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isospace.search.columns import Guess, convert
+from isospace.search.columns import TypeGuess, convert
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from isospace.search.columns import Guess, convert
     ],
 )
 def test_no_digit_of_a_cell_is_lost(cells, kind, values):
-    guess = Guess(["c"])
+    guess = TypeGuess(["c"])
     for cell in cells:
         guess.see({"c": cell}, "row", cell=True)
     assert guess.columns == {"c": kind}

@@ -10,7 +10,7 @@ from toy import sentences
 
 import isospace
 from isospace.encoders.loading import load_encoder
-from isospace.operators import memory_index
+from isospace.operators import nearest
 
 TEXTS = sentences(30, seed=2)
 
@@ -67,8 +67,7 @@ def test_similarity_is_the_cosine_of_every_pair(model):
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 @pytest.mark.parametrize("k", [1, 5, 100])
 def test_search_finds_what_a_loop_finds(model, monkeypatch, chunk, k):
-    monkeypatch.setattr(memory_index, "_CHUNK", chunk)
-    monkeypatch.setattr(memory_index, "_QUERIES", 2)
+    monkeypatch.setattr(nearest, "_SLICE", chunk)
     index = model.index(iter(TEXTS))
     assert len(index) == len(TEXTS)
     queries = ["the cat sat", "a new river", "model"]

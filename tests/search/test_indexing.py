@@ -6,9 +6,9 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,14 +75,15 @@ def test_values_of_other_types(toy_model, tmp_path):
     schema = {"huge": pa.uint64()}
     columns = {name: pa.array(values, schema.get(name)) for name, values in rows.items()}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    config = files.IndexConfig(
+    index_it = partial(
+        files.index_files,
         (str(tmp_path / "t.parquet"),),
         tmp_path / "index",
-        str(toy_model),
         keep=("day", "price", "good", "huge", "missing"),
+        progress=Silent(),
     )
-    files.index_files(config, Silent())
-    again = files.index_files(replace(config, model=None), Silent())
+    index_it(model=str(toy_model))
+    again = index_it()
     assert again.changes == Changes(unchanged=2)
     index = SearchIndex.open(tmp_path / "index")
     kinds = {"day": "str", "price": "float", "good": "bool", "huge": "str", "missing": "float"}
@@ -106,9 +107,9 @@ def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, m
     Path("notes.txt").write_text("the cat\n\n\na house\n")
     changes += [json.loads(run(capsys, *base)[1])["changes"] for _ in range(2)]
     assert changes == [
-        {"added": 5, "replaced": 0, "unchanged": 0, "empty": 1, "deleted": 0},
-        {"added": 0, "replaced": 1, "unchanged": 1, "empty": 2, "deleted": 2},
-        {"added": 0, "replaced": 0, "unchanged": 2, "empty": 2, "deleted": 0},
+        {"added": 5, "replaced": 0, "unchanged": 0, "empty": 1, "deleted": 0, "repeated": 0},
+        {"added": 0, "replaced": 1, "unchanged": 1, "empty": 2, "deleted": 2, "repeated": 0},
+        {"added": 0, "replaced": 0, "unchanged": 2, "empty": 2, "deleted": 0, "repeated": 0},
     ]
     hits = SearchIndex.open("index").search("the cat").hits[0]
     assert {hit.id: hit.text for hit in hits} == {
@@ -140,6 +141,28 @@ def test_a_row_that_gets_an_id_replaces_its_number(toy_model, tmp_path, capsys, 
     assert changes(shifted, "--id-column", "key") == (2, 0, 1, 1)
     assert changes(shifted, "--id-column", "key") == (0, 0, 3, 0)
     assert ids() == ["a", "t.csv:0", "t.csv:1", "t.csv:3"]
+
+
+def test_rows_with_the_id_of_a_later_row_are_counted(toy_model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files, "SLICE", 2)  # ids repeat within a slice, across, and in other files
+    Path("a.csv").write_text("key,text\nx,a cat\nx,a dog\ny,a tree\n,a bird\nx,a river\n")
+    Path("b.csv").write_text("key,text\ny,a house\nz,a road\na.csv:4,a bird\n")
+    words = ["index", "a.csv", "b.csv", "--id-column", "key", "--model", toy_model]
+    later = "4 left out since a later row has the same id"
+    for counts in ("4 added", "4 unchanged"):
+        _, _, err = run(capsys, *words)
+        (line,) = (line for line in err.splitlines() if line.startswith("rows"))
+        assert line.split(maxsplit=1)[1] == f"{counts}, {later}"
+    hits = SearchIndex.open("index").search("a cat").hits[0]
+    assert {hit.id: hit.text for hit in hits} == {
+        "x": "a river",
+        "y": "a house",
+        "z": "a road",
+        "a.csv:4": "a bird",
+    }
+    changes = json.loads(run(capsys, *words, "--json")[1])["changes"]
+    assert (changes["unchanged"], changes["repeated"]) == (4, 4)
 
 
 class Killed(BaseException):
@@ -180,18 +203,21 @@ def test_after_a_kill_the_same_command_goes_on(
     monkeypatch.setattr(module, "SLICE", 64)
     monkeypatch.setattr(files, "SLICE", 64)
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    config = files.IndexConfig((str(tmp_path / "t.txt"),), tmp_path / "index", str(toy_model))
+    place = tmp_path / "index"
+    index_it = partial(
+        files.index_files, (str(tmp_path / "t.txt"),), place, str(toy_model), progress=Silent()
+    )
     with monkeypatch.context() as patch:
         kill_at(patch, owner, name, call, before)
         with pytest.raises(Killed):
-            files.index_files(config, Silent())
+            index_it()
     if left is not None:
-        assert len(SearchIndex.open(config.to)) == left
-    made = files.index_files(config, Silent())
-    assert made.changes == Changes(added=300 - (left or 0), unchanged=left or 0)
-    assert made.rows == 300
-    assert made.approximate.rows == 300
-    hits = SearchIndex.open(config.to).search("the cat", k=400, exact=True).hits[0]
+        assert len(SearchIndex.open(place)) == left
+    indexed = index_it()
+    assert indexed.changes == Changes(added=300 - (left or 0), unchanged=left or 0)
+    assert indexed.rows == 300
+    assert indexed.approximate.rows == 300
+    hits = SearchIndex.open(place).search("the cat", k=400, exact=True).hits[0]
     assert sorted(hit.text for hit in hits) == sorted(TEXTS)
 
 
@@ -227,8 +253,10 @@ def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
     done = start("finish")
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert done.stderr.splitlines()[0].split() == ["rows", "108", "added,", "192", "unchanged"]
-    assert len(done.stderr.splitlines()) == 3
+    reading, rows, *rest = done.stderr.splitlines()
+    assert reading.split() == ["reading", str(tmp_path / "t.txt")]
+    assert rows.split() == ["rows", "108", "added,", "192", "unchanged"]
+    assert len(rest) == 2
 
 
 def test_search_prints_a_table_and_json(folder, capsys, monkeypatch):
@@ -276,6 +304,7 @@ def test_the_verbs_tell_the_story(toy_model, tmp_path, capsys, monkeypatch, lowe
     assert out == ""
     how = About.read(Path("index")).approximate.text
     assert [line.split(maxsplit=1)[1] for line in err.splitlines()] == [
+        "t.txt",
         "300 added",
         "300 rows in index",
         f"{how}; isospace search 'a query' --index index",
@@ -292,7 +321,7 @@ def test_an_interruption_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isospace.verbs.search.index_files", interrupt)
+    monkeypatch.setattr(files, "index_files", interrupt)
     status, _, err = run(capsys, "index", "t.txt", "--to", folder)
     assert status == 1
     assert "the same command goes on" in err

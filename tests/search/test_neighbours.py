@@ -12,7 +12,7 @@ from toy import sentences
 from isospace.cli import main
 from isospace.errors import UserError
 from isospace.search import neighbours
-from isospace.search.neighbours import find_neighbours, nearest, read_corpus
+from isospace.search.neighbours import find_neighbours, nearest_texts, read_corpus
 
 RANDOM = np.random.default_rng(0)
 TEXTS = [f"text {i}" for i in range(50)]
@@ -43,7 +43,7 @@ def test_slices_give_what_a_loop_gives(monkeypatch, size, k):
         return encode(texts)
 
     queries = ["text 3", "text 40"]
-    for query, hits in zip(queries, nearest(counting, queries, TEXTS, k), strict=True):
+    for query, hits in zip(queries, nearest_texts(counting, queries, TEXTS, k), strict=True):
         assert [(hit.text, hit.cosine) for hit in hits] == by_a_loop(query, k)
     assert max(sizes) <= size
     assert sum(sizes) == len(queries) + len(TEXTS)
@@ -51,7 +51,7 @@ def test_slices_give_what_a_loop_gives(monkeypatch, size, k):
 
 def test_equally_near_texts_come_in_the_corpus_order(monkeypatch):
     monkeypatch.setattr(neighbours, "SLICE", 3)
-    hits = nearest(lambda texts: np.ones((len(texts), 2)), ["query"], TEXTS, 7)[0]
+    hits = nearest_texts(lambda texts: np.ones((len(texts), 2)), ["query"], TEXTS, 7)[0]
     assert [hit.text for hit in hits] == TEXTS[:7]
 
 
@@ -88,13 +88,20 @@ def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
     verb, first, *options = words
     asked = [verb, first, other, *options, "--query", f" {sentences(1)[0]} ", "-k", "3"]
     asked += ["--query", "blue river"]
-    status, out, _ = run(capsys, asked)
+    status, out, err = run(capsys, asked)
     assert status == 0
+    assert [line.split(maxsplit=1) for line in err.splitlines()] == [
+        ["reading", str(tmp_path / "c.jsonl")],
+        ["corpus", "40 distinct texts"],
+        ["encode", f"40 texts by {toy_model}"],
+        ["encode", f"40 texts by {other}"],
+    ]
     for query in (sentences(1)[0], "blue river"):
         assert f"{query}  (cosine, 40 distinct texts, the query itself left out)" in out
     assert f"| rank | {toy_model} | {other} |" in out
 
-    status, out, _ = run(capsys, [*asked, "--json"])
+    status, out, err = run(capsys, [*asked, "--json"])
+    assert err == ""
     report = json.loads(out)
     assert [entry["query"] for entry in report["queries"]] == [sentences(1)[0], "blue river"]
     lists = report["queries"][0]["neighbours"]
@@ -105,14 +112,14 @@ def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
 
 
 def test_a_bad_second_model_is_refused_before_the_first_encodes(toy_model, monkeypatch):
-    monkeypatch.setattr(neighbours, "nearest", None)
+    monkeypatch.setattr(neighbours, "nearest_texts", None)
     with pytest.raises(UserError, match=r"\./typo: not a folder"):
         find_neighbours([str(toy_model), "./typo"], sentences(40), sentences(1))
 
 
 def test_python_users_get_the_same_from_a_list(toy_model):
     found = find_neighbours([str(toy_model)], sentences(40), sentences(1), k=2)
-    hits = found.hits[str(toy_model)][0]
+    hits = found.lists[str(toy_model)][0]
     assert len(hits) == 2
     assert found.rows(0)[1]["rank"] == "2"
     assert found.rows(0)[1][str(toy_model)].endswith(hits[1].text)

@@ -13,8 +13,7 @@ from toy import sentences
 from isospace.search import Changes, Hit, SearchIndex
 from isospace.search import index as module
 from isospace.search.about import About
-from isospace.search.recall import kth_cosines, measure_recall, recall
-from isospace.search.results import fuse
+from isospace.search.index import fuse, measure_recall
 
 WEIRD = ["it's", "a''b", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "`", 'dq"', "%_", "\\'", "😀"]  # fmt: skip
 
@@ -94,7 +93,8 @@ def test_an_id_that_is_there_is_replaced_and_the_same_row_is_not_encoded_again(i
 
 def test_of_equal_ids_the_last_counts_within_a_slice_and_across(index, monkeypatch):
     monkeypatch.setattr(module, "SLICE", 2)
-    index.add(["a cat", "a dog", "a tree"], ["x", "x", "x"])
+    changes = index.add(["a cat", "a dog", "a river", "a tree"], ["x", "x", "y", "x"])
+    assert changes == Changes(added=2, repeated=2)
     assert [hit.text for hit in index.search("a dog", where="id = 'x'").hits[0]] == ["a tree"]
 
 
@@ -172,10 +172,10 @@ def test_recall_is_a_count_over_the_indexs_own_texts(index, encode, lowered):
 
 
 class Forgetful:
-    """20 vectors in a row, each nearest to its neighbours; of every query the nearest is missed."""
+    """Vectors in a row, each nearest to its neighbours; of every query the nearest is missed."""
 
-    angles = np.linspace(0, 1, 20)
-    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    def __init__(self, angles):
+        self.rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
     def sample(self, places):
         return [str(p) for p in places], self.rows[places]
@@ -187,22 +187,19 @@ class Forgetful:
     def nearest(self, query, k, where, approximate):
         assert (k, where, approximate) == (11, None, True)
         order = np.argsort(-(self.rows @ query), kind="stable")
-        kept = [order[0], *order[2:12]]  # the query itself, and all but the nearest
-        return [Hit(str(i), float(self.rows[i] @ query), "", {}) for i in kept]
+        others = [order[0], *order[2:12]]  # the query itself, and all but the nearest
+        return [Hit(str(i), float(self.rows[i] @ query), "", {}) for i in others]
 
 
 def test_a_missed_text_costs_a_tenth():
-    found, queries = measure_recall(Forgetful(), 20)
-    assert (round(found, 6), queries) == (0.9, 20)
+    recall, queries = measure_recall(Forgetful(np.linspace(0, 1, 20)), 20)
+    assert (round(recall, 6), queries) == (0.9, 20)
 
 
 def test_equally_near_texts_are_equally_good():
-    query = np.array([[1.0, 0.0]], np.float32)
-    twins = np.array([[1.0, 0.0], [0.6, 0.8], [0.6, 0.8], [0.6, 0.8], [0.0, 1.0]], np.float32)
-    floor = kth_cosines(query, [twins[:2], twins[2:]], 2)
-    assert floor == pytest.approx([0.6])
-    assert recall([[0.6, 0.6]], floor, 2) == 1.0
-    assert recall([[0.6, 0.0]], floor, 2) == 0.5
+    same_but_two = np.array([0.0] * 18 + [0.5, 1.0])
+    recall, _ = measure_recall(Forgetful(same_but_two), 18)  # asked for those that are the same
+    assert recall == 1.0
 
 
 def test_fusion_finds_a_word_that_the_vector_misses(index, encode):

@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 from toy import sentences
 
-from isospace.evaluation.retrieval import unit_rows
 from isospace.explore.session import Model, Session, sample_rows
+from isospace.operators.nearest import unit_rows
 
 EVIL = "<script>alert(1)</script> & \"the cat\" on the 'mat'"
 EVIL_NAME = "<img src=x onerror=alert(1)>"

@@ -12,7 +12,6 @@ from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.search import Changes, SearchIndex
 from isospace.search import index as module
-from isospace.search import recall as recall_module
 
 TEXTS = [*sentences(298, seed=2), f"{sentences(1, seed=7)[0]} zebra", "😀 大きさ"]
 YEARS = [1900 + i % 100 for i in range(len(TEXTS))]
@@ -61,4 +60,4 @@ def index(folder):
 def lowered(monkeypatch):
     """So few rows need an approximate index that the tests have one; measured on 10 of them."""
     monkeypatch.setattr(module, "EXACT_ROWS", 50)
-    monkeypatch.setattr(recall_module, "_SAMPLE", 10)
+    monkeypatch.setattr(module, "RECALL_QUERIES", 10)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,12 +27,11 @@ from isospace.encoders.batch import Batch
 from isospace.encoders.fast import bert as packed
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
+from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.objectives.base import View
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
-
-Precision = Literal["float32", "bf16"]
 
 _NO_LIMIT = 10**20
 """What tokenizers without a limit say lies above it."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from isospace.encoders.encoder import Precision
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.pooling import PoolingName
+from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import load_sts_data, sts_data
 from isospace.evaluation.classifiers import ProtocolName

@@ -8,7 +8,7 @@ for all measures of one array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
 from isospace.evaluation.sts import STSTask
+from isospace.operators.nearest import nearest, unit_rows
 from isospace.statistics.correlation import FloatArray
 
 Embeddings = NDArray[Any] | torch.Tensor
@@ -35,7 +36,7 @@ def alignment(x: Embeddings, y: Embeddings) -> float:
     >>> alignment(np.array([[2.0, 0.0]]), np.array([[0.0, 5.0]]))
     2.0
     """
-    a, b = unit_rows(x), unit_rows(y)
+    a, b = normalised(x), normalised(y)
     _require_same_rows(a, b)
     return float(((a - b) ** 2).sum(1).mean())
 
@@ -48,7 +49,7 @@ def uniformity(x: Embeddings) -> float:
     >>> uniformity(np.array([[1.0, 0.0], [0.0, 1.0]]))
     -4.0
     """
-    units = unit_rows(x)
+    units = normalised(x)
     n = require_two_rows(units)
     squares = units.any(1).astype(float)
     total, step = 0.0, max(1, _CHUNK_ENTRIES // n)
@@ -91,7 +92,7 @@ def mean_cosine(x: Embeddings) -> float:
     >>> mean_cosine(np.array([[1.0, 0.0], [0.0, 1.0]]))
     0.0
     """
-    units = unit_rows(x)
+    units = normalised(x)
     n = require_two_rows(units)
     total = units.sum(0)
     return float((total @ total - (units * units).sum()) / (n * (n - 1)))
@@ -107,17 +108,27 @@ def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
         b: embeddings of the same sentences by another encoder, `(n, other dim)`.
         k: number of neighbours, the sentence itself not counted; less than n.
     """
-    units_a, units_b = unit_rows(a), unit_rows(b)
-    n = len(units_a)
-    if len(units_b) != n or not 0 < k < n:
+    n = len(a)
+    if len(b) != n or not 0 < k < n:
         raise ValueError(
-            f"expected embeddings of the same more than k={k} sentences, got {n} and {len(units_b)}"
+            f"expected embeddings of the same more than k={k} sentences, got {n} and {len(b)}"
         )
-    common = 0
-    for cosines in zip(other_cosines(units_a), other_cosines(units_b), strict=True):
-        near_a, near_b = (np.argpartition(block, -k, axis=1)[:, -k:] for block in cosines)
-        common += int((near_a[:, :, None] == near_b[:, None, :]).sum())
-    return common / (n * k)
+    return int(common_neighbours(a, b, k).sum()) / (n * k)
+
+
+def common_neighbours(a: Embeddings, b: Embeddings, k: int) -> NDArray[np.int64]:
+    """How many of each sentence's k nearest others by cosine in `a` it has in `b`, `(sentence,)`.
+
+    Of equally near sentences the first are its neighbours. Arguments as for `neighbour_overlap`.
+    """
+    near_a, near_b = (_neighbour_rows(x, k) for x in (a, b))
+    counts: NDArray[np.int64] = (near_a[:, :, None] == near_b[:, None, :]).any(2).sum(1)
+    return counts
+
+
+def _neighbour_rows(x: Embeddings, k: int) -> NDArray[np.int64]:
+    units = unit_rows(as_array(x))
+    return np.array([near.rows for near in nearest(units, units, k, np.arange(len(units)))])
 
 
 @dataclass(frozen=True)
@@ -269,22 +280,11 @@ def as_array(x: Embeddings) -> FloatArray:
     return array.astype(np.float64)
 
 
-def unit_rows(x: Embeddings) -> FloatArray:
-    """Rows of length one; a zero row stays zero."""
+def normalised(x: Embeddings) -> FloatArray:
+    """Rows of length one in float64; a zero row stays zero, NaN stays NaN."""
     array = as_array(x)
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norms > 0, norms, 1.0)
-
-
-def other_cosines(units: FloatArray) -> Iterator[NDArray[np.float32]]:
-    """Cosines of rows with all rows, block after block; a row's with itself is -inf."""
-    units32 = units.astype(np.float32)
-    step = max(1, _CHUNK_ENTRIES // len(units))
-    for start in range(0, len(units), step):
-        cosines = units32[start : start + step] @ units32.T
-        rows = np.arange(len(cosines))
-        cosines[rows, start + rows] = -np.inf
-        yield cosines
 
 
 def require_two_rows(x: FloatArray) -> int:

@@ -18,13 +18,11 @@ from isospace.evaluation.geometry import (
     as_array,
     effective_rank,
     mean_cosine,
-    other_cosines,
     require_two_rows,
     uniformity,
-    unit_rows,
 )
 from isospace.evaluation.pairs import Encode
-from isospace.evaluation.retrieval import shares_of_places
+from isospace.operators.nearest import other_products, shares_of_places, unit_rows
 from isospace.statistics.correlation import FloatArray
 
 NEIGHBOURS = 10
@@ -94,11 +92,11 @@ def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
     >>> k_occurrence(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), k=1)
     array([0.5, 2. , 0.5])
     """
-    units = unit_rows(x)
+    units = unit_rows(as_array(x))
     if not 0 < k < len(units):
         raise ValueError(f"expected more than k={k} embeddings, got {len(units)}")
     occurrence = np.zeros(len(units))
-    for cosines in other_cosines(units):
+    for _, cosines in other_products(units):
         occurrence += shares_of_places(cosines, k).sum(0)
     return occurrence
 

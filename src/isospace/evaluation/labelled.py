@@ -13,8 +13,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
-from isospace.evaluation.geometry import Embeddings, other_cosines, require_two_rows, unit_rows
-from isospace.evaluation.retrieval import shares_of_places
+from isospace.evaluation.geometry import Embeddings, as_array, normalised, require_two_rows
+from isospace.operators.nearest import other_products, shares_of_places, unit_rows
 
 NEIGHBOURS = 10
 """Neighbours that vote."""
@@ -26,7 +26,7 @@ def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> f
     """Share of sentences whose label most of their k nearest others have, 0 to 1.
 
     Cosine, every other sentence being a candidate (leave one out), one vote each. Sentences that
-    tie for the last places (within `retrieval.TIE`) share them, and labels that tie for the most
+    tie for the last places (within `nearest.TIE`) share them, and labels that tie for the most
     votes share the credit, so that the order of the rows has no part in the result. A collapsed
     encoder gets about the share of the commonest label.
 
@@ -39,18 +39,16 @@ def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> f
     >>> knn_accuracy(circle, ["east", "east", "north", "north"], k=1)
     1.0
     """
-    units = unit_rows(x)
-    n = require_two_rows(units)
+    n = require_two_rows(as_array(x))
     k = min(k, n - 1)
     names, numbers = np.unique(np.asarray(labels), return_inverse=True)
     members = np.eye(len(names))[numbers]
-    credit, start = 0.0, 0
-    for cosines in other_cosines(units):
+    credit = 0.0
+    for start, cosines in other_products(unit_rows(as_array(x))):
         votes = shares_of_places(cosines, k) @ members
         most = votes >= votes.max(1, keepdims=True) - 1e-9
         own = numbers[start : start + len(cosines)]
         credit += float((most[np.arange(len(own)), own] / most.sum(1)).sum())
-        start += len(own)
     return credit / n
 
 
@@ -65,7 +63,7 @@ def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
         x: embeddings `(sentence, dim)`.
         labels: of each sentence.
     """
-    units = unit_rows(x).astype(np.float32)
+    units = normalised(x).astype(np.float32)
     if not np.isfinite(units).all():
         return float("nan")
     means = KMeans(len(set(labels)), n_init=_STARTS, random_state=_SEED)

@@ -21,9 +21,10 @@ from isospace.evaluation.pairs import (
     as_scored_pairs,
     encode_distinct,
 )
-from isospace.evaluation.retrieval import TIE, evaluate_retrieval, rank_targets
+from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.evaluation.sts import pair_cosines
 from isospace.evaluation.user_files import Kind, UserFile, read_user_file, text_cell
+from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
 
 

@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
+from isospace.operators.nearest import TIE, product_blocks, unit_rows
 from isospace.statistics.correlation import FloatArray
 
 DEPTHS = (1, 5, 10)
 """The k of recall@k."""
-
-TIE = 1e-6
-"""Cosines closer than this are equal: the same text encoded in another batch differs by as much."""
 
 MIN_WORDS = 8
 MIN_CHARACTERS = 16
@@ -30,8 +28,6 @@ MIN_CHARACTERS = 16
 
 # Japanese, Chinese, Thai, Lao, Burmese, Khmer: names of Unicode characters start with these.
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "MYANMAR", "KHMER")
-
-_CHUNK_ENTRIES = 1 << 22  # cosines held at once: 16 MB in float32
 
 
 @dataclass(frozen=True)
@@ -86,9 +82,9 @@ def rank_targets(
 ) -> RetrievalScores:
     """Rank `targets[own[i]]` for `queries[i]` among the targets by cosine.
 
-    Ties (within `TIE`) take their mean rank, `1 + better + tied / 2`: a collapsed encoder, to which
-    all texts are the same, gets the middle rank and not the first. Rows without a direction (zero,
-    NaN) have cosine 0.
+    Ties (within `nearest.TIE`) take their mean rank, `1 + better + tied / 2`: a collapsed encoder,
+    to which all texts are the same, gets the middle rank and not the first. Rows without a
+    direction (zero, NaN) have cosine 0.
 
     Args:
         queries: `(query, dim)`.
@@ -106,12 +102,9 @@ def rank_targets(
             "expected one or more queries (query, dim), targets (target, dim) and the position of "
             f"a target for each query; got {queries.shape}, {targets.shape} and {own.shape}"
         )
-    queries, targets = unit_rows(queries), unit_rows(targets)
-    step = max(1, _CHUNK_ENTRIES // len(targets))
     ranks = np.empty(len(queries))
-    for start in range(0, len(queries), step):
-        block = slice(start, start + step)
-        cosines = queries[block] @ targets.T
+    for start, cosines in product_blocks(unit_rows(queries), unit_rows(targets)):
+        block = slice(start, start + len(cosines))
         right = np.take_along_axis(cosines, own[block, None], axis=1)
         if left_out is not None:
             for row, places in zip(cosines, left_out[block], strict=True):
@@ -125,19 +118,6 @@ def rank_targets(
         "their mean rank"
     )
     return RetrievalScores(ranks, len(targets), protocol)
-
-
-def shares_of_places(cosines: NDArray[Any], k: int) -> FloatArray:
-    """How far each column is one of a row's k nearest, 0 to 1; `(row, column)`, rows sum to k.
-
-    Columns that tie for the last places (within `TIE`) share them, so that their order has no part
-    in the result.
-    """
-    last = np.partition(cosines, -k, axis=1)[:, -k, None]
-    nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE
-    places_left = k - nearer.sum(1, keepdims=True)
-    shares: FloatArray = nearer + places_left / tied.sum(1, keepdims=True) * tied
-    return shares
 
 
 def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> RetrievalScores:
@@ -240,12 +220,3 @@ def _cut(sentence: str) -> tuple[str, str] | None:
         middle += 1
     first, second = text[:middle].strip(), text[middle:].strip()
     return (first, second) if first and second else None
-
-
-def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows of length one in float32; rows that have no direction become zero."""
-    # Squares of float16 and int8 overflow; float64 stays what it is.
-    x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
-    x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)

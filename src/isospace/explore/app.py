@@ -62,13 +62,13 @@ class Pages:
     async def neighbours(self, request: Request) -> Response:
         """A text box; with a query, the nearest texts by each model."""
         query, k = request.query_params.get("q"), request.query_params.get("k", str(_NEIGHBOURS))
-        found, error = None, ""
+        neighbours, error = None, ""
         if query is not None:
             try:
-                found = self._session.neighbours(query, _whole_number(k))
+                neighbours = self._session.neighbours(query, _whole_number(k))
             except UserError as refused:
                 error = str(refused)
-        return self._page("neighbours.html", error, query=query or "", k=k, found=found)
+        return self._page("neighbours.html", error, query=query or "", k=k, neighbours=neighbours)
 
     async def similarities(self, request: Request) -> Response:
         """A box for sentences, and their cosines under each model as a heat map."""

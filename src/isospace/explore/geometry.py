@@ -9,7 +9,7 @@ from isospace.evaluation.isotropy import describe
 from isospace.explore.session import Session
 from isospace.explore.words import LONGEST_SHOWN
 from isospace.report import figures
-from isospace.report.space import SMALLEST_SAMPLE, kept_neighbours
+from isospace.report.space import SMALLEST_SAMPLE, kept_shares
 from isospace.report.write import MAPPED, MEASURES, Picture, maps
 from isospace.training.run import Sample
 
@@ -87,5 +87,5 @@ def measure(session: Session) -> Geometry | None:
 
 def _compare(sample: Sample, titles: Sequence[str]) -> tuple[float, tuple[Picture, ...]]:
     """What the second model keeps of the neighbours under the first; and both maps."""
-    kept = kept_neighbours(sample)
+    kept = kept_shares(sample)
     return float(kept.mean()), tuple(maps(sample, kept, (titles[0], titles[1])))

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.sentences import clean
-from isospace.encoders.encoder import Precision
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode
-from isospace.evaluation.retrieval import TIE, unit_rows
-from isospace.operators.memory_index import best_places
+from isospace.operators.nearest import TIE, highest, unit_rows
 from isospace.search.neighbours import SLICE, Texts, protocol
 from isospace.system.progress import Logged, Progress
 
@@ -56,7 +55,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Hit:
+class RankedNeighbour:
     """A text of the corpus near a query.
 
     Attributes:
@@ -73,8 +72,8 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The neighbours of a query.
+class NeighboursByModel:
+    """The neighbours of a query under each model.
 
     Attributes:
         query: cleaned as the corpus is.
@@ -83,13 +82,13 @@ class Found:
     """
 
     query: str
-    lists: tuple[tuple[Hit, ...], ...]
+    lists: tuple[tuple[RankedNeighbour, ...], ...]
     protocol: str
 
     @property
     def common(self) -> int:
         """How many are in both lists."""
-        return sum(hit.shared for hit in self.lists[0])
+        return sum(neighbour.shared for neighbour in self.lists[0])
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class Session:
         near = sorted(self.sample[:_CANDIDATES], key=lambda text: abs(len(text) - _EXAMPLE_LENGTH))
         self.examples = tuple(near[:_EXAMPLES])
 
-    def neighbours(self, query: str, k: int) -> Found:
+    def neighbours(self, query: str, k: int) -> NeighboursByModel:
         """The k nearest texts of the corpus by each model; the query itself is left out.
 
         Raises:
@@ -158,31 +157,31 @@ class Session:
             count -= 1
             for scores in cosines:
                 scores[own] = -np.inf
-        rows = [best_places(scores, min(k, count)) for scores in cosines]
+        nearest = [highest(scores, min(k, count)) for scores in cosines]
         lists = [
-            self._hits(rows[i], cosines[i], cosines[1 - i] if len(cosines) == 2 else None)
+            self._ranked(nearest[i], cosines[i], cosines[1 - i] if len(cosines) == 2 else None)
             for i in range(len(cosines))
         ]
-        return Found(asked, tuple(lists), protocol(len(self.texts)))
+        return NeighboursByModel(asked, tuple(lists), protocol(len(self.texts)))
 
-    def _hits(
+    def _ranked(
         self, rows: np.ndarray, cosines: np.ndarray, others: np.ndarray | None
-    ) -> tuple[Hit, ...]:
-        hits = []
+    ) -> tuple[RankedNeighbour, ...]:
+        neighbours = []
         for row in rows.tolist():
             rank = None if others is None else _rank(others, row)
             shared = rank is not None and rank <= len(rows)
-            hits.append(Hit(self.texts[row], float(cosines[row]), rank, shared))
-        return tuple(hits)
+            neighbours.append(RankedNeighbour(self.texts[row], float(cosines[row]), rank, shared))
+        return tuple(neighbours)
 
     @cached_property
     def suggestion(self) -> tuple[str, ...]:
         """Sentences whose similarities are worth a look: two of the corpus, their neighbours."""
-        wanted = []
+        sentences = []
         for text in self.examples[:2]:
             near = self.neighbours(text[:LONGEST], 2).lists[0]
-            wanted += [text, *(hit.text for hit in near)]
-        return tuple(text[:LONGEST] for text in dict.fromkeys(wanted))
+            sentences += [text, *(neighbour.text for neighbour in near)]
+        return tuple(text[:LONGEST] for text in dict.fromkeys(sentences))
 
     def similarities(self, text: str) -> Similarities:
         """The cosines of sentences, one a line.
@@ -224,22 +223,23 @@ def open_session(
     if not 1 <= len(sources) <= 2:
         raise UserError(f"models {', '.join(sources) or 'none'}: expected one, or two to compare")
     encoders = [load_encoder(source) for source in sources]
-    kept = list(texts)
-    rows = sample_rows(len(kept))
+    texts = list(texts)
+    rows = sample_rows(len(texts))
     loaded = []
     for letter, name, encoder in zip("AB", _names(sources), encoders, strict=False):
-        vectors = np.empty((len(kept), encoder.dim), np.float32)
+        vectors = np.empty((len(texts), encoder.dim), np.float32)
         sample = np.empty((len(rows), encoder.dim), np.float32)
-        with progress.bar(name, len(kept)) as advance:
-            for start in range(0, len(kept), SLICE):
-                part = kept[start : start + SLICE]
+        progress.line("encode", f"{len(texts):,} texts by {name}")
+        with progress.bar("encode", len(texts)) as advance:
+            for start in range(0, len(texts), SLICE):
+                part = texts[start : start + SLICE]
                 raw = encoder.embed(part, on_batch=advance, precision=precision)
                 vectors[start : start + SLICE] = unit_rows(raw)
                 here = rows // SLICE == start // SLICE
                 sample[here] = raw[rows[here] - start]
         encode = partial(encoder.embed, precision=precision)
         loaded.append(Model(letter, name, encoder.source, encode, vectors, sample))
-    return Session(kept, loaded, corpus)
+    return Session(texts, loaded, corpus)
 
 
 def sample_rows(texts: int) -> NDArray[np.int64]:

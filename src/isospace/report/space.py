@@ -12,8 +12,9 @@ from sklearn.manifold import TSNE
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.evaluation.geometry import other_cosines, unit_rows
+from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
+from isospace.operators.nearest import nearest, unit_rows
 from isospace.training.run import Run, Sample
 
 SMALLEST_SAMPLE = 12
@@ -69,23 +70,18 @@ def _layout(vectors: Vectors, start: Vectors | str) -> Vectors:
     return np.asarray(tsne.fit_transform(vectors), dtype=np.float32)
 
 
-def kept_neighbours(sample: Sample) -> NDArray[np.float64]:
+def kept_shares(sample: Sample) -> NDArray[np.float64]:
     """Share of each sentence's ten nearest neighbours before that it has after, (sentence,)."""
-    near = []
-    for vectors in (sample.before, sample.after):
-        blocks = other_cosines(unit_rows(vectors))
-        near.append(np.vstack([np.argsort(-b, 1, kind="stable")[:, :NEIGHBOURS] for b in blocks]))
-    same = (near[0][:, :, None] == near[1][:, None, :]).any(2)
-    return np.asarray(same.mean(1))
+    return common_neighbours(sample.before, sample.after, NEIGHBOURS) / NEIGHBOURS
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A sentence near another one.
+class SampleNeighbour:
+    """A sentence of the sample that is near a text.
 
     Attributes:
-        sentence: the neighbour.
-        cosine: with the sentence that it is near.
+        sentence: itself.
+        cosine: with the text.
         shared: it is in the list of the other space too.
     """
 
@@ -95,8 +91,8 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """The nearest sentences of one text, nearest first.
+class NeighboursBeforeAfter:
+    """The sentences of the sample nearest to one text, the nearest first.
 
     Attributes:
         text: whose neighbours they are.
@@ -105,13 +101,13 @@ class Neighbours:
     """
 
     text: str
-    before: tuple[Neighbour, ...]
-    after: tuple[Neighbour, ...]
+    before: tuple[SampleNeighbour, ...]
+    after: tuple[SampleNeighbour, ...]
 
 
 def neighbours_of(
     texts: Sequence[str], before: Vectors, after: Vectors, sample: Sample
-) -> list[Neighbours]:
+) -> list[NeighboursBeforeAfter]:
     """The nearest sentences of a sample to each text; the text itself is left out.
 
     Args:
@@ -120,29 +116,42 @@ def neighbours_of(
         after: (n, dim) under the result.
         sample: where neighbours are sought.
     """
-    found = []
-    spaces = ((before, sample.before), (after, sample.after))
-    for i, text in enumerate(texts):
-        others = [k for k, sentence in enumerate(sample.sentences) if sentence != text]
-        lists = []
-        for vectors, space in spaces:
-            cosines = unit_rows(space[others]) @ unit_rows(vectors[i : i + 1])[0]
-            nearest = np.argsort(-cosines, kind="stable")[:LISTED]
-            lists.append({sample.sentences[others[k]]: float(cosines[k]) for k in nearest})
-        first, second = (
-            tuple(Neighbour(s, cosine, s in lists[1 - side]) for s, cosine in lists[side].items())
-            for side in (0, 1)
-        )
-        found.append(Neighbours(text, first, second))
-    return found
+    rows = {sentence: row for row, sentence in enumerate(sample.sentences)}
+    own = np.array([rows.get(text, -1) for text in texts])
+    first, second = (
+        _lists(vectors, space, own, sample.sentences)
+        for vectors, space in ((before, sample.before), (after, sample.after))
+    )
+    return [
+        NeighboursBeforeAfter(text, _marked(near, other), _marked(other, near))
+        for text, near, other in zip(texts, first, second, strict=True)
+    ]
 
 
-def most_changed(sample: Sample, kept: NDArray[np.float64], count: int) -> list[Neighbours]:
+def _lists(
+    vectors: Vectors, space: Vectors, own: NDArray[np.int64], sentences: Sequence[str]
+) -> list[dict[str, float]]:
+    """For each vector its nearest sentences with their cosines, but for the one at row `own`."""
+    return [
+        {sentences[row]: float(cosine) for row, cosine in zip(*near, strict=True)}
+        for near in nearest(unit_rows(vectors), unit_rows(space), LISTED, own)
+    ]
+
+
+def _marked(near: dict[str, float], other: dict[str, float]) -> tuple[SampleNeighbour, ...]:
+    return tuple(
+        SampleNeighbour(sentence, cosine, sentence in other) for sentence, cosine in near.items()
+    )
+
+
+def most_changed(
+    sample: Sample, kept: NDArray[np.float64], count: int
+) -> list[NeighboursBeforeAfter]:
     """The neighbours of those sentences of a sample that kept the fewest of theirs.
 
     Args:
         sample: the sentences.
-        kept: what `kept_neighbours` says of them.
+        kept: what `kept_shares` says of them.
         count: how many; among equals the first in the sample are taken.
     """
     rows = np.argsort(kept, kind="stable")[:count]
@@ -150,7 +159,9 @@ def most_changed(sample: Sample, kept: NDArray[np.float64], count: int) -> list[
     return neighbours_of(texts, sample.before[rows], sample.after[rows], sample)
 
 
-def query_neighbours(run: Run, sample: Sample, queries: Sequence[str]) -> list[Neighbours]:
+def query_neighbours(
+    run: Run, sample: Sample, queries: Sequence[str]
+) -> list[NeighboursBeforeAfter]:
     """The nearest sentences of a run's sample to texts of the user's; loads the encoder.
 
     Raises:

@@ -57,7 +57,7 @@ class Space:
     maps: tuple[Picture, ...]
     mapped: int
     rule: str
-    neighbours: list[space.Neighbours]
+    neighbours: list[space.NeighboursBeforeAfter]
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
     sample = run.sample
     if sample is None or not _has_map(sample):
         return None
-    kept_share = space.kept_neighbours(sample)
+    kept_share = space.kept_shares(sample)
     if queries:
         rule, neighbours = "Your queries.", space.query_neighbours(run, sample, queries)
     else:
@@ -262,7 +262,7 @@ def maps(
 
     Args:
         sample: the sentences.
-        kept_share: what `space.kept_neighbours` says of them; the colours.
+        kept_share: what `space.kept_shares` says of them; the colours.
         titles: of the two maps.
         suffix: makes the pictures' names unlike those of other maps on the page.
     """

@@ -1,6 +1,6 @@
 """Texts in an embedded vector database: indexed once, then searched by meaning."""
 
-from isospace.search.index import SearchIndex
-from isospace.search.results import Changes, Hit, Results
+from isospace.search.database import Hit
+from isospace.search.index import Changes, SearchIndex, SearchResults
 
-__all__ = ["Changes", "Hit", "Results", "SearchIndex"]
+__all__ = ["Changes", "Hit", "SearchIndex", "SearchResults"]

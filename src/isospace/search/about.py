@@ -1,4 +1,4 @@
-"""isospace.json, the file that makes a folder an index: by which model, with which columns."""
+"""isospace.json, the file that makes a folder an index: its columns, and the model to load."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import folder_of, weights_hash
+from isospace.encoders.loading import folder_of, load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.search.columns import KINDS, Kind
+from isospace.search.columns import COLUMN_TYPES, ColumnType
 from isospace.system.files import write_text
 
 ABOUT = "isospace.json"
@@ -21,7 +21,7 @@ TABLE = "texts.lance"
 
 
 @dataclass(frozen=True)
-class Approximate:
+class ApproximateIndex:
     """How good the approximate index is.
 
     Attributes:
@@ -59,13 +59,13 @@ class About:
     weights: str
     pooling: str
     dim: int
-    columns: Mapping[str, Kind]
+    columns: Mapping[str, ColumnType]
     numbered: int = 0
-    approximate: Approximate | None = None
+    approximate: ApproximateIndex | None = None
     isospace: str = field(default_factory=lambda: version("isospace"))
 
     @staticmethod
-    def of(encoder: Encoder, columns: Mapping[str, Kind]) -> About:
+    def of(encoder: Encoder, columns: Mapping[str, ColumnType]) -> About:
         """Of a new index by this model; a folder is named so that it is found from elsewhere."""
         place = folder_of(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
@@ -89,10 +89,10 @@ class About:
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             approximate = content.pop("approximate")
-            about = About(
-                **content, approximate=None if approximate is None else Approximate(**approximate)
-            )
-            if not set(about.columns.values()) <= set(KINDS) or about.dim < 1:
+            if approximate is not None:
+                approximate = ApproximateIndex(**approximate)
+            about = About(**content, approximate=approximate)
+            if not set(about.columns.values()) <= set(COLUMN_TYPES) or about.dim < 1:
                 raise ValueError("no such columns or width")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
@@ -120,3 +120,36 @@ def require_room(folder: Path) -> None:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else [folder.name]
     if any(name != TABLE and not name.startswith(f".{ABOUT}.") for name in names):
         raise UserError(f"{folder}: exists already and is not an index. Name another folder")
+
+
+def load_model(folder: Path, about: About, model: str | None) -> Encoder:
+    """Load the model that made the vectors of an index.
+
+    Args:
+        folder: of the index.
+        about: its isospace.json.
+        model: where the model is now, `None`: where it was.
+
+    Raises:
+        UserError: it cannot be loaded, or is another.
+    """
+    name = model or about.model
+    try:
+        encoder = load_encoder(name)
+    except UserError as error:
+        if model is not None:
+            raise
+        raise UserError(
+            f"{error}. {folder} is an index of this model; if it is elsewhere now, say where with "
+            "`model`"
+        ) from error
+    if encoder.dim != about.dim:
+        difference = f"{encoder.dim} dimensions, not {about.dim}"
+    elif weights_hash(encoder) != about.weights:
+        difference = "other weights, another tokenizer or another pooling"
+    else:
+        return encoder
+    raise UserError(
+        f"{folder}: an index of another model ({about.model}); {name} has {difference}. Name the "
+        "right one with `model`, or index the texts anew into another folder"
+    )

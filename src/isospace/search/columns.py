@@ -1,4 +1,8 @@
-"""Columns of metadata: what they hold, guessed from the first files, and values brought to that."""
+"""Columns of metadata: what they hold, guessed from the first files, and values brought to that.
+
+The guess is our own since those of pyarrow.csv and pandas lose what a file says: they read the code
+02139 as the number 2139, and an id of twenty digits as a rounded one.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from typing import Any, Literal, TypeAlias
 from isospace.errors import UserError
 from isospace.system.unicode import without_surrogates
 
-Kind = Literal["str", "int", "float", "bool"]
+ColumnType = Literal["str", "int", "float", "bool"]
 Value: TypeAlias = str | int | float | bool | None
 
-KINDS: tuple[Kind, ...] = ("str", "int", "float", "bool")
+COLUMN_TYPES: tuple[ColumnType, ...] = ("str", "int", "float", "bool")
 _RESERVED = ("id", "text", "vector", "rank", "cosine")
-_WORDS: dict[Kind, str] = {
+_WORDS: dict[ColumnType, str] = {
     "str": "text",
     "int": "whole numbers",
     "float": "numbers",
@@ -43,18 +47,18 @@ def check_names(names: Iterable[str]) -> None:
             )
 
 
-def words(columns: Mapping[str, Kind]) -> str:
+def in_words(columns: Mapping[str, ColumnType]) -> str:
     """The columns that a filter can name, for messages.
 
-    >>> words({"year": "int"})
+    >>> in_words({"year": "int"})
     'id (text), text (text), year (whole numbers)'
     """
-    everything: dict[str, Kind] = {"id": "str", "text": "str", **columns}
-    return ", ".join(f"{name} ({_WORDS[kind]})" for name, kind in everything.items())
+    everything: dict[str, ColumnType] = {"id": "str", "text": "str", **columns}
+    return ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in everything.items())
 
 
 def plain(value: Any, cell: bool) -> Value:
-    """A value of a file as one of the four kinds, `None` for none, which NaN is too.
+    """A value of a file as one of the four types, `None` for none, which NaN is too.
 
     Dates and times are ISO 8601, which sorts.
 
@@ -97,7 +101,7 @@ def _number(cell: str) -> Value:
     return cell or None
 
 
-class Guess:
+class TypeGuess:
     """What columns hold, from their values one row at a time.
 
     Args:
@@ -105,7 +109,7 @@ class Guess:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._kinds: dict[str, Kind | None] = dict.fromkeys(names)
+        self._types: dict[str, ColumnType | None] = dict.fromkeys(names)
 
     def see(self, given: Mapping[str, Any], where: str, cell: bool) -> None:
         """Take one row into account.
@@ -124,27 +128,29 @@ class Guess:
             except ValueError as error:
                 raise UserError(f'{where}: column "{name}" has {error}') from error
             if value is not None:
-                self._kinds[name] = _widest(self._kinds[name], _kind(value))
+                self._types[name] = _widest(self._types[name], _type(value))
 
     @property
-    def columns(self) -> dict[str, Kind]:
-        """The narrowest kind that holds every value of a column.
+    def columns(self) -> dict[str, ColumnType]:
+        """The narrowest type that holds every value of a column.
 
         Raises:
             UserError: a column that has no value in any row.
         """
-        for name, kind in self._kinds.items():
-            if kind is None:
+        columns: dict[str, ColumnType] = {}
+        for name, type_ in self._types.items():
+            if type_ is None:
                 raise UserError(f'`keep` {name}: no row has a value in "{name}"')
-        return {name: kind for name, kind in self._kinds.items() if kind is not None}
+            columns[name] = type_
+        return columns
 
 
-def convert(raw: Any, kind: Kind, cell: bool) -> Value:
+def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
     """A value of a file as its column holds it.
 
     Args:
         raw: what the file holds.
-        kind: of the column.
+        type_: of the column.
         cell: as for `plain`.
 
     Raises:
@@ -157,15 +163,15 @@ def convert(raw: Any, kind: Kind, cell: bool) -> Value:
     value = plain(raw, cell)
     if value is None:
         return None
-    if kind == "str":
+    if type_ == "str":
         return without_surrogates(raw) if isinstance(raw, str) else str(value)
-    if _widest(kind, _kind(value)) != kind:
-        raise ValueError(f"{value!r}, expected {_WORDS[kind]}")
-    return float(value) if kind == "float" else value
+    if _widest(type_, _type(value)) != type_:
+        raise ValueError(f"{value!r}, expected {_WORDS[type_]}")
+    return float(value) if type_ == "float" else value
 
 
 def fit(
-    columns: Mapping[str, Kind], given: Mapping[str, Any], where: str, cell: bool = False
+    columns: Mapping[str, ColumnType], given: Mapping[str, Any], where: str, cell: bool = False
 ) -> dict[str, Value]:
     """The metadata of a row, each value as its column holds it; a missing one is none.
 
@@ -182,15 +188,15 @@ def fit(
         have = ", ".join(columns) or "none"
         raise UserError(f'{where}: no column "{min(unknown)}" in the index. Columns: {have}')
     values = {}
-    for name, kind in columns.items():
+    for name, type_ in columns.items():
         try:
-            values[name] = convert(given.get(name), kind, cell)
+            values[name] = convert(given.get(name), type_, cell)
         except ValueError as error:
             raise UserError(f'{where}: column "{name}" has {error}') from error
     return values
 
 
-def _kind(value: str | int | float | bool) -> Kind:
+def _type(value: str | int | float | bool) -> ColumnType:
     if isinstance(value, bool):  # which Python counts among the whole numbers
         return "bool"
     if isinstance(value, int):
@@ -198,7 +204,7 @@ def _kind(value: str | int | float | bool) -> Kind:
     return "float" if isinstance(value, float) else "str"
 
 
-def _widest(a: Kind | None, b: Kind) -> Kind:
+def _widest(a: ColumnType | None, b: ColumnType) -> ColumnType:
     if a is None or a == b:
         return b
     return "float" if {a, b} == {"int", "float"} else "str"

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from isospace.errors import UserError
-from isospace.search.columns import Kind, Value, words
-from isospace.search.results import Hit
+from isospace.search.columns import ColumnType, Value, in_words
 
 _TABLE = "texts"
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
@@ -32,6 +32,23 @@ _OLD = timedelta(minutes=1)
 _NOISE = re.compile(r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: )*")
 
 
+@dataclass(frozen=True)
+class Hit:
+    """A text that was found.
+
+    Attributes:
+        id: its id.
+        cosine: with the query.
+        text: itself.
+        metadata: its other columns.
+    """
+
+    id: str
+    cosine: float
+    text: str
+    metadata: dict[str, Value]
+
+
 class Database:
     """Rows of id, text, vector and metadata on disk.
 
@@ -44,7 +61,9 @@ class Database:
         new: begin with an empty table.
     """
 
-    def __init__(self, folder: Path, columns: Mapping[str, Kind], dim: int, new: bool) -> None:
+    def __init__(
+        self, folder: Path, columns: Mapping[str, ColumnType], dim: int, new: bool
+    ) -> None:
         self.folder, self.columns, self.dim = folder, columns, dim
         self._lancedb = lancedb()
         with self._working("opened"):
@@ -54,8 +73,8 @@ class Database:
                 self._table = place.create_table(_TABLE, schema=self._schema, mode="overwrite")
             else:
                 self._table = place.open_table(_TABLE)
-            found = self._table.schema
-        if not found.equals(self._schema):
+            schema = self._table.schema
+        if not schema.equals(self._schema):
             raise UserError(
                 f"{folder}: the index is damaged (its table has other columns than its "
                 "isospace.json). Index the texts anew into another folder"
@@ -68,7 +87,7 @@ class Database:
                 pa.field("id", pa.string()),
                 pa.field("text", pa.string()),
                 pa.field("vector", pa.list_(pa.float32(), self.dim)),
-                *(pa.field(name, _ARROW[kind]) for name, kind in self.columns.items()),
+                *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
             ]
         )
 
@@ -84,7 +103,7 @@ class Database:
             if where is not None and str(error).startswith("Invalid input"):
                 raise UserError(
                     f"filter {where!r} ({reason}): expected an SQL condition, such as id = 'a', on "
-                    f"{words(self.columns)}"
+                    f"{in_words(self.columns)}"
                 ) from error
             raise UserError(
                 f"{self.folder}: the index cannot be {what} ({reason}). If the disk is not full "
@@ -189,9 +208,9 @@ class Database:
     def sample(self, rows: Sequence[int]) -> tuple[list[str], np.ndarray]:
         """Ids and vectors, (n, dim), of rows by their places in the table."""
         with self._working("read"):
-            found = self._table.take_offsets(list(rows)).select(["id", "vector"]).to_arrow()
-        vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dim)
-        return found["id"].to_pylist(), vectors
+            taken = self._table.take_offsets(list(rows)).select(["id", "vector"]).to_arrow()
+        vectors = taken["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dim)
+        return taken["id"].to_pylist(), vectors
 
     def index_words(self) -> None:
         """Build the index of words, or bring all indices up to date and tidy the files."""

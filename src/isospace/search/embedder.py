@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from isospace.encoders.encoder import Encoder, Precision
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import PoolingName
-from isospace.evaluation.retrieval import unit_rows
-from isospace.operators.memory_index import Index
+from isospace.encoders.precision import Precision
+from isospace.operators.nearest import unit_rows
+from isospace.search.memory_index import MemoryIndex
 from isospace.vectors.records import open_records
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
@@ -73,7 +74,7 @@ class Embedder:
         cosines: np.ndarray = self._unit_vectors(a) @ self._unit_vectors(b).T
         return cosines
 
-    def index(self, corpus: Path | str | Iterable[str], column: str = "text") -> Index:
+    def index(self, corpus: Path | str | Iterable[str], column: str = "text") -> MemoryIndex:
         """Make texts searchable, exactly and in memory.
 
         Args:
@@ -87,7 +88,7 @@ class Embedder:
             with open_records([str(corpus)], column, None, "utf-8") as records:
                 corpus = [text for text, _ in records]
         texts = list(corpus)
-        return Index(texts, unit_rows(self.encoder.embed(texts)), self._unit_vectors)
+        return MemoryIndex(texts, unit_rows(self.encoder.embed(texts)), self._unit_vectors)
 
     def _unit_vectors(self, given: TextsOrVectors) -> np.ndarray:
         vectors: Any = given if isinstance(given, np.ndarray) else self.encode(given)

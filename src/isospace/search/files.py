@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from hashlib import blake2b
+from itertools import count, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
+import numpy as np
 
 from isospace.errors import UserError
-from isospace.search.about import ABOUT, About, Approximate
-from isospace.search.columns import Guess, Kind, fit
-from isospace.search.index import SLICE, SearchIndex
-from isospace.search.results import Changes
+from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
+from isospace.search.columns import ColumnType, TypeGuess, fit
+from isospace.search.index import SLICE, Changes, SearchIndex
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.records import Part, Records, Row, open_records
 
-DEFAULT_FOLDER = Path("index")
+_ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expected to share one
 
 
 @dataclass(frozen=True)
-class IndexConfig:
-    """What to index, by which model, into what."""
-
-    inputs: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard input, or
-    docstrings. A row without an id is FILE:ROW; its file, indexed again, replaces it."""
-    to: Path = DEFAULT_FOLDER
-    """The folder of the index; made if it is not there, else added to."""
-    model: str | None = None
-    """minilm, a model folder, a run's folder, or a Hub name; default: the model of the index, and
-    minilm for a new one."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    id_column: str | None = None
-    """Which column holds ids; a row replaces the one that has its id."""
-    keep: tuple[str, ...] = ()
-    """Other columns to keep, to filter by and to show; default: those of the index."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What indexing did.
+class IndexedFiles:
+    """What indexing files did.
 
     Attributes:
         changes: by the rows of the files.
@@ -55,52 +33,87 @@ class Outcome:
 
     changes: Changes
     rows: int
-    approximate: Approximate | None
+    approximate: ApproximateIndex | None
 
 
-def index_files(config: IndexConfig, progress: Progress | None = None) -> Outcome:
+def index_files(
+    inputs: Sequence[str],
+    to: Path,
+    model: str | None = None,
+    column: str = "text",
+    id_column: str | None = None,
+    keep: Sequence[str] = (),
+    encoding: str = "utf-8",
+    progress: Progress | None = None,
+) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
-    The files are read twice: once to find what is wrong with them (and what columns hold) before
-    any work, once to index. Memory holds the model and `SLICE` rows. After a kill the same call
-    goes on: rows that are there already, with the same text, are not encoded again.
+    The files are read twice: once to find what is wrong with them (and what columns hold, and which
+    ids repeat) before any work, once to index. Memory holds the model, `SLICE` rows and, with an
+    `id_column`, 16 bytes a row. After a kill the same call goes on: rows that are there already,
+    with the same text, are not encoded again.
 
     Args:
-        config: what and where.
+        inputs: files, folders, - for standard input, or docstrings.
+        to: the folder of the index; made if it is not there.
+        model: as `load_encoder` takes it; default: that of the index, and minilm for a new one.
+        column: holds the texts, where a file has columns.
+        id_column: holds ids; of rows with one id the last counts. A row without is FILE:ROW.
+        keep: other columns to keep; default: those of the index.
+        encoding: of text files.
         progress: where it is shown; default: the log.
 
     Raises:
         UserError: input, model or index is not what is expected.
     """
-    if not config.inputs:
+    progress = progress or Logged()
+    if not inputs:
         raise UserError("give one or more files to index, - for standard input, or `delete` FILTER")
-    about = About.read(config.to) if (config.to / ABOUT).exists() else None
-    keep = tuple(dict.fromkeys(config.keep)) or tuple(about.columns if about else ())
+    about = About.read(to) if (to / ABOUT).exists() else None
+    keep = tuple(dict.fromkeys(keep)) or tuple(about.columns if about else ())
     if about is not None and set(keep) != set(about.columns):
         raise UserError(
-            f"`keep` {' '.join(keep)}: {config.to} has the columns "
+            f"`keep` {' '.join(keep)}: {to} has the columns "
             f"{', '.join(about.columns) or 'id and text only'}. Other columns need another `to`"
         )
-    with open_records(
-        config.inputs, config.column, config.id_column, config.encoding, keep
-    ) as records:
-        rows, columns = _look(records, dict(about.columns) if about else None)
+    if about is None:
+        require_room(to)
+    with open_records(inputs, column, id_column, encoding, keep) as records:
+        progress.line("reading", ", ".join(inputs))
+        survey = _survey(records, dict(about.columns) if about else None)
         if about is None:
-            index = SearchIndex.create(config.to, config.model or "minilm", columns)
+            index = SearchIndex.create(to, model or "minilm", survey.columns)
         else:
-            index = SearchIndex.open(config.to, config.model)
-        changes = Changes()
-        with (progress or Logged()).bar("index", rows) as advance:
+            index = SearchIndex.open(to, model)
+        changes = Changes(repeated=len(survey.superseded))
+        places = count()
+        with progress.bar("index", survey.rows - changes.repeated) as advance:
             for part in records.parts():
-                changes += _add(index, records, part, advance)
+                changes += _add(index, records, part, places, survey.superseded, advance)
     index.refresh()
     rows = len(index)
-    return Outcome(changes, rows, index.approximate(rows))
+    return IndexedFiles(changes, rows, index.approximate(rows))
 
 
-def _look(records: Records, columns: dict[str, Kind] | None) -> tuple[int, dict[str, Kind]]:
-    """How many rows there are, and what their columns hold; refuses what cannot be indexed."""
-    rows, texts, guess = 0, 0, Guess(records.keep)
+@dataclass(frozen=True)
+class _Survey:
+    """What the first reading finds.
+
+    Attributes:
+        rows: in all files.
+        columns: what they hold.
+        superseded: places among all rows, from 0, of those whose id a later row has.
+    """
+
+    rows: int
+    columns: dict[str, ColumnType]
+    superseded: frozenset[int]
+
+
+def _survey(records: Records, columns: dict[str, ColumnType] | None) -> _Survey:
+    """Read everything once; refuses what cannot be indexed."""
+    rows, texts, guess = 0, 0, TypeGuess(records.keep)
+    ids = bytearray()
     for part in records.parts():
         for number, row in enumerate(part.rows, 1):
             rows += 1
@@ -110,17 +123,33 @@ def _look(records: Records, columns: dict[str, Kind] | None) -> tuple[int, dict[
                 guess.see(*given)
             else:
                 fit(columns, *given)
+            if records.id_column is not None:
+                ids += blake2b(_id(part, number, row).encode(), digest_size=_ID_BYTES).digest()
     if not texts:
         names = [*(source.name for source in records.sources), *["docstrings"] * records.docstrings]
         raise UserError(f"{', '.join(names)}: no text to index")
-    return rows, guess.columns if columns is None else columns
+    return _Survey(rows, guess.columns if columns is None else columns, _superseded(ids))
+
+
+def _superseded(ids: bytearray) -> frozenset[int]:
+    """The places of those ids that come again later; the ids are hashes, one after the other."""
+    halves = np.frombuffer(ids, np.uint64).reshape(-1, 2)
+    order = np.lexsort((halves[:, 0], halves[:, 1]))  # stable: equal ids stay in their order
+    comes_again = (halves[order[:-1]] == halves[order[1:]]).all(axis=1)
+    return frozenset(order[:-1][comes_again].tolist())
 
 
 def _add(
-    index: SearchIndex, records: Records, part: Part, advance: Callable[[int], None]
+    index: SearchIndex,
+    records: Records,
+    part: Part,
+    places: Iterator[int],
+    superseded: frozenset[int],
+    advance: Callable[[int], None],
 ) -> Changes:
     """Add the rows of a source, and delete what it had before and has no more."""
-    changes, begin, numbered = Changes(), f"{part.name}:", enumerate(part.rows, 1)
+    changes, begin = Changes(), f"{part.name}:"
+    numbered = enumerate(zip(part.rows, places, strict=False), 1)  # places never end
     without = bytearray()  # of each row, whether it has no id: a byte, for files of any size
     alike: set[str] = set()  # ids that the file gives and that look like those of such rows
 
@@ -128,16 +157,21 @@ def _add(
         number = int(key.removeprefix(begin))
         return key in alike or any(without[number - 1 : number])
 
-    while rows := list(islice(numbered, SLICE)):
+    while batch := list(islice(numbered, SLICE)):
+        rows = [(number, row) for number, (row, place) in batch if place not in superseded]
         changes += index.add(
             [row.text for _, row in rows],
-            [row.key or f"{begin}{number}" for number, row in rows],
+            [_id(part, number, row) for number, row in rows],
             [fit(index.columns, *_given(records, part, number, row)) for number, row in rows],
             advance,
         )
-        without += bytes(not row.key for _, row in rows)
+        without += bytes(not row.key for _, (row, _) in batch)
         alike.update(row.key for _, row in rows if row.key.startswith(begin))
     return changes + Changes(deleted=index.delete_numbered(part.name, has))
+
+
+def _id(part: Part, number: int, row: Row) -> str:
+    return row.key or f"{part.name}:{number}"
 
 
 def _given(records: Records, part: Part, number: int, row: Row) -> tuple[dict[str, Any], str, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -13,13 +13,10 @@ import numpy as np
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.evaluation.retrieval import unit_rows
-from isospace.search.about import About, Approximate, require_room
-from isospace.search.columns import Kind, check_names, fit
-from isospace.search.database import Database, lancedb
-from isospace.search.model import load_model
-from isospace.search.recall import measure_recall
-from isospace.search.results import Changes, Hit, Results, fuse
+from isospace.operators.nearest import nearest, unit_rows
+from isospace.search.about import About, ApproximateIndex, load_model, require_room
+from isospace.search.columns import ColumnType, check_names, fit
+from isospace.search.database import Database, Hit, lancedb
 from isospace.system.unicode import without_surrogates
 
 EXACT_ROWS = 20_000
@@ -29,6 +26,57 @@ SLICE = 8192
 
 _DEPTH = 100
 """Hits of each list that fusion starts from."""
+_RANK = 60
+"""k of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+
+RECALL_QUERIES, RECALL_AT = 100, 10
+"""Recall is measured on so many texts, at so many hits."""
+_ROUNDING = 1e-5
+"""Of cosines in float32; equally near texts are equally good."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What adding rows did. Each row counts once: added, replaced, unchanged, empty or repeated.
+
+    Attributes:
+        added: new ids.
+        replaced: ids that had another text or other metadata.
+        unchanged: ids that were there with the same, and were not encoded again.
+        empty: rows without a text, which are left out.
+        deleted: ids that were there, and now have no text or are no longer in their file.
+        repeated: rows whose id a later row has, which alone counts.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    empty: int = 0
+    deleted: int = 0
+    repeated: int = 0
+
+    def __add__(self, other: Changes) -> Changes:
+        return Changes(
+            self.added + other.added,
+            self.replaced + other.replaced,
+            self.unchanged + other.unchanged,
+            self.empty + other.empty,
+            self.deleted + other.deleted,
+            self.repeated + other.repeated,
+        )
+
+
+@dataclass(frozen=True)
+class SearchResults:
+    """What was found.
+
+    Attributes:
+        hits: for each query, the best first.
+        protocol: how, in words.
+    """
+
+    hits: list[list[Hit]]
+    protocol: str
 
 
 class SearchIndex:
@@ -46,7 +94,7 @@ class SearchIndex:
     Examples:
         >>> index = SearchIndex.create("notes", columns={"year": "int"})  # doctest: +SKIP
         >>> index.add(["A cat sleeps."], ["a"], [{"year": 2001}])  # doctest: +SKIP
-        Changes(added=1, replaced=0, unchanged=0, empty=0, deleted=0)
+        Changes(added=1, replaced=0, unchanged=0, empty=0, deleted=0, repeated=0)
         >>> index.search("a resting animal", where="year > 2000").hits[0][0].id  # doctest: +SKIP
         'a'
     """
@@ -66,7 +114,7 @@ class SearchIndex:
         cls,
         folder: Path | str,
         model: str = "minilm",
-        columns: Mapping[str, Kind] | None = None,
+        columns: Mapping[str, ColumnType] | None = None,
     ) -> SearchIndex:
         """Make an empty index.
 
@@ -111,7 +159,7 @@ class SearchIndex:
         return self._database.count()
 
     @property
-    def columns(self) -> Mapping[str, Kind]:
+    def columns(self) -> Mapping[str, ColumnType]:
         """Of metadata, with what they hold."""
         return self.about.columns
 
@@ -140,31 +188,36 @@ class SearchIndex:
 
         Args:
             texts: n of them; a row whose text is empty is deleted, or left out.
-            ids: n of them, the last of equal ones counts; default: running numbers, "#1" and on.
+            ids: n of them, of equal ones the last counts; default: running numbers, "#1" and on.
             metadata: n mappings from columns to values; a missing value is none.
             advance: called with numbers of rows that are done.
 
         Raises:
-            UserError: no such column, a value that its column cannot hold, another model, or a disk
-                that cannot be written.
+            UserError: other numbers of texts, ids and metadata, no such column, a value that its
+                column cannot hold, another model, or a disk that cannot be written.
         """
         if ids is None:
             ids = self._numbers(len(texts))
         if metadata is None:
             metadata = [{}] * len(texts)
-        changes = Changes()
-        for start in range(0, len(texts), SLICE):
-            part = slice(start, start + SLICE)
-            rows = {
-                key: (without_surrogates(text), *fit(self.columns, values, f"row {key}").values())
-                for text, key, values in zip(texts[part], ids[part], metadata[part], strict=True)
-            }
-            changes += self._add(rows, len(texts[part]), advance)
+        if not len(texts) == len(ids) == len(metadata):
+            raise UserError(
+                f"{len(texts)} texts, {len(ids)} ids, {len(metadata)} mappings of metadata: "
+                "expected as many of each"
+            )
+        last_rows = sorted({key: row for row, key in enumerate(ids)}.values())
+        repeated = len(texts) - len(last_rows)
+        advance(repeated)
+        changes = Changes(repeated=repeated)
+        for start in range(0, len(last_rows), SLICE):
+            rows = {}
+            for row in last_rows[start : start + SLICE]:
+                values = fit(self.columns, metadata[row], f"row {ids[row]}").values()
+                rows[ids[row]] = without_surrogates(texts[row]), *values
+            changes += self._add(rows, advance)
         return changes
 
-    def _add(
-        self, rows: Mapping[str, tuple[Any, ...]], given: int, advance: Callable[[int], None]
-    ) -> Changes:
+    def _add(self, rows: Mapping[str, tuple[Any, ...]], advance: Callable[[int], None]) -> Changes:
         known = self._database.known(list(rows))
         empty = {key for key, (text, *_) in rows.items() if not text.strip()}
         changed = {
@@ -172,7 +225,7 @@ class SearchIndex:
         }
         if gone := sorted(empty & set(known)):
             self._database.remove(gone)
-        advance(given - len(changed))
+        advance(len(rows) - len(changed))
         if changed:
             vectors = self._vectors([text for text, *_ in changed.values()], advance)
             self._database.write(changed, vectors)
@@ -202,13 +255,13 @@ class SearchIndex:
             How many were deleted.
         """
         begin = len(source) + 1
-        found = self._database.numbered(source)
-        stale = [key for key in found if key[begin:].isdecimal() and not keep(key)]
+        numbered = self._database.numbered(source)
+        stale = [key for key in numbered if key[begin:].isdecimal() and not keep(key)]
         for start in range(0, len(stale), SLICE):
             self._database.remove(stale[start : start + SLICE])
         return len(stale)
 
-    def approximate(self, rows: int) -> Approximate | None:
+    def approximate(self, rows: int) -> ApproximateIndex | None:
         """The approximate index, where so many rows are to be compared that it is used."""
         return self.about.approximate if rows > EXACT_ROWS else None
 
@@ -230,7 +283,7 @@ class SearchIndex:
         if rows > 2 * trained:
             self._database.index_vectors()
             trained = rows
-        measured = Approximate(trained, *measure_recall(self._database, rows))
+        measured = ApproximateIndex(trained, *measure_recall(self._database, rows))
         self._keep(replace(about, approximate=measured))
 
     def search(
@@ -240,7 +293,7 @@ class SearchIndex:
         where: str | None = None,
         exact: bool = False,
         fused: bool = False,
-    ) -> Results:
+    ) -> SearchResults:
         """The texts nearest to each query, by cosine.
 
         Up to `EXACT_ROWS` rows (that match the filter) are compared one by one, more of them by the
@@ -278,7 +331,7 @@ class SearchIndex:
         hits = [find(*pair) for pair in zip(asked, self._vectors(asked), strict=True)]
         by = "words (BM25) and cosine, fused" if fused else "cosine"
         among = f"{rows:,} texts" + ("" if where is None else f" where {where}")
-        return Results(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
+        return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
 
     def _numbers(self, count: int) -> list[str]:
         """Ids; taken before they are used, so that a kill leaves a gap and not a second #1."""
@@ -298,3 +351,37 @@ class SearchIndex:
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.about.model}: gives vectors that are no numbers; it is broken")
         return unit_rows(vectors)
+
+
+def fuse(*lists: Sequence[Hit]) -> list[Hit]:
+    """Hits by the sum of their reciprocal ranks, of equal ones the higher cosine first."""
+    scores: dict[str, float] = {}
+    for hits in lists:
+        for rank, hit in enumerate(hits, 1):
+            scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (_RANK + rank)
+    every = {hit.id: hit for hits in lists for hit in hits}.values()
+    return sorted(every, key=lambda hit: (-scores[hit.id], -hit.cosine))
+
+
+def measure_recall(database: Database, rows: int) -> tuple[float, int]:
+    """Ask the approximate index for texts that are in it, and compare with all vectors.
+
+    Args:
+        database: with an approximate index.
+        rows: how many it has; the queries are spread evenly over them.
+
+    Returns:
+        Share of the 10 nearest that is found, the query itself left out, mean over queries; and how
+        many queries there were.
+    """
+    places = np.unique(np.linspace(0, rows - 1, RECALL_QUERIES, dtype=np.int64)).tolist()
+    ids, queries = database.sample(places)
+    shares = []
+    # One more than is asked for, since the query is nearest to itself.
+    truly_nearest = nearest(queries, database.vectors(), RECALL_AT + 1)
+    for key, query, near in zip(ids, queries, truly_nearest, strict=True):
+        lowest = float(near.products[-1]) - _ROUNDING
+        hits = database.nearest(query, RECALL_AT + 1, None, approximate=True)
+        cosines = [hit.cosine for hit in hits if hit.id != key][:RECALL_AT]
+        shares.append(sum(cosine >= lowest for cosine in cosines) / RECALL_AT)
+    return float(np.mean(shares)), len(ids)

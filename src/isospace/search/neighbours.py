@@ -13,12 +13,11 @@ from typing import Any, TypeAlias
 
 from isospace.config import CorpusConfig
 from isospace.corpus.sentences import Corpus, Lines, clean, load_corpus
-from isospace.encoders.encoder import Precision
 from isospace.encoders.loading import load_encoder, resolve
+from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode
-from isospace.evaluation.retrieval import unit_rows
-from isospace.operators.memory_index import best_rows
+from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
 
@@ -27,11 +26,9 @@ Texts: TypeAlias = Sequence[str] | Lines
 SLICE = 1 << 15
 """Texts whose vectors are held at once, at most."""
 
-_ENTRIES = 1 << 22  # cosines held at once: 16 MB in float32
-
 
 @dataclass(frozen=True)
-class Hit:
+class Neighbour:
     """A sentence of the corpus and its cosine with the query."""
 
     text: str
@@ -39,18 +36,18 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """What each model finds for each query.
+class NeighbourLists:
+    """The neighbours of each query under each model.
 
     Attributes:
         queries: cleaned as the corpus is.
         texts: in the corpus.
-        hits: model -> for each query, the nearest first.
+        lists: model -> for each query its neighbours, the nearest first.
     """
 
     queries: tuple[str, ...]
     texts: int
-    hits: dict[str, list[list[Hit]]]
+    lists: dict[str, list[list[Neighbour]]]
 
     @property
     def protocol(self) -> str:
@@ -59,31 +56,26 @@ class Neighbours:
 
     def rows(self, query: int) -> list[dict[str, str]]:
         """The lists of one query side by side, for people."""
-        depth = max(len(lists[query]) for lists in self.hits.values())
+        depth = max(len(lists[query]) for lists in self.lists.values())
         rows = []
         for rank in range(depth):
             row = {"rank": str(rank + 1)}
-            for model, lists in self.hits.items():
-                hit = lists[query][rank]
-                row[model] = f"{hit.cosine:.3f}  {hit.text}"
+            for model, lists in self.lists.items():
+                neighbour = lists[query][rank]
+                row[model] = f"{neighbour.cosine:.3f}  {neighbour.text}"
             rows.append(row)
         return rows
 
     def to_json(self) -> dict[str, Any]:
         """Every list, and the protocol."""
-        return {
-            "protocol": self.protocol,
-            "queries": [
-                {
-                    "query": query,
-                    "neighbours": {
-                        model: [asdict(hit) for hit in lists[i]]
-                        for model, lists in self.hits.items()
-                    },
-                }
-                for i, query in enumerate(self.queries)
-            ],
-        }
+        queries = []
+        for place, query in enumerate(self.queries):
+            neighbours = {
+                model: [asdict(neighbour) for neighbour in lists[place]]
+                for model, lists in self.lists.items()
+            }
+            queries.append({"query": query, "neighbours": neighbours})
+        return {"protocol": self.protocol, "queries": queries}
 
 
 def find_neighbours(
@@ -93,7 +85,7 @@ def find_neighbours(
     k: int = 10,
     precision: Precision = "float32",
     progress: Progress | None = None,
-) -> Neighbours:
+) -> NeighbourLists:
     """Look for the nearest texts of a corpus by each of several models.
 
     Args:
@@ -108,24 +100,27 @@ def find_neighbours(
         UserError: no model, no query, an empty query, k below 1, or a model that cannot be loaded.
     """
     progress = progress or Logged()
-    asked = tuple(map(clean, queries))
-    if not models or not all(asked) or not asked or k < 1:
+    cleaned = tuple(map(clean, queries))
+    if not models or not cleaned or not all(cleaned) or k < 1:
         raise UserError(
             f"models {', '.join(models) or 'none'}, queries {list(queries)}, k {k}: expected one "
             "or more models, one or more queries that are not empty (`query`), and 1 or more (-k)"
         )
     for model in models:
         resolve(model)  # before the first encodes the whole corpus
-    hits: dict[str, list[list[Hit]]] = {}
+    lists = {}
     for model in dict.fromkeys(models):
         encoder = load_encoder(model)
-        with progress.bar(model, len(asked) + len(corpus)) as advance:
+        progress.line("encode", f"{len(corpus):,} texts by {model}")
+        with progress.bar("encode", len(cleaned) + len(corpus)) as advance:
             encode = partial(encoder.embed, on_batch=advance, precision=precision)
-            hits[model] = nearest(encode, asked, corpus, k)
-    return Neighbours(asked, len(corpus), hits)
+            lists[model] = nearest_texts(encode, cleaned, corpus, k)
+    return NeighbourLists(cleaned, len(corpus), lists)
 
 
-def nearest(encode: Encode, queries: Sequence[str], corpus: Texts, k: int) -> list[list[Hit]]:
+def nearest_texts(
+    encode: Encode, queries: Sequence[str], corpus: Texts, k: int
+) -> list[list[Neighbour]]:
     """The k texts of a corpus with the highest cosine to each query, the nearest first.
 
     A text that is the query itself is left out; of equally near ones the first in the corpus comes
@@ -138,20 +133,20 @@ def nearest(encode: Encode, queries: Sequence[str], corpus: Texts, k: int) -> li
         k: how many.
 
     Returns:
-        n lists of k hits (of fewer where the corpus has fewer texts).
+        n lists of k neighbours (of fewer where the corpus has fewer texts).
     """
-    wanted = unit_rows(encode(queries))
-    step = min(SLICE, max(256, _ENTRIES // len(queries)))
     slices = (
-        unit_rows(encode([corpus[row] for row in range(start, min(start + step, len(corpus)))]))
-        for start in range(0, len(corpus), step)
+        unit_rows(encode([corpus[row] for row in range(start, min(start + SLICE, len(corpus)))]))
+        for start in range(0, len(corpus), SLICE)
     )
-    found = []
-    for query, (cosines, rows) in zip(queries, best_rows(wanted, slices, k + 1), strict=True):
-        pairs = zip(rows.tolist(), cosines.tolist(), strict=True)
-        hits = [Hit(corpus[row], cosine) for row, cosine in pairs]
-        found.append([hit for hit in hits if hit.text != query][:k])
-    return found
+    # One more than asked for, since the corpus may have the query itself.
+    nearest_rows = nearest(unit_rows(encode(queries)), slices, k + 1)
+    lists = []
+    for query, near in zip(queries, nearest_rows, strict=True):
+        pairs = zip(near.rows.tolist(), near.products.tolist(), strict=True)
+        neighbours = [Neighbour(corpus[row], cosine) for row, cosine in pairs]
+        lists.append([neighbour for neighbour in neighbours if neighbour.text != query][:k])
+    return lists
 
 
 def protocol(texts: int) -> str:
@@ -163,17 +158,24 @@ def protocol(texts: int) -> str:
     return f"cosine, {texts:,} distinct texts, the query itself left out"
 
 
-def read_corpus(files: Sequence[str], column: str = "text", encoding: str = "utf-8") -> Corpus:
+def read_corpus(
+    files: Sequence[str],
+    column: str = "text",
+    encoding: str = "utf-8",
+    progress: Progress | None = None,
+) -> Corpus:
     """The distinct texts of files, cleaned as for training but of any length.
 
     Args:
         files: as `CorpusConfig.corpus`.
         column: as `CorpusConfig.column`.
         encoding: of the text files.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: a file that cannot be read, or no text in it.
     """
+    progress = progress or Logged()
     config = CorpusConfig(
         tuple(files),
         column,
@@ -183,4 +185,7 @@ def read_corpus(files: Sequence[str], column: str = "text", encoding: str = "utf
         near_duplicates=False,
         held_out=0,
     )
-    return load_corpus(config, cache_folder())
+    progress.line("reading", ", ".join(config.corpus))
+    corpus = load_corpus(config, cache_folder())
+    progress.line("corpus", f"{len(corpus):,} distinct texts")
+    return corpus

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from isospace.config import TrainConfig
-from isospace.encoders.encoder import Encoder, Precision
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.precision import Precision
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut
 from isospace.objectives.base import View

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from isospace.encoders.encoder import Encoder, Precision
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.system.files import write_text
 from isospace.vectors.records import Records, RowsHash, open_records

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from isospace.encoders.encoder import Encoder, Precision
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.system.files import file_hash
 from isospace.vectors.vector_files import Layout

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from isospace.verbs.encode import Encode
-from isospace.verbs.evaluate import Evaluate, Neighbours
+from isospace.verbs.evaluate import Evaluate
 from isospace.verbs.explore import Explore
 from isospace.verbs.export import Export
+from isospace.verbs.index import Index
 from isospace.verbs.listing import Doctor, Objectives, Recipes
+from isospace.verbs.neighbours import Neighbours
 from isospace.verbs.report import Report
-from isospace.verbs.search import Index, Search
+from isospace.verbs.search import Search
 from isospace.verbs.train import Compare, Train
 from isospace.verbs.whiten import Whiten
 

@@ -1,4 +1,4 @@
-"""The verbs that measure: a dataclass each, whose fields are its options."""
+"""The verb `evaluate`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Annotated
 
 import tyro
 
-from isospace.encoders.encoder import Precision
 from isospace.encoders.pooling import PoolingName
-from isospace.errors import UserError
+from isospace.encoders.precision import Precision
 from isospace.evaluation.classifiers import ProtocolName
 from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.user_files import Kind
-from isospace.search.neighbours import find_neighbours, read_corpus
 from isospace.training.run import run_of
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
@@ -77,41 +75,4 @@ class Evaluate:
             own = self.pooling is None or self.pooling == run.finished.pooling
             if own and self.precision == "float32":
                 run.write_transfer(self.transfer, report.transfer.to_json())
-        return 0
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """List the texts of a corpus that are nearest to a query, by several models side by side."""
-
-    models: Annotated[tuple[str, ...], tyro.conf.Positional] = ("minilm",)
-    """Each minilm, a model folder, the folder of a run, or a Hub name."""
-    corpus: tuple[str, ...] = ()
-    """Where to look: as --corpus of train."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
-    query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """The text whose neighbours are listed; can be given several times."""
-    k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
-    """How many."""
-    precision: Precision = "float32"
-    """bf16 is faster where the processor has it."""
-    json: bool = False
-    """Print everything as JSON."""
-
-    def run(self) -> int:
-        """Read, encode, print."""
-        if not self.corpus or not self.query:
-            raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
-        corpus = read_corpus(self.corpus, self.column, self.encoding)
-        found = find_neighbours(
-            self.models, corpus, self.query, self.k, self.precision, Console(self.json)
-        )
-        if self.json:
-            print_result(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
-            return 0
-        for i, query in enumerate(found.queries):
-            print_table(f"{query}  ({found.protocol})", found.rows(i))
         return 0

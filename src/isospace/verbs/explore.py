@@ -12,9 +12,8 @@ from typing import Annotated
 
 import tyro
 
-from isospace.encoders.encoder import Precision
+from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.search.neighbours import read_corpus
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result
 
@@ -47,14 +46,14 @@ class Explore:
         missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
         if missing:
             raise UserError(f"explore needs {', '.join(missing)}: pip install 'isospace[explore]'")
-        # The extra `explore` installs what it imports.
         from isospace.explore.app import HOST, listen, make_server
         from isospace.explore.session import open_session
+        from isospace.search.neighbours import read_corpus
 
         console = Console(self.json)
         names = ", ".join(Path(name).name for name in self.corpus)
         with listen(self.port) as listener:
-            texts = read_corpus(self.corpus, self.column, self.encoding)
+            texts = read_corpus(self.corpus, self.column, self.encoding, console)
             session = open_session(self.models, texts, names, self.precision, console)
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             console.line("explore", f"{url}  (Ctrl-C ends it)")

@@ -1,4 +1,4 @@
-"""The verbs of the vector database: a dataclass each, whose fields are its options."""
+"""The verb `search`."""
 
 from __future__ import annotations
 
@@ -6,63 +6,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.cells import cell_len
 from rich.console import Console as Terminal
 from rich.text import Text
 
-from isospace.errors import UserError
-from isospace.search import Hit, SearchIndex
-from isospace.search.files import DEFAULT_FOLDER, IndexConfig, index_files
-from isospace.verbs.console import Console
+from isospace.verbs.index import DEFAULT_FOLDER
 from isospace.verbs.printing import print_result, print_table
+
+if TYPE_CHECKING:
+    from isospace.search import Hit
 
 _LEAST = 20
 """Cells of a text that are shown however narrow the terminal."""
-
-
-@dataclass(frozen=True)
-class Index:
-    """Make text of any size searchable on disk, add to that, or delete from it."""
-
-    config: IndexConfig
-    delete: str | None = None
-    """Delete the rows that match this SQL condition on id, text and the columns that were kept."""
-    json: bool = False
-    """Print the outcome as JSON and no progress."""
-
-    def run(self) -> int:
-        """Index or delete, and say what changed."""
-        console, folder = Console(self.json), self.config.to
-        if self.delete is not None:
-            return self._delete(console)
-        try:
-            made = index_files(self.config, console)
-        except KeyboardInterrupt:
-            console.line("stopped", f"{folder} keeps what it has; the same command goes on")
-            return 1
-        if self.json:
-            print_result(json.dumps({**asdict(made), "index": str(folder)}, indent=2))
-            return 0
-        counts = asdict(made.changes)
-        console.line("rows", ", ".join(f"{n:,} {word}" for word, n in counts.items() if n))
-        console.line("index", f"{made.rows:,} rows in {folder}")
-        how = made.approximate.text if made.approximate else "exact"
-        console.line("search", f"{how}; isospace search 'a query' --index {folder}")
-        return 0
-
-    def _delete(self, console: Console) -> int:
-        if self.config.inputs:
-            raise UserError("--delete: give no files with it; add them by a command of their own")
-        index = SearchIndex.open(self.config.to)
-        deleted = index.delete(self.delete or "")
-        index.refresh()
-        if self.json:
-            print_result(json.dumps({"deleted": deleted, "rows": len(index)}, indent=2))
-        console.line("rows", f"{deleted:,} deleted, {len(index):,} left in {self.config.to}")
-        return 0
 
 
 @dataclass(frozen=True)
@@ -88,16 +46,20 @@ class Search:
 
     def run(self) -> int:
         """Search and print."""
+        from isospace.search import SearchIndex
+
         index = SearchIndex.open(self.index, self.model)
-        found = index.search(self.queries, self.k, self.where, self.exact, self.fused)
-        pairs = list(zip(self.queries, found.hits, strict=True))
+        results = index.search(self.queries, self.k, self.where, self.exact, self.fused)
+        pairs = list(zip(self.queries, results.hits, strict=True))
         if self.json:
-            lists = [{"query": query, "hits": list(map(asdict, hits))} for query, hits in pairs]
-            content = {"protocol": found.protocol, "queries": lists}
+            lists = [
+                {"query": query, "hits": [asdict(hit) for hit in hits]} for query, hits in pairs
+            ]
+            content = {"protocol": results.protocol, "queries": lists}
             print_result(json.dumps(content, indent=2, ensure_ascii=False))
             return 0
         for query, hits in pairs:
-            title = f"{_line(query)}  ({found.protocol})"
+            title = f"{_line(query)}  ({results.protocol})"
             if hits:
                 print_table(title, _rows(hits))
             else:

@@ -1,0 +1,145 @@
+"""Exact nearest neighbours: the one search behind every list, evaluation, page and index.
+
+Vectors of length 1 are compared by their inner products, which are cosines. Products are made block
+after block, so that the memory needed does not depend on how many vectors there are.
+
+Ties are settled in one of two ways. A list for people (`nearest`, `highest`) has the first of equal
+ones first. A measurement (`shares_of_places`) lets them share the places that are left, so that the
+order of the rows has no part in its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+TIE = 1e-6
+"""Cosines closer than this are equal: the same text encoded in another batch differs by as much."""
+
+BLOCK = 1 << 22
+"""Products held at once: 16 MB in float32."""
+
+_SLICE = 1 << 14  # targets compared at once
+
+
+class Nearest(NamedTuple):
+    """The targets nearest to one query, the nearest first.
+
+    Attributes:
+        rows: (k,) their rows among the targets.
+        products: (k,) their inner products with the query.
+    """
+
+    rows: NDArray[np.int64]
+    products: NDArray[np.float32]
+
+
+def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
+    """Rows of `x` (n, dim) scaled to length 1; one without a direction (zero, NaN) becomes zero."""
+    # Squares of float16 and int8 overflow; float64 stays what it is.
+    x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
+    x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+
+
+def product_blocks(
+    queries: NDArray[np.float32], targets: NDArray[np.float32]
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """The inner products of queries (n, dim) with targets (m, dim), some queries at a time.
+
+    Yields:
+        The row of the first query of a block, and the block (queries of it, m).
+    """
+    step = max(1, BLOCK // max(1, len(targets)))
+    for start in range(0, len(queries), step):
+        yield start, queries[start : start + step] @ targets.T
+
+
+def other_products(
+    vectors: NDArray[np.float32],
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """`product_blocks` of vectors (n, dim) with themselves; that of a row with itself is -inf."""
+    for start, products in product_blocks(vectors, vectors):
+        rows = np.arange(len(products))
+        products[rows, start + rows] = -np.inf
+        yield start, products
+
+
+def nearest(
+    queries: NDArray[np.float32],
+    targets: NDArray[np.float32] | Iterable[NDArray[np.float32]],
+    k: int,
+    left_out: NDArray[np.int64] | None = None,
+) -> list[Nearest]:
+    """The k targets that have the highest inner products with each query.
+
+    Args:
+        queries: (n, dim), finite.
+        targets: (m, dim), finite; or slices of them, one after the other, where all together do not
+            fit in memory.
+        k: how many for each query; fewer where there are fewer targets.
+        left_out: (n,) for each query the row of a target that is no neighbour of it (as itself), or
+            -1 for none.
+
+    Returns:
+        For each query its nearest targets; of equally near ones the first comes first.
+
+    Examples:
+        >>> east, north = np.eye(2, dtype=np.float32)
+        >>> nearest(np.array([east]), np.array([north, east, east + north]), 2)[0].rows
+        array([1, 2])
+    """
+    if isinstance(targets, np.ndarray):
+        everything = targets
+        targets = (everything[i : i + _SLICE] for i in range(0, len(everything), _SLICE))
+    best = [Nearest(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
+    first = 0  # row of the first target of the slice
+    for part in targets:
+        for start, block in product_blocks(queries, part):
+            for query, products in enumerate(block, start):
+                place = -1 if left_out is None else left_out[query] - first
+                if 0 <= place < len(part):
+                    products[place] = -np.inf
+                near = highest(products, k)
+                best[query] = _best(best[query], Nearest(first + near, products[near]), k)
+        first += len(part)
+    return best
+
+
+def _best(earlier: Nearest, later: Nearest, k: int) -> Nearest:
+    """The k nearest of two lists; a target that is left out, at -inf, is in neither."""
+    rows = np.concatenate([earlier.rows, later.rows])
+    products = np.concatenate([earlier.products, later.products])
+    order = highest(products, k)
+    order = order[products[order] > -np.inf]
+    return Nearest(rows[order], products[order])
+
+
+def highest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Where the k highest of the values (n,) are, the highest first; of equal ones the first.
+
+    >>> highest(np.array([0.1, 0.7, 0.7, 0.3]), 3)
+    array([1, 2, 3])
+    """
+    if k < len(values):
+        near = np.flatnonzero(values >= np.partition(values, -k)[-k])
+    else:
+        near = np.arange(len(values))
+    return near[np.argsort(-values[near], kind="stable")[:k]]
+
+
+def shares_of_places(cosines: NDArray[Any], k: int) -> NDArray[np.float64]:
+    """How far each column is one of a row's k nearest, 0 to 1; `(row, column)`, rows sum to k.
+
+    Columns that tie for the last places (within `TIE`) share them, so that their order has no part
+    in the result.
+    """
+    last = np.partition(cosines, -k, axis=1)[:, -k, None]
+    nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE
+    places_left = k - nearer.sum(1, keepdims=True)
+    shares: NDArray[np.float64] = nearer + places_left / tied.sum(1, keepdims=True) * tied
+    return shares

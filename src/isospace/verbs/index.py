@@ -1,0 +1,98 @@
+"""The verb `index`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from isospace.errors import UserError
+from isospace.verbs.console import Console
+from isospace.verbs.printing import print_result
+
+if TYPE_CHECKING:
+    from isospace.search import Changes
+
+DEFAULT_FOLDER = Path("index")
+
+
+@dataclass(frozen=True)
+class Index:
+    """Make text of any size searchable on disk, add to that, or delete from it."""
+
+    inputs: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard input, or
+    docstrings. A row without an id is FILE:ROW; its file, indexed again, replaces it."""
+    to: Path = DEFAULT_FOLDER
+    """The folder of the index; made if it is not there, else added to."""
+    model: str | None = None
+    """minilm, a model folder, a run's folder, or a Hub name; default: the model of the index, and
+    minilm for a new one."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    id_column: str | None = None
+    """Which column holds ids; a row replaces the one that has its id."""
+    keep: tuple[str, ...] = ()
+    """Other columns to keep, to filter by and to show; default: those of the index."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    delete: str | None = None
+    """Delete the rows that match this SQL condition on id, text and the columns that were kept."""
+    json: bool = False
+    """Print the outcome as JSON and no progress."""
+
+    def run(self) -> int:
+        """Index or delete, and say what changed."""
+        from isospace.search.files import index_files
+
+        console = Console(self.json)
+        if self.delete is not None:
+            return self._delete(self.delete, console)
+        try:
+            indexed = index_files(
+                self.inputs,
+                self.to,
+                self.model,
+                self.column,
+                self.id_column,
+                self.keep,
+                self.encoding,
+                console,
+            )
+        except KeyboardInterrupt:
+            console.line("stopped", f"{self.to} keeps what it has; the same command goes on")
+            return 1
+        if self.json:
+            print_result(json.dumps({**asdict(indexed), "index": str(self.to)}, indent=2))
+            return 0
+        console.line("rows", _in_words(indexed.changes))
+        console.line("index", f"{indexed.rows:,} rows in {self.to}")
+        how = indexed.approximate.text if indexed.approximate else "exact"
+        console.line("search", f"{how}; isospace search 'a query' --index {self.to}")
+        return 0
+
+    def _delete(self, where: str, console: Console) -> int:
+        from isospace.search import SearchIndex
+
+        if self.inputs:
+            raise UserError("--delete: give no files with it; add them by a command of their own")
+        index = SearchIndex.open(self.to)
+        deleted = index.delete(where)
+        index.refresh()
+        if self.json:
+            print_result(json.dumps({"deleted": deleted, "rows": len(index)}, indent=2))
+        console.line("rows", f"{deleted:,} deleted, {len(index):,} left in {self.to}")
+        return 0
+
+
+def _in_words(changes: Changes) -> str:
+    """What became of the rows, for people."""
+    counts = {name: number for name, number in asdict(changes).items() if number}
+    repeated = counts.pop("repeated", 0)
+    words = [f"{number:,} {name}" for name, number in counts.items()]
+    if repeated:
+        words.append(f"{repeated:,} left out since a later row has the same id")
+    return ", ".join(words)

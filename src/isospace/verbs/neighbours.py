@@ -1,0 +1,54 @@
+"""The verb `neighbours`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from isospace.encoders.precision import Precision
+from isospace.errors import UserError
+from isospace.verbs.console import Console
+from isospace.verbs.printing import print_result, print_table
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """List the texts of a corpus that are nearest to a query, by several models side by side."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional] = ("minilm",)
+    """Each minilm, a model folder, the folder of a run, or a Hub name."""
+    corpus: tuple[str, ...] = ()
+    """Where to look: as --corpus of train."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """The text whose neighbours are listed; can be given several times."""
+    k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
+    """How many."""
+    precision: Precision = "float32"
+    """bf16 is faster where the processor has it."""
+    json: bool = False
+    """Print everything as JSON."""
+
+    def run(self) -> int:
+        """Read, encode, print."""
+        if not self.corpus or not self.query:
+            raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
+        from isospace.search.neighbours import find_neighbours, read_corpus
+
+        console = Console(self.json)
+        corpus = read_corpus(self.corpus, self.column, self.encoding, console)
+        neighbours = find_neighbours(
+            self.models, corpus, self.query, self.k, self.precision, console
+        )
+        if self.json:
+            print_result(json.dumps(neighbours.to_json(), indent=2, ensure_ascii=False))
+            return 0
+        for place, query in enumerate(neighbours.queries):
+            print_table(f"{query}  ({neighbours.protocol})", neighbours.rows(place))
+        return 0

@@ -1,0 +1,94 @@
+"""The nearest-neighbour search against dull loops, whatever the slices and blocks."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from isospace.operators import nearest as module
+from isospace.operators.nearest import nearest, other_products, shares_of_places, unit_rows
+
+RANDOM = np.random.default_rng(0)
+QUERIES = unit_rows(RANDOM.normal(size=(5, 4)))
+TARGETS = unit_rows(RANDOM.normal(size=(40, 4)))
+TIED = RANDOM.integers(-1, 2, (40, 3)).astype(np.float32)  # products are whole numbers
+
+
+def by_a_loop(query, targets, k, left_out=-1):
+    products = {row: float(query @ target) for row, target in enumerate(targets)}
+    products.pop(left_out, None)
+    rows = sorted(products, key=lambda row: -products[row])[:k]
+    return rows, [products[row] for row in rows]
+
+
+def assert_same(near, expected):
+    rows, products = expected
+    assert near.rows.tolist() == rows
+    assert near.products.tolist() == pytest.approx(products, abs=1e-6)
+
+
+@pytest.mark.parametrize("block", [1, 60, 1 << 20])
+@pytest.mark.parametrize("size", [1, 7, 40])
+@pytest.mark.parametrize("k", [1, 10, 60])
+def test_slices_and_blocks_give_what_a_loop_gives(monkeypatch, block, size, k):
+    monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(module, "_SLICE", size)
+    slices = (TARGETS[start : start + size] for start in range(0, len(TARGETS), size))
+    for targets in (TARGETS, slices):
+        for query, near in zip(QUERIES, nearest(QUERIES, targets, k), strict=True):
+            assert_same(near, by_a_loop(query, TARGETS, k))
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_of_equally_near_ones_the_first_comes_first(monkeypatch, size):
+    monkeypatch.setattr(module, "_SLICE", size)
+    for query, near in zip(TIED, nearest(TIED, TIED, 9), strict=True):
+        assert_same(near, by_a_loop(query, TIED, 9))
+
+
+@pytest.mark.parametrize("size", [7, 40])
+@pytest.mark.parametrize("k", [3, 40])
+def test_a_row_that_is_left_out_is_no_neighbour(monkeypatch, size, k):
+    monkeypatch.setattr(module, "_SLICE", size)
+    left_out = np.array([0, 39, 6, 7, -1])
+    for i, near in enumerate(nearest(QUERIES, TARGETS, k, left_out)):
+        assert_same(near, by_a_loop(QUERIES[i], TARGETS, k, left_out[i]))
+    assert [len(near.rows) for near in nearest(QUERIES, TARGETS, 40, left_out)] == [39] * 4 + [40]
+
+
+def test_nothing_is_near_to_nothing():
+    assert nearest(QUERIES[:0], TARGETS, 3) == []
+    for targets in (TARGETS[:0], []):
+        assert [len(near.rows) for near in nearest(QUERIES, targets, 3)] == [0] * 5
+
+
+def test_memory_is_bounded():
+    vectors = unit_rows(RANDOM.normal(size=(6000, 8)))
+    tracemalloc.start()
+    try:
+        nearest(vectors, vectors, 3)
+        assert tracemalloc.get_traced_memory()[1] < 60e6  # all products are 144 MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_unit_rows():
+    rows = unit_rows(np.array([[300.0, 400.0], [0.0, 0.0], [np.nan, 1.0]], np.float16))
+    assert rows.dtype == np.float32
+    assert rows.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_other_products_leave_a_row_itself_out(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 100)
+    for start, products in other_products(TARGETS):
+        for row, of_row in enumerate(products, start):
+            assert of_row[row] == -np.inf
+            others = np.delete(TARGETS, row, axis=0)
+            assert np.delete(of_row, row) == pytest.approx(others @ TARGETS[row], abs=1e-6)
+
+
+def test_the_last_places_are_shared():
+    cosines = np.array([[0.9, 0.5, 0.5 + 1e-7, 0.1], [0.3, 0.2, 0.1, 0.0]])
+    assert shares_of_places(cosines, 2).tolist() == [[1, 0.5, 0.5, 0], [1, 1, 0, 0]]
