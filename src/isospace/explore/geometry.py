@@ -49,8 +49,8 @@ class Geometry:
         sentences: texts of the sample.
         measures: of each model.
         spectra: singular values of both.
-        kept: mean share of a text's ten neighbours under the first model that it has under the
-            second; `None` for one model.
+        kept_share: mean share of a text's ten neighbours under the first model that it has under
+            the second; `None` for one model.
         maps: of both; none for one model.
         mapped: texts on a map.
     """
@@ -58,7 +58,7 @@ class Geometry:
     sentences: int
     measures: tuple[Measure, ...]
     spectra: Picture
-    kept: float | None
+    kept_share: float | None
     maps: tuple[Picture, ...]
     mapped: int
 
@@ -80,12 +80,14 @@ def measure(session: Session) -> Geometry | None:
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     spectra = Picture("Singular values", caption, svg)
     shown = tuple(text[:LONGEST_SHOWN] for text in sample)
-    kept, pictures = _compare(Sample(shown, *vectors), titles) if len(vectors) == 2 else (None, ())
+    kept_share, pictures = None, ()
+    if len(vectors) == 2:
+        kept_share, pictures = _compare(Sample(shown, *vectors), titles)
     mapped = min(MAPPED, len(sample))
-    return Geometry(len(sample), tuple(measures), spectra, kept, pictures, mapped)
+    return Geometry(len(sample), tuple(measures), spectra, kept_share, pictures, mapped)
 
 
 def _compare(sample: Sample, titles: Sequence[str]) -> tuple[float, tuple[Picture, ...]]:
     """What the second model keeps of the neighbours under the first; and both maps."""
-    kept = kept_shares(sample)
-    return float(kept.mean()), tuple(maps(sample, kept, (titles[0], titles[1])))
+    shares = kept_shares(sample)
+    return float(shares.mean()), tuple(maps(sample, shares, (titles[0], titles[1])))

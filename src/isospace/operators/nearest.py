@@ -93,12 +93,9 @@ def nearest(
         >>> nearest(np.array([east]), np.array([north, east, east + north]), 2)[0].rows
         array([1, 2])
     """
-    if isinstance(targets, np.ndarray):
-        everything = targets
-        targets = (everything[i : i + _SLICE] for i in range(0, len(everything), _SLICE))
     best = [Nearest(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
     first = 0  # row of the first target of the slice
-    for part in targets:
+    for part in _slices(targets):
         for start, block in product_blocks(queries, part):
             for query, products in enumerate(block, start):
                 place = -1 if left_out is None else left_out[query] - first
@@ -108,6 +105,14 @@ def nearest(
                 best[query] = _best(best[query], Nearest(first + near, products[near]), k)
         first += len(part)
     return best
+
+
+def _slices(
+    targets: NDArray[np.float32] | Iterable[NDArray[np.float32]],
+) -> Iterable[NDArray[np.float32]]:
+    if isinstance(targets, np.ndarray):
+        return (targets[start : start + _SLICE] for start in range(0, len(targets), _SLICE))
+    return targets
 
 
 def _best(earlier: Nearest, later: Nearest, k: int) -> Nearest:

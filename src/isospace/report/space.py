@@ -145,16 +145,16 @@ def _marked(near: dict[str, float], other: dict[str, float]) -> tuple[SampleNeig
 
 
 def most_changed(
-    sample: Sample, kept: NDArray[np.float64], count: int
+    sample: Sample, shares: NDArray[np.float64], count: int
 ) -> list[NeighboursBeforeAfter]:
     """The neighbours of those sentences of a sample that kept the fewest of theirs.
 
     Args:
         sample: the sentences.
-        kept: what `kept_shares` says of them.
+        shares: what `kept_shares` says of them.
         count: how many; among equals the first in the sample are taken.
     """
-    rows = np.argsort(kept, kind="stable")[:count]
+    rows = np.argsort(shares, kind="stable")[:count]
     texts = [sample.sentences[row] for row in rows]
     return neighbours_of(texts, sample.before[rows], sample.after[rows], sample)
 

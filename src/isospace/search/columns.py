@@ -53,8 +53,8 @@ def in_words(columns: Mapping[str, ColumnType]) -> str:
     >>> in_words({"year": "int"})
     'id (text), text (text), year (whole numbers)'
     """
-    everything: dict[str, ColumnType] = {"id": "str", "text": "str", **columns}
-    return ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in everything.items())
+    every_column: dict[str, ColumnType] = {"id": "str", "text": "str", **columns}
+    return ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in every_column.items())
 
 
 def plain(value: Any, cell: bool) -> Value:

@@ -359,8 +359,8 @@ def fuse(*lists: Sequence[Hit]) -> list[Hit]:
     for hits in lists:
         for rank, hit in enumerate(hits, 1):
             scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (_RANK + rank)
-    every = {hit.id: hit for hits in lists for hit in hits}.values()
-    return sorted(every, key=lambda hit: (-scores[hit.id], -hit.cosine))
+    hits_by_id = {hit.id: hit for hits in lists for hit in hits}
+    return sorted(hits_by_id.values(), key=lambda hit: (-scores[hit.id], -hit.cosine))
 
 
 def measure_recall(database: Database, rows: int) -> tuple[float, int]:
