@@ -205,7 +205,7 @@ def test_after_a_kill_the_same_command_goes_on(
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     place = tmp_path / "index"
     index_it = partial(
-        files.index_files, (str(tmp_path / "t.txt"),), place, str(toy_model), progress=Silent()
+        files.index_files, str(tmp_path / "t.txt"), str(place), str(toy_model), progress=Silent()
     )
     with monkeypatch.context() as patch:
         kill_at(patch, owner, name, call, before)

@@ -58,7 +58,8 @@ def test_equally_near_texts_come_in_the_corpus_order(monkeypatch):
 def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
     path = tmp_path / "captions.txt.gz"
     path.write_bytes(gzip.compress(b"A  dog.\nA dog.\nA dog runs.\n\nHi\n"))
-    assert list(read_corpus([str(path)])) == ["A dog.", "A dog runs.", "Hi"]
+    for files in ([str(path)], str(path)):
+        assert list(read_corpus(files)) == ["A dog.", "A dog runs.", "Hi"]
 
 
 def test_a_corpus_in_another_encoding(tmp_path):

@@ -80,7 +80,8 @@ def measure(session: Session) -> Geometry | None:
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     spectra = Picture("Singular values", caption, svg)
     shown = tuple(text[:LONGEST_SHOWN] for text in sample)
-    kept_share, pictures = None, ()
+    kept_share: float | None = None
+    pictures: tuple[Picture, ...] = ()
     if len(vectors) == 2:
         kept_share, pictures = _compare(Sample(shown, *vectors), titles)
     mapped = min(MAPPED, len(sample))

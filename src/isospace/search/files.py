@@ -37,8 +37,8 @@ class IndexedFiles:
 
 
 def index_files(
-    inputs: Sequence[str],
-    to: Path,
+    inputs: str | Sequence[str],
+    to: Path | str,
     model: str | None = None,
     column: str = "text",
     id_column: str | None = None,
@@ -54,7 +54,7 @@ def index_files(
     with the same text, are not encoded again.
 
     Args:
-        inputs: files, folders, - for standard input, or docstrings.
+        inputs: one or more of files, folders, - for standard input, docstrings.
         to: the folder of the index; made if it is not there.
         model: as `load_encoder` takes it; default: that of the index, and minilm for a new one.
         column: holds the texts, where a file has columns.
@@ -67,6 +67,7 @@ def index_files(
         UserError: input, model or index is not what is expected.
     """
     progress = progress or Logged()
+    inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), Path(to)
     if not inputs:
         raise UserError("give one or more files to index, - for standard input, or `delete` FILTER")
     about = About.read(to) if (to / ABOUT).exists() else None

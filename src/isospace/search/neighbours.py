@@ -159,7 +159,7 @@ def protocol(texts: int) -> str:
 
 
 def read_corpus(
-    files: Sequence[str],
+    files: str | Sequence[str],
     column: str = "text",
     encoding: str = "utf-8",
     progress: Progress | None = None,
@@ -167,7 +167,7 @@ def read_corpus(
     """The distinct texts of files, cleaned as for training but of any length.
 
     Args:
-        files: as `CorpusConfig.corpus`.
+        files: one or more, as `CorpusConfig.corpus`.
         column: as `CorpusConfig.column`.
         encoding: of the text files.
         progress: where it is shown; default: the log.
@@ -177,7 +177,7 @@ def read_corpus(
     """
     progress = progress or Logged()
     config = CorpusConfig(
-        tuple(files),
+        (files,) if isinstance(files, str) else tuple(files),
         column,
         encoding=encoding,
         min_chars=1,

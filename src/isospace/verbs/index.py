@@ -34,7 +34,7 @@ class Index:
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     id_column: str | None = None
-    """Which column holds ids; a row replaces the one that has its id."""
+    """Which column holds ids; a row replaces the one that has its id, also within the files."""
     keep: tuple[str, ...] = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
     encoding: str = "utf-8"
