@@ -8,8 +8,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 from toy import sentences
 
-from isospace.encoders.batch import Batch
-from isospace.encoders.encoder import Encoder
+from isospace.encoders import fast
+from isospace.encoders.encoder import Batch, Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
 from isospace.objectives.base import View
@@ -23,7 +23,15 @@ def encoder(toy_model):
 
 
 def one_batch(encoder: Encoder, texts=TEXTS):
-    return encoder.batch(encoder.token_ids(texts))
+    return encoder.collate(encoder.token_ids(texts))
+
+
+def passes_through(encoder):
+    """A list that gets the number of texts of every pass from here on."""
+    sizes = []
+    pooling = encoder.model[1]
+    pooling.register_forward_hook(lambda *call: sizes.append(len(call[-1]["sentence_embedding"])))
+    return sizes
 
 
 def state(encoder):
@@ -41,12 +49,8 @@ def test_clean_views_are_bit_identical_and_noisy_ones_differ(encoder):
     assert not torch.equal(first[0], first[2])
 
 
-def test_one_pass_per_distinct_rate(encoder, monkeypatch):
-    passes = []
-    original = encoder._run
-    monkeypatch.setattr(
-        encoder, "_run", lambda batch, **kw: (passes.append(len(batch)), original(batch, **kw))[1]
-    )
+def test_one_pass_per_distinct_rate(encoder):
+    passes = passes_through(encoder)
     encoder(one_batch(encoder), [View(), View(0.0), View(), View(0.2), View(0.2)])
     assert passes == [6, 3, 6]
 
@@ -55,31 +59,25 @@ def test_views_of_one_text_are_one_pass_over_copies(encoder):
     """What the noise hits, row by row: nothing else may move when examples get several texts."""
     batch = one_batch(encoder)
     torch.manual_seed(0)
-    found = encoder(batch, [View(), View(0.0), View()])
+    views = encoder(batch, [View(), View(0.0), View()])
     torch.manual_seed(0)
-    with encoder.noise.at(None):
-        copies = Batch(batch.input_ids.repeat(2, 1), batch.attention_mask.repeat(2, 1))
-        noisy = encoder._run(copies, normalised=False)
-    with encoder.noise.at(0.0):
-        clean = encoder._run(batch, normalised=False)
-    assert torch.equal(found, torch.stack([noisy[:3], clean, noisy[3:]]))
+    copies = Batch(batch.input_ids.repeat(2, 1), batch.attention_mask.repeat(2, 1))
+    (noisy,) = encoder(copies, [View()])
+    (clean,) = encoder(batch, [View(0.0)])
+    assert torch.equal(views, torch.stack([noisy[:3], clean, noisy[3:]]))
 
 
-def test_each_view_is_made_from_its_text(encoder, monkeypatch):
+def test_each_view_is_made_from_its_text(encoder):
     texts = [sentences(4, seed) for seed in range(3)]
     ids = [row for column in texts for row in encoder.token_ids(column)]
-    batch = encoder.batch(ids, texts=3)
+    batch = encoder.collate(ids, texts=3)
     assert len(batch) == 4
     encoder.noise.set(0.0)
     plan = [View(text=2), View(), View(text=1), View(text=2)]
     views = encoder(batch, plan).detach().numpy()
     for view, row in zip(plan, views, strict=True):
         assert np.allclose(row, encoder.embed(texts[view.text]), atol=1e-6)
-    passes = []
-    original = encoder._run
-    monkeypatch.setattr(
-        encoder, "_run", lambda batch, **kw: (passes.append(len(batch)), original(batch, **kw))[1]
-    )
+    passes = passes_through(encoder)
     encoder(batch, [View(), View(text=1), View(0.3, text=2), View(text=2)])
     assert passes == [12, 4]
 
@@ -102,7 +100,7 @@ def test_rate_of_a_view_is_the_rate_used(encoder, rate):
         return attention(*args, dropout_p=dropout_p, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Encoder, "_packs", lambda self, batch: False)  # test_packed.py has the other
+        patch.delitem(fast.FAMILIES, "bert")  # its own dropout: tests/encoders/fast
         patch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
         encoder(one_batch(encoder, sentences(64)), [View(rate)])
     for hook in hooks:
@@ -112,7 +110,7 @@ def test_rate_of_a_view_is_the_rate_used(encoder, rate):
     assert rates == [rate] * 3
 
 
-def test_a_failed_pass_restores_rates_and_modes(encoder, monkeypatch):
+def test_a_failed_pass_restores_rates_and_modes(encoder):
     encoder.model.eval()
     encoder.model[0].train()
     before = state(encoder)
@@ -120,7 +118,7 @@ def test_a_failed_pass_restores_rates_and_modes(encoder, monkeypatch):
     def fail(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(encoder, "_run", fail)
+    encoder.model[1].register_forward_hook(fail)
     for rate in (None, 0.0, 0.4):
         with pytest.raises(KeyboardInterrupt):
             encoder(one_batch(encoder), [View(rate)])
@@ -187,6 +185,16 @@ def test_a_tokenizer_without_a_limit_cuts_nothing(encoder):
     assert len(encoder.token_ids(["the cat " * 100])[0]) == 202
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_batch_has_at_most_so_many_texts(encoder, size):
+    passes = passes_through(encoder)
+    texts = sentences(20)
+    vectors = encoder.embed(texts, batch_size=size, batch_tokens=100_000)
+    assert max(passes) == min(size, 20)
+    assert sum(passes) == 20
+    assert np.allclose(vectors, encoder.embed(texts), atol=1e-6)
+
+
 def test_embed_of_nothing(encoder):
     assert encoder.embed([]).shape == (0, 32)
 
@@ -207,6 +215,11 @@ def test_default_prompt_is_part_of_every_text(toy_model, tmp_path):
     )
     encoder = Encoder(model, "prompted")
     assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
+    other = Encoder(model, "prompted", prompt="a dog ")
+    assert np.allclose(other.embed(TEXTS), model.encode(TEXTS, prompt="a dog "), atol=1e-6)
+    assert np.allclose(
+        Encoder(model, "", "").embed(TEXTS), model.encode(TEXTS, prompt=""), atol=1e-6
+    )
     encoder.set_pooling("cls")
     assert encoder.prompt == "the cat "
     assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)

@@ -1,7 +1,8 @@
-"""The encoder: text -> vector. The one module that knows sentence-transformers' parts.
+"""The encoder: text -> vector, around a `SentenceTransformer`.
 
 `load_encoder` (in `loading.py`) finds one; `Encoder.forward` makes the views that objectives see;
-`Encoder.embed` makes the vectors that users see.
+`Encoder.embed` makes the vectors that users see. Both pad token ids by `collate` and run the
+model's modules in `_vectors`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,14 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
     Normalize,
+    Pooling,
     Transformer,
     WeightedLayerPooling,
 )
-from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from isospace.encoders.batch import Batch
-from isospace.encoders.fast import bert as packed
+from isospace.encoders import fast
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
@@ -37,15 +38,48 @@ _NO_LIMIT = 10**20
 """What tokenizers without a limit say lies above it."""
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Padded token ids of one batch of examples, which are sentences or have several texts.
+
+    Attributes:
+        input_ids: (texts * batch, length) int64, text after text: all anchors, all positives ...
+        attention_mask: (texts * batch, length) int64, 1 for tokens.
+        texts: per example.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    texts: int = 1
+
+    def __len__(self) -> int:
+        return len(self.input_ids) // self.texts
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on another device."""
+        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.texts)
+
+    def stack(self, texts: Sequence[int]) -> Batch:
+        """A batch of single texts: these, one after the other (view-major rows)."""
+        if self.texts == len(texts) == 1:
+            return self
+        ids, mask = (x.chunk(self.texts) for x in (self.input_ids, self.attention_mask))
+        return Batch(torch.cat([ids[t] for t in texts]), torch.cat([mask[t] for t in texts]))
+
+
 class Encoder(nn.Module):
     """A sentence-transformers model with control over its noise.
 
     Args:
         model: any text `SentenceTransformer` whose first module is a transformer.
         source: where it came from (a name or path), for records and messages.
+        prompt: put before every text; default: the model's default prompt.
+
+    Raises:
+        UserError: not a text encoder, or a tokenizer that cannot pad.
     """
 
-    def __init__(self, model: SentenceTransformer, source: str) -> None:
+    def __init__(self, model: SentenceTransformer, source: str, prompt: str | None = None) -> None:
         super().__init__()
         if not isinstance(model[0], Transformer) or model.tokenizer is None:
             raise UserError(
@@ -55,15 +89,16 @@ class Encoder(nn.Module):
         self.model = model
         self.source = source
         self.noise = Noise(model)
-        self.prompt = model.prompts.get(model.default_prompt_name or "") or ""
+        default_prompt = model.prompts.get(model.default_prompt_name or "") or ""
+        self.prompt = default_prompt if prompt is None else prompt
         if model.tokenizer.pad_token_id is None:
             raise UserError(
                 f"{source}: its tokenizer has no padding token, so sentences cannot be batched; "
                 "isospace adapts text encoders, such as BERT's relatives"
             )
-        prompt = model.tokenizer(self.prompt)["input_ids"]
-        closing = prompt[-1:] and prompt[-1] in model.tokenizer.all_special_ids
-        self._prompt_length = len(prompt) - bool(closing)
+        prompt_ids = model.tokenizer(self.prompt)["input_ids"]
+        closes = bool(prompt_ids) and prompt_ids[-1] in model.tokenizer.all_special_ids
+        self._prompt_length = len(prompt_ids) - closes
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -89,21 +124,46 @@ class Encoder(nn.Module):
 
     @property
     def pooling(self) -> str:
-        """The pooling's name, or sentence-transformers' words for one that has none here."""
-        blend = next((m for m in self.model if isinstance(m, WeightedLayerPooling)), None)
-        pool = next((m for m in self.model if isinstance(m, PoolingModule)), None)
-        if pool is None:
+        """Name in `POOLINGS`, or sentence-transformers' words for a pooling that has none there."""
+        layer_pooling = next((m for m in self.model if isinstance(m, WeightedLayerPooling)), None)
+        token_pooling = next((m for m in self.model if isinstance(m, Pooling)), None)
+        if token_pooling is None:
             return "none"
-        if blend is None:
-            return str(pool.pooling_mode)
-        weights = [0.0] * blend.layer_start + blend.layer_weights.tolist()
+        if layer_pooling is None:
+            return str(token_pooling.pooling_mode)
+        weights = [0.0] * layer_pooling.layer_start + layer_pooling.layer_weights.tolist()
         used = tuple(i for i, w in enumerate(weights) if w)
         shares = [weights[i] for i in used]
         for name, rule in POOLINGS.items():
             layers = tuple(sorted(i % len(weights) for i in rule.layers))
-            if (used, pool.pooling_mode) == (layers, rule.tokens) and len(set(shares)) == 1:
+            same = (used, token_pooling.pooling_mode) == (layers, rule.tokens)
+            if same and len(set(shares)) == 1:
                 return name
-        return f"layers {used} by {shares}, {pool.pooling_mode}"
+        return f"layers {used} by {shares}, {token_pooling.pooling_mode}"
+
+    @property
+    def path(self) -> str:
+        """Which arithmetic runs the transformer, and why: `fast path: bert` or `general path: ...`.
+
+        The values are the same to rounding.
+        """
+        reason = self._why_general_path()
+        if reason is not None:
+            return f"general path: {reason}"
+        return f"fast path: {fast.model_type(self._transformer)}"
+
+    @property
+    def _transformer(self) -> Any:
+        """The Hugging Face model inside the first module."""
+        return self.model[0].model
+
+    def _why_general_path(self) -> str | None:
+        """Why transformers' own modules run, padding included; `None` where a fast path serves."""
+        if self.device.type != "cpu":
+            return f"on {self.device.type}"
+        if self._transformer.config.output_hidden_states:
+            return f"pooling {self.pooling} reads several layers"
+        return fast.refusal(self._transformer)
 
     def summary(self, arithmetic: str) -> str:
         """What it is, in a line for people.
@@ -115,29 +175,32 @@ class Encoder(nn.Module):
         size = sum(p.numel() for p in self.parameters()) / 1e6
         return (
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
-            f"{self.device.type}, {arithmetic}"
+            f"{self.device.type}, {arithmetic}; {self.path}"
         )
 
     def set_pooling(self, name: PoolingName) -> None:
-        """Replace the pooling by one of `isospace.encoders.pooling.POOLINGS`."""
+        """Replace the modules that pool by those of one of `isospace.encoders.pooling.POOLINGS`."""
         rule = POOLINGS[name]
         transformer: Any = self.model[0]
+        config = transformer.model.config
         dim = transformer.get_embedding_dimension()
-        whole = all(m.include_prompt for m in self.model if isinstance(m, PoolingModule))
-        parts: list[nn.Module] = [PoolingModule(dim, rule.tokens, include_prompt=whole)]
-        blend = len(rule.layers) > 1
-        transformer.model.config.output_hidden_states = blend
-        if blend:
-            layers = transformer.model.config.num_hidden_layers
-            weights = torch.zeros(layers + 1)
+        with_prompt = all(m.include_prompt for m in self.model if isinstance(m, Pooling))
+        modules: list[nn.Module] = [transformer]
+        config.output_hidden_states = len(rule.layers) > 1
+        if config.output_hidden_states:
+            weights = torch.zeros(config.num_hidden_layers + 1)
             weights[list(rule.layers)] = 1.0
             frozen = nn.Parameter(weights, requires_grad=False)
-            parts.insert(0, WeightedLayerPooling(dim, layers, layer_start=0, layer_weights=frozen))
-        rest = [m for m in self.model if not isinstance(m, PoolingModule | WeightedLayerPooling)][
-            1:
-        ]
+            modules.append(
+                WeightedLayerPooling(
+                    dim, config.num_hidden_layers, layer_start=0, layer_weights=frozen
+                )
+            )
+        modules.append(Pooling(dim, rule.tokens, include_prompt=with_prompt))
+        after = list(self.model)[1:]
+        modules += [m for m in after if not isinstance(m, Pooling | WeightedLayerPooling)]
         self.model = SentenceTransformer(
-            modules=[transformer, *parts, *rest],
+            modules=modules,
             device=str(self.device),
             prompts={name: text for name, text in self.model.prompts.items() if text},
             default_prompt_name=self.model.default_prompt_name,
@@ -179,8 +242,13 @@ class Encoder(nn.Module):
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def batch(self, ids: Sequence[Sequence[int] | np.ndarray], texts: int = 1) -> Batch:
-        """Pad token ids to the longest text among them; where examples have several, as `Batch`."""
+    def collate(self, ids: Sequence[Sequence[int] | np.ndarray], texts: int = 1) -> Batch:
+        """Pad token ids to the longest text among them.
+
+        Args:
+            ids: of each text; where examples have several texts, in the order of `Batch`.
+            texts: of an example.
+        """
         longest = max(len(row) for row in ids)
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)
@@ -189,16 +257,16 @@ class Encoder(nn.Module):
             mask[i, : len(row)] = 1
         return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts)
 
-    def _packs(self, batch: Batch) -> bool:
-        """Whether the transformer runs without its padding: on the CPU, for the last layer."""
-        transformer: Any = self.model[0]
-        return (
-            batch.input_ids.device.type == "cpu"
-            and not transformer.model.config.output_hidden_states
-            and packed.packable(transformer.model)
-        )
+    def _vectors(self, batch: Batch, *, normalised: bool) -> Tensor:
+        """Vectors of a batch of single texts, under the noise in force.
 
-    def _run(self, batch: Batch, *, normalised: bool) -> Tensor:
+        Args:
+            batch: on the encoder's device.
+            normalised: with the L2 normalisation that closes the model, if it has one.
+
+        Returns:
+            (batch, dim).
+        """
         features: dict[str, Any] = {
             "input_ids": batch.input_ids,
             "attention_mask": batch.attention_mask,
@@ -207,24 +275,24 @@ class Encoder(nn.Module):
             features["prompt_length"] = self._prompt_length  # some poolings leave it out
         if "token_type_ids" in self.tokenizer.model_input_names:
             features["token_type_ids"] = torch.zeros_like(batch.input_ids)
-        parts = list(self.model)
-        while not normalised and isinstance(parts[-1], Normalize):
-            parts.pop()
-        if self._packs(batch):
-            transformer: Any = parts.pop(0)
-            pool = parts[0]
+        modules = list(self.model)
+        while not normalised and isinstance(modules[-1], Normalize):
+            modules.pop()
+        if self._why_general_path() is None:
+            pooling = modules[1]
             first_only = (
-                isinstance(pool, PoolingModule)
-                and pool.pooling_mode == "cls"
-                and pool.include_prompt
+                isinstance(pooling, Pooling)
+                and pooling.pooling_mode == "cls"
+                and pooling.include_prompt
             )
-            features["token_embeddings"] = packed.forward(
-                transformer.model, batch.input_ids, batch.attention_mask, first_only
+            features["token_embeddings"] = fast.forward(
+                self._transformer, batch.input_ids, batch.attention_mask, first_only
             )
             if first_only:
                 features["attention_mask"] = batch.attention_mask[:, :1]
-        for part in parts:
-            features = part(features)
+            del modules[0]
+        for module in modules:
+            features = module(features)
         vectors: Tensor = features["sentence_embedding"]
         return vectors
 
@@ -243,10 +311,11 @@ class Encoder(nn.Module):
         """
         views: dict[int, Tensor] = {}
         for rate in dict.fromkeys(view.dropout for view in plan):
-            where = [i for i, view in enumerate(plan) if view.dropout == rate]
+            places = [i for i, view in enumerate(plan) if view.dropout == rate]
             with self.noise.at(rate):
-                made = self._run(batch.stack([plan[i].text for i in where]), normalised=False)
-            views.update(zip(where, made.view(len(where), len(batch), -1), strict=True))
+                texts = batch.stack([plan[i].text for i in places])
+                vectors = self._vectors(texts, normalised=False)
+            views.update(zip(places, vectors.view(len(places), len(batch), -1), strict=True))
         return torch.stack([views[i] for i in range(len(plan))])
 
     def embed(
@@ -255,6 +324,7 @@ class Encoder(nn.Module):
         view: View = View(dropout=0.0),  # noqa: B008 - frozen
         max_length: int | None = None,
         batch_tokens: int = 2048,
+        batch_size: int | None = None,
         on_batch: Callable[[int], None] | None = None,
         precision: Precision = "float32",
         one_thread: bool = False,
@@ -268,7 +338,8 @@ class Encoder(nn.Module):
             texts: n strings.
             view: the noise; clean unless asked otherwise.
             max_length: truncation in tokens; default: the encoder's own limit.
-            batch_tokens: padded tokens in a batch.
+            batch_tokens: padded tokens in a batch, at most, where a batch has several texts.
+            batch_size: texts in a batch, at most; default: as many as `batch_tokens` allows.
             on_batch: called with the number of sentences done after each batch.
             precision: bf16 computes the matrix products in bfloat16, which is faster where the
                 processor has it and moves a vector by a cosine of about 1e-4.
@@ -281,24 +352,26 @@ class Encoder(nn.Module):
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
         batches: list[list[int]] = []
         while order:
-            size = max(1, batch_tokens // len(ids[order[0]]))
+            size = max(1, min(batch_tokens // len(ids[order[0]]), batch_size or len(order)))
             batches.append(order[:size])
             del order[:size]
 
         def encode(rows: list[int]) -> np.ndarray:
             bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
             with torch.inference_mode(), bf16:
-                batch = self.batch([ids[i] for i in rows]).to(self.device)
-                made: np.ndarray = self._run(batch, normalised=True).float().cpu().numpy()
-                return made
+                batch = self.collate([ids[i] for i in rows]).to(self.device)
+                encoded: np.ndarray = self._vectors(batch, normalised=True).float().cpu().numpy()
+                return encoded
 
         vectors = np.empty((len(ids), self.dim), dtype=np.float32)
         # Noise is drawn in the order of the batches; side by side there is no order.
-        apart = self.device.type == "cpu" and view.dropout == 0.0
+        parallel = self.device.type == "cpu" and view.dropout == 0.0
         with self.noise.at(view.dropout):
-            encoded = side_by_side(encode, batches, one_thread) if apart else map(encode, batches)
-            for rows, made in zip(batches, encoded, strict=True):
-                vectors[rows] = made
+            results = (
+                side_by_side(encode, batches, one_thread) if parallel else map(encode, batches)
+            )
+            for rows, encoded in zip(batches, results, strict=True):
+                vectors[rows] = encoded
                 if on_batch is not None:
                     on_batch(len(rows))
         return vectors

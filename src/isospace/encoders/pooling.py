@@ -3,21 +3,23 @@
 `hidden_states` is what a transformer returns under that name: index 0 is the embedding layer, index
 L the last of L layers. Papers use "first-last average" for two different things: SimCSE and
 WhitenedCSE average layers 1 and L, SCD and SimCSE++ average layers 0 and L. Here each has its name.
+Settings name poolings, so this module imports no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2"]
 
 
 @dataclass(frozen=True)
-class Pooling:
+class PoolingRule:
     """Mean of some layers, then the first token or the mean over tokens.
 
     Attributes:
@@ -48,10 +50,10 @@ class Pooling:
         return (states * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
-POOLINGS: dict[PoolingName, Pooling] = {
-    "cls": Pooling((-1,), "cls", "h_L at position 0"),
-    "mean": Pooling((-1,), "mean", "mean over tokens of h_L"),
-    "first_last": Pooling((1, -1), "mean", "mean over tokens of (h_1 + h_L) / 2"),
-    "embedding_last": Pooling((0, -1), "mean", "mean over tokens of (h_0 + h_L) / 2"),
-    "last2": Pooling((-2, -1), "mean", "mean over tokens of (h_(L-1) + h_L) / 2"),
+POOLINGS: dict[PoolingName, PoolingRule] = {
+    "cls": PoolingRule((-1,), "cls", "h_L at position 0"),
+    "mean": PoolingRule((-1,), "mean", "mean over tokens of h_L"),
+    "first_last": PoolingRule((1, -1), "mean", "mean over tokens of (h_1 + h_L) / 2"),
+    "embedding_last": PoolingRule((0, -1), "mean", "mean over tokens of (h_0 + h_L) / 2"),
+    "last2": PoolingRule((-2, -1), "mean", "mean over tokens of (h_(L-1) + h_L) / 2"),
 }

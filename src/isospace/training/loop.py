@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import Tokens
-from isospace.encoders.batch import Batch
-from isospace.encoders.encoder import Encoder
+from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View, Views
 from isospace.training import checkpoint
@@ -199,7 +198,7 @@ class Loop:
         texts = self.objective.texts
         lines = rows[start : start + share] + np.arange(texts)[:, None]
         ids = self.tokens.batch(lines.ravel())
-        return self.encoder.batch(ids, texts).to(self.accelerator.device)
+        return self.encoder.collate(ids, texts).to(self.accelerator.device)
 
     def _terms(self, batch: Batch) -> dict[str, Tensor]:
         encoded = gather(self._views(batch, self.objective.views))

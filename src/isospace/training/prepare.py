@@ -167,7 +167,7 @@ def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
     make_head(config, encoder)
     objective = config.objective
     ids = encoder.token_ids(["Eight words that dropout should tell apart twice."])
-    batch = encoder.batch(ids * objective.texts, objective.texts).to(encoder.device)
+    batch = encoder.collate(ids * objective.texts, objective.texts).to(encoder.device)
     with torch.no_grad():
         require_distinct_views(encoder, batch, objective.views)
 

@@ -1,1 +1,67 @@
-"""Faster arithmetic for families of encoders, a file each; values equal the modules' own."""
+"""Faster arithmetic on the CPU, a file a family; values equal transformers' own to rounding.
+
+`FAMILIES` is the table: a new family is a file here and a row in it. What families share, the
+packing of tokens without their padding and the dropout, is in `packed.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from isospace.encoders.fast import bert, roberta
+
+
+class Family(Protocol):
+    """What a file of this package offers: these two functions."""
+
+    def refusal(self, model: Any, /) -> str | None:
+        """Why `forward` would not compute what this model does; `None` where it does."""
+
+    def forward(
+        self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool = False
+    ) -> Tensor:
+        """The model's last hidden states.
+
+        Args:
+            model: a Hugging Face model that is not refused; dropout follows its modules' flags and
+                rates.
+            input_ids: (batch, length) int64, padded on the right.
+            attention_mask: (batch, length), 1 for tokens.
+            first_only: only the first token's state is wanted ([CLS] pooling): the last layer then
+                computes no other.
+
+        Returns:
+            (batch, length or 1, dim) in the weights' type, zero at the padding. Under autocast the
+            matrix products run in autocast's type; sums, norms and the result do not.
+        """
+
+
+FAMILIES: dict[str, Family] = {
+    "bert": bert,
+    "roberta": roberta,
+    "xlm-roberta": roberta,
+    "camembert": roberta,
+}
+"""Model type, as in a Hugging Face config.json -> the file that computes its layers."""
+
+
+def model_type(model: nn.Module) -> str:
+    """The family that a Hugging Face model says it is of, or else its class."""
+    config: Any = getattr(model, "config", None)
+    return str(getattr(config, "model_type", type(model).__name__))
+
+
+def refusal(model: nn.Module) -> str | None:
+    """Why no fast path serves this Hugging Face model; `None` where one does."""
+    kind = model_type(model)
+    return FAMILIES[kind].refusal(model) if kind in FAMILIES else f"{kind} has none"
+
+
+def forward(
+    model: nn.Module, input_ids: Tensor, attention_mask: Tensor, first_only: bool
+) -> Tensor:
+    """As `Family.forward`, by the family of a model that is not refused."""
+    family = FAMILIES[model_type(model)]
+    return family.forward(model, input_ids, attention_mask, first_only)

@@ -1,0 +1,195 @@
+"""What fast paths share: tokens without their padding, quick dropout, attention with gradients.
+
+A batch of sentences of unequal length spends a quarter of its time on padding, and PyTorch's
+dropout on the CPU another sixth on drawing one random number per element. Here every step but the
+attention runs on the real tokens, one after the other, and a random draw serves four elements.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own abbreviation
+from torch import Tensor, nn
+
+_STEP = 128
+"""Numbers of tokens are rounded up to this: matrix kernels are prepared once for every new size."""
+_LENGTHS = 16
+"""Sentences are padded to a multiple of this: attention over 27 tokens is slower than over 32."""
+
+
+def round_up_length(input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Ids and mask with more padding on the right, up to a length that is quick."""
+    extra = (0, -input_ids.shape[1] % _LENGTHS)
+    return F.pad(input_ids, extra), F.pad(attention_mask, extra)
+
+
+class Packing:
+    """Where the tokens of a padded batch are; "packed" rows are the tokens alone, one by one.
+
+    Args:
+        attention_mask: (batch, length), 1 for tokens, padded on the right.
+
+    Attributes:
+        batch: sentences.
+        length: of a padded sentence.
+        positions: (packed tokens,) place of each token in its sentence.
+        first: (batch,) packed row of each sentence's first token.
+    """
+
+    def __init__(self, attention_mask: Tensor) -> None:
+        self.batch, self.length = attention_mask.shape
+        self._tokens = attention_mask.flatten().nonzero().squeeze(1)
+        self._count = len(self._tokens)
+        self._extra = -self._count % _STEP if self._count > _STEP else 0
+        self.positions = F.pad(self._tokens % self.length, (0, self._extra))
+        self.first = F.pad(attention_mask.sum(1).cumsum(0), (1, 0))[:-1]
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """(batch * length, ...) -> (packed tokens, ...), rounded up with zeros."""
+        return _apply(_Pack, padded, self)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """(packed tokens, ...) -> (batch * length, ...), zero at the padding."""
+        return _apply(_Unpack, packed, self)
+
+    def take_tokens(self, padded: Tensor) -> Tensor:
+        """`pack` without its gradient."""
+        packed = padded.new_empty(self._count + self._extra, *padded.shape[1:])
+        torch.index_select(padded, 0, self._tokens, out=packed[: self._count])
+        packed[self._count :] = 0
+        return packed
+
+    def spread_tokens(self, packed: Tensor) -> Tensor:
+        """`unpack` without its gradient."""
+        padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
+        return padded.index_copy_(0, self._tokens, packed[: self._count])
+
+
+def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Pack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, padded: Tensor, packing: Packing) -> Tensor:
+        ctx.packing = packing
+        return packing.take_tokens(padded)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return ctx.packing.spread_tokens(gradients[0]), None
+
+
+class _Unpack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, packed: Tensor, packing: Packing) -> Tensor:
+        ctx.packing = packing
+        return packing.spread_tokens(packed)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return ctx.packing.take_tokens(gradients[0]), None
+
+
+def rate_in_force(dropout: nn.Dropout) -> float:
+    """A dropout module's rate; 0 where the module is in evaluation mode."""
+    return dropout.p if dropout.training else 0.0
+
+
+def keep_mask(like: Tensor, rate: float) -> Tensor:
+    """Dropout's factors: 0 with probability `rate`, else 1 / (1 - rate).
+
+    The rate is rounded to a multiple of 2^-16, and the scale belongs to the rounded rate. On the
+    CPU an element costs 16 random bits in place of one draw.
+
+    Args:
+        like: shape, type and device of the result.
+        rate: in [0, 1).
+    """
+    dropped = min(round(rate * 65536), 65535)
+    draws = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device)
+    bits = draws.random_(-(2**63), None).view(torch.int16)[: like.numel()]
+    factors = (bits >= dropped - 32768).to(like.dtype)
+    return factors.mul_(65536 / (65536 - dropped)).view(like.shape)
+
+
+def dropout(states: Tensor, rate: float) -> Tensor:
+    """The states with dropout at a rate, which may be 0."""
+    return states * keep_mask(states, rate) if rate else states
+
+
+def dropout_add(hidden: Tensor, residual: Tensor, rate: float) -> Tensor:
+    """Residual + dropout(hidden); the residual may be of a finer type."""
+    return _apply(_DropoutAdd, hidden, residual, rate) if rate else residual + hidden
+
+
+class _DropoutAdd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, residual: Tensor, rate: float) -> Tensor:
+        mask = keep_mask(hidden, rate)
+        ctx.save_for_backward(mask)
+        return torch.addcmul(residual, hidden, mask)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (mask,) = ctx.saved_tensors
+        return gradients[0].to(mask.dtype, copy=True).mul_(mask), gradients[0], None
+
+
+def padding_bias(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """(batch, 1, 1, length): what is added to the scores, lowest at padded keys."""
+    bias = torch.zeros(attention_mask.shape, dtype=dtype, device=attention_mask.device)
+    return bias.masked_fill_(attention_mask == 0, torch.finfo(dtype).min)[:, None, None]
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rate: float) -> Tensor:
+    """softmax(q k^T / sqrt(width) + bias), dropout, times v.
+
+    Args:
+        query: (batch, heads, length or 1, width).
+        key: (batch, heads, length, width).
+        value: (batch, heads, length, width).
+        bias: what `padding_bias` made.
+        rate: of the dropout.
+
+    Returns:
+        (batch, heads, length or 1, width).
+    """
+    # Without gradients PyTorch's own is as quick and rounds less; its backward is slow on the CPU.
+    if not (rate or query.requires_grad):
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+    batch, heads, length, width = key.shape
+    flat = [x.reshape(batch * heads, -1, width) for x in (query, key, value)]
+    by_head = bias.expand(batch, heads, 1, length).reshape(-1, 1, length)
+    return _apply(_Attend, *flat, by_head, rate).view(batch, heads, -1, width)
+
+
+class _Attend(torch.autograd.Function):
+    """`attend` for tensors (n, length, width)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rate: float
+    ) -> Tensor:
+        ctx.scale = 1 / math.sqrt(query.shape[-1])
+        shares = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=ctx.scale).softmax(-1)
+        mask = keep_mask(shares, rate) if rate else None
+        ctx.save_for_backward(query, key, value, shares, mask)
+        return torch.bmm(shares if mask is None else shares * mask, value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        query, key, value, shares, mask = ctx.saved_tensors
+        weights = shares if mask is None else shares * mask
+        to_value = torch.bmm(weights.transpose(1, 2), gradients[0])
+        to_shares = torch.bmm(gradients[0], value.transpose(1, 2))
+        if mask is not None:
+            to_shares.mul_(mask)
+        to_scores = torch._softmax_backward_data(to_shares, shares, -1, shares.dtype)
+        to_scores.mul_(ctx.scale)
+        to_key = torch.bmm(to_scores.transpose(1, 2), query)
+        return torch.bmm(to_scores, key), to_key, to_value, None, None

@@ -1,0 +1,103 @@
+"""Which path an encoder takes, and that its vectors do not show it."""
+
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    MPNetConfig,
+    MPNetModel,
+)
+
+from isospace.encoders import fast
+from isospace.encoders.fast import packed
+from isospace.encoders.loading import load_encoder
+from isospace.objectives.base import View
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 40,
+}
+
+
+def bert(**settings):
+    return BertModel(BertConfig(**SIZES, **settings))
+
+
+def adapted():
+    model = bert()
+    attention = model.encoder.layer[0].attention.self
+    attention.query = torch.nn.Sequential(attention.query)
+    return model
+
+
+def without_a_norm():
+    model = bert()
+    model.encoder.layer[2].output.LayerNorm = torch.nn.Identity()
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (bert, None),
+        (lambda: bert(is_decoder=True), "it is a decoder"),
+        (lambda: bert(hidden_act="relu"), "its activation is relu, not gelu"),
+        (adapted, "parts of its layers were replaced"),
+        (without_a_norm, "parts of its layers were replaced"),
+        (lambda: MPNetModel(MPNetConfig(**SIZES)), "mpnet has none"),
+        (
+            lambda: DistilBertModel(
+                DistilBertConfig(vocab_size=50, dim=24, n_layers=2, n_heads=4, hidden_dim=40)
+            ),
+            "distilbert has none",
+        ),
+        (lambda: torch.nn.Linear(2, 2), "Linear has none"),
+    ],
+)
+def test_why_a_model_has_no_fast_path(make, reason):
+    assert fast.refusal(make()) == reason
+
+
+@pytest.mark.parametrize("family", fast.FAMILIES.values())
+def test_every_row_of_the_table_is_a_family(family):
+    assert callable(family.refusal)
+    assert callable(family.forward)
+
+
+def test_an_encoder_says_its_path_and_why(toy_model, monkeypatch):
+    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    assert encoder.path == "fast path: bert"
+    assert encoder.summary("float32").endswith("cpu, float32; fast path: bert")
+    encoder.set_pooling("last2")
+    assert encoder.path == "general path: pooling last2 reads several layers"
+    encoder.set_pooling("cls")
+    assert encoder.path == "fast path: bert"
+    assert encoder.to("meta").path == "general path: on meta"
+    encoder = load_encoder(str(toy_model), device="cpu")
+    monkeypatch.delitem(fast.FAMILIES, "bert")
+    assert encoder.path == "general path: bert has none"
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_an_encoders_vectors_do_not_show_which_path_made_them(toy_model, pooling, monkeypatch):
+    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    texts = ["the cat sat", "a big red house runs fast over the small green tree", "on"]
+    quick = encoder.embed(texts)
+    monkeypatch.delitem(fast.FAMILIES, "bert")
+    torch.testing.assert_close(quick, encoder.embed(texts), rtol=1e-5, atol=1e-5)
+
+
+def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
+    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    rates, own = [], packed.keep_mask
+    monkeypatch.setattr(packed, "keep_mask", lambda x, rate: rates.append(rate) or own(x, rate))
+    encoder(encoder.collate(encoder.token_ids(["the cat", "a dog sat"])), [View(0.3), View(0.0)])
+    # Embeddings; and in each of 3 layers the attention, its output and the feed-forward block.
+    assert rates == [0.3] * 10
