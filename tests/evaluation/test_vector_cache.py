@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import isospace
 from isospace.encoders.loading import load_encoder
+from isospace.evaluation import vector_cache
 from isospace.evaluation.vector_cache import cached
+from isospace.objectives.base import View
+
+PACKAGE = Path(isospace.__file__).parent
 
 TEXTS = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
 
@@ -53,3 +63,43 @@ def test_other_pooling_is_other_vectors(encoder, tmp_path):
     before = cached(encoder, tmp_path)(TEXTS)
     encoder.set_pooling("cls")
     assert not np.array_equal(cached(encoder, tmp_path)(TEXTS), before)
+
+
+def code_that_encodes(toy_model) -> set[str]:
+    """Files of isospace whose functions run while vectors are made, as names in the package."""
+    encoder = load_encoder(str(toy_model), device="cpu")
+    files: set[str] = set()
+
+    def note(frame, *_):
+        files.add(frame.f_code.co_filename)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        for pooling in ("cls", "last2"):  # the fast path and the general one
+            encoder.set_pooling(pooling)
+            encoder.embed([*TEXTS, "x"], View(), batch_tokens=8)
+            encoder.embed([*TEXTS, "x"], batch_tokens=8)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    ours = (Path(name) for name in files)
+    return {str(file.relative_to(PACKAGE)) for file in ours if file.is_relative_to(PACKAGE)}
+
+
+def test_an_edit_of_any_code_that_encodes_makes_other_vectors(
+    encoder, encoded, toy_model, tmp_path, monkeypatch
+):
+    names = code_that_encodes(toy_model)
+    assert {"encoders/encoder.py", "encoders/fast/packed.py", "system/unicode.py"} <= names
+    copy = tmp_path / PACKAGE.name
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(vector_cache, "_PACKAGE", copy)
+    cached(encoder, tmp_path)(TEXTS)
+    for count, name in enumerate(sorted(names), start=1):
+        (copy / name).write_text((copy / name).read_text() + "# edited\n")
+        cached(encoder, tmp_path)(TEXTS)
+        assert len(encoded) == 1 + count, name
+    (copy / "report" / "write.py").write_text("# edited")
+    cached(encoder, tmp_path)(TEXTS)
+    assert len(encoded) == 1 + len(names)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+import sentence_transformers
 import torch
 import transformers
 
-from isospace.encoders import encoder as encoder_module
+import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
 from isospace.evaluation.pairs import Encode
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 
-_CODE = sorted(Path(encoder_module.__file__).parent.rglob("*.py"))
-"""What turns texts into vectors; vectors of an earlier version are not mixed with its own."""
+_PACKAGE = Path(isospace.__file__).parent
 
 
 def cached(encoder: Encoder, cache: Path) -> Encode:
@@ -28,8 +29,12 @@ def cached(encoder: Encoder, cache: Path) -> Encode:
         encoder: with the weights that it keeps while the result is in use.
         cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
     """
-    libraries = (torch.__version__, transformers.__version__, encoder.device.type)
-    about = (*map(file_hash, _CODE), *libraries, weights_hash(encoder))
+    # Vectors of an earlier version of the code are not mixed with its own. The code is what
+    # encoder.py imports, wherever it stands: a list of files would miss the next one, and the
+    # whole package would forget every vector when a report changes.
+    code = [file_hash(file) for file in imported_sources(_PACKAGE / "encoders" / "encoder.py")]
+    libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
+    about = (*code, *libraries, encoder.device.type, weights_hash(encoder))
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         name = blake2b("\0".join(about).encode(), digest_size=16)
@@ -40,9 +45,41 @@ def cached(encoder: Encoder, cache: Path) -> Encode:
         def build(folder: Path) -> None:
             np.save(folder / "vectors.npy", encoder.embed(texts))
 
-        found: np.ndarray = np.load(
-            built_once(cache / "vectors" / name.hexdigest(), build) / "vectors.npy"
-        )
-        return found
+        folder = built_once(cache / "vectors" / name.hexdigest(), build)
+        vectors: np.ndarray = np.load(folder / "vectors.npy")
+        return vectors
 
     return encode
+
+
+def imported_sources(file: Path) -> list[Path]:
+    """A file of isospace, and all files of isospace that it imports, directly or through others.
+
+    Returns:
+        Sorted paths.
+    """
+    sources: set[Path] = set()
+    waiting = [file]
+    while waiting:
+        source = waiting.pop()
+        if source not in sources:
+            sources.add(source)
+            waiting += _imports(source)
+    return sorted(sources)
+
+
+def _imports(source: Path) -> Iterator[Path]:
+    """The files of isospace that a file imports, also inside its functions."""
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            # What is imported from a package may be a module of it.
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            package, *rest = name.split(".")
+            if package == _PACKAGE.name:
+                place = _PACKAGE.joinpath(*rest)
+                files = (place.with_suffix(".py"), place / "__init__.py")
+                yield from (file for file in files if file.is_file())
