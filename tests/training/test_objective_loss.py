@@ -71,9 +71,16 @@ def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised
 def test_the_columns_are_the_texts_of_an_example(toy_model):
     model = load_encoder(str(toy_model)).model
     objective = SimCSE(supervision="pairs")
-    with pytest.raises(UserError, match="simcse sees 2 texts of an example; the data set has 1"):
+    with pytest.raises(UserError, match=r"simcse as set sees 2 text\(s\) .* has 1 text column"):
         ObjectiveLoss(model, objective)(features(model))
+    with pytest.raises(UserError, match=r"simcse as set sees 1 text\(s\) .* has 2 text column"):
+        ObjectiveLoss(model, SimCSE())(features(model, 2))
     assert torch.isfinite(sum(ObjectiveLoss(model, objective)(features(model, 2)).values()))
+
+
+def test_a_class_of_the_table_is_the_objective_with_the_papers_values(toy_model):
+    model = load_encoder(str(toy_model)).model
+    assert ObjectiveLoss(model, OBJECTIVES["simcse"]).objective == SimCSE()
 
 
 def test_a_model_without_dropout_is_refused(toy_model):

@@ -37,7 +37,7 @@ class ObjectiveLoss(nn.Module):
 
     Args:
         model: as the trainer gets it.
-        objective: one of `isospace.objectives`.
+        objective: one of `isospace.objectives`; of a class, the one with the paper's values.
         seed: of the head's weights.
 
     Raises:
@@ -45,8 +45,12 @@ class ObjectiveLoss(nn.Module):
         ValueError: the head does not fit the model's width.
     """
 
-    def __init__(self, model: SentenceTransformer, objective: Objective, seed: int = 42) -> None:
+    def __init__(
+        self, model: SentenceTransformer, objective: Objective | type[Objective], seed: int = 42
+    ) -> None:
         super().__init__()
+        if isinstance(objective, type):
+            objective = objective()
         self.model = model  # by this name the trainer finds it, and wraps it
         self.objective = objective
         self.head = objective.build_head(int(model.get_embedding_dimension() or 0), seed)
@@ -72,14 +76,16 @@ class ObjectiveLoss(nn.Module):
             labels: not used.
 
         Raises:
-            UserError: the data set has fewer text columns than the objective sees texts, or the
-                model checkpoints gradients and a view has a dropout rate of its own.
+            UserError: the data set has more or fewer text columns than the objective sees texts,
+                or the model checkpoints gradients and a view has a dropout rate of its own.
         """
         columns = list(sentence_features)
-        if len(columns) < self.objective.texts:
+        if len(columns) != self.objective.texts:
             raise UserError(
-                f"{objective_name(self.objective)} sees {self.objective.texts} texts of an "
-                f"example; the data set has {len(columns)} text columns"
+                f"{objective_name(self.objective)} as set sees {self.objective.texts} text(s) of "
+                f"an example; the data set has {len(columns)} text column(s). Keep those that are "
+                "meant (dataset.select_columns), or train on pairs or triples "
+                "(SimCSE(supervision='pairs') or 'triples')"
             )
         encoded = gather(torch.stack(self._encode(columns)))
         if encoded.shape[1] < 2:
