@@ -1,25 +1,77 @@
 """Train, measure and ship sentence embeddings without labels.
 
-The parts that users call: `isospace.load`, `isospace.training.train.train`,
-`isospace.evaluation.evaluate.evaluate`, `isospace.encoders.loading.load_encoder`, and
-`isospace.objectives.OBJECTIVES`.
+What Python users call is here, by one name each, and is imported when it is first used: torch
+takes seconds. Everything else is reached through its package.
+
+- `load(model)`: an `Embedder`, which encodes, compares and searches texts.
+- `train(config)`: adapt an encoder to a corpus; settings: `TrainConfig`, `CorpusConfig`, and an
+  objective of `OBJECTIVES`.
+- `compare(candidates, seeds, folder)`: several objectives by several seeds.
+- `evaluate(model)`: score a model.
+- `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
+- `ObjectiveLoss`: an objective in sentence-transformers' own trainer.
+- `UserError`, `Stopped`: what is raised for bad input, and for work that ended early.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isospace.search.embedder import load as load
+    from isospace.comparison.compare import compare
+    from isospace.config import CorpusConfig, TrainConfig
+    from isospace.errors import Stopped, UserError
+    from isospace.evaluation.evaluate import evaluate
+    from isospace.objectives import OBJECTIVES
+    from isospace.search.embedder import Embedder, load
+    from isospace.training.objective_loss import ObjectiveLoss
+    from isospace.training.train import train
+    from isospace.whiten.whiten import WhitenConfig, whiten_model
 
 __version__ = version("isospace")
 
+__all__ = [
+    "OBJECTIVES",
+    "CorpusConfig",
+    "Embedder",
+    "ObjectiveLoss",
+    "Stopped",
+    "TrainConfig",
+    "UserError",
+    "WhitenConfig",
+    "__version__",
+    "compare",
+    "evaluate",
+    "load",
+    "train",
+    "whiten_model",
+]
+
+_MODULES = {
+    "OBJECTIVES": "objectives",
+    "CorpusConfig": "config",
+    "Embedder": "search.embedder",
+    "ObjectiveLoss": "training.objective_loss",
+    "Stopped": "errors",
+    "TrainConfig": "config",
+    "UserError": "errors",
+    "WhitenConfig": "whiten.whiten",
+    "compare": "comparison.compare",
+    "evaluate": "evaluation.evaluate",
+    "load": "search.embedder",
+    "train": "training.train",
+    "whiten_model": "whiten.whiten",
+}
+"""The module that each public name is imported from."""
+
 
 def __getattr__(name: str) -> Any:
-    """`isospace.load`, imported when it is wanted: torch takes seconds."""
-    if name == "load":
-        from isospace.search.embedder import load
-
-        return load
+    if name in _MODULES:
+        return getattr(import_module(f"isospace.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'isospace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

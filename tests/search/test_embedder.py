@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from toy import sentences
 
 import isospace
 from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
 from isospace.operators import nearest
+from isospace.system.progress import Silent
 
 TEXTS = sentences(30, seed=2)
 
@@ -23,13 +28,6 @@ def model(toy_model):
 def cosine(a, b):
     dot = sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
     return dot / math.sqrt(sum(x * x for x in a.tolist()) * sum(y * y for y in b.tolist()))
-
-
-def test_importing_isospace_is_cheap():
-    code = "import sys, isospace; isospace.__version__; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = isospace.nothing
 
 
 def test_a_model_is_loaded_onto_the_device_that_is_asked_for(monkeypatch):
@@ -47,7 +45,99 @@ def test_encode_gives_the_models_own_vectors(model, toy_model):
     one = model.encode(TEXTS[0])
     assert one.shape == (32,)
     assert np.allclose(one, ours[0], atol=1e-6)
-    assert np.allclose(np.linalg.norm(model.encode(TEXTS, normalize=True), axis=1), 1, atol=1e-6)
+    units = model.encode(TEXTS, normalize_embeddings=True)
+    assert np.allclose(np.linalg.norm(units, axis=1), 1, atol=1e-6)
+    assert np.allclose(model.encode(TEXTS, batch_size=3), ours, atol=1e-6)
+
+
+@pytest.fixture
+def prompted(toy_model):
+    return SentenceTransformer(
+        str(toy_model),
+        device="cpu",
+        prompts={"query": "the cat ", "text": "a dog "},
+        default_prompt_name="query",
+    )
+
+
+def test_a_loaded_model_is_a_model(toy_model, prompted):
+    embedder = isospace.load(prompted)
+    assert np.allclose(embedder.encode(TEXTS), prompted.encode(TEXTS), atol=1e-6)
+    encoder = load_encoder(str(toy_model), device="cpu")
+    cls = isospace.load(encoder, "cls", "cpu")
+    assert encoder.pooling == "mean"
+    wanted = load_encoder(str(toy_model), "cls", device="cpu").embed(TEXTS)
+    assert np.array_equal(cls.encode(TEXTS), wanted)
+
+
+@pytest.mark.parametrize("other", [None, 3, object(), ["minilm"]])
+def test_what_is_no_model_is_refused_by_its_type(other):
+    with pytest.raises(UserError, match=f"{type(other).__name__}: not a model"):
+        isospace.load(other)
+
+
+def test_a_sentence_transformer_without_a_transformer_is_refused():
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)])
+    with pytest.raises(UserError, match="StaticEmbedding"):
+        isospace.load(static)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"prompt_name": "text"}, {"prompt": "on "}, {"prompt": ""}]
+)
+def test_prompts_are_those_of_sentence_transformers(prompted, options):
+    ours = isospace.load(prompted).encode(TEXTS, **options)
+    assert np.allclose(ours, prompted.encode(TEXTS, **options), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"show_progress_bar": False}, {"convert_to_numpy": True, "convert_to_tensor": False}],
+)
+def test_options_that_ask_for_what_is_done_anyway_are_taken(model, options):
+    assert np.array_equal(model.encode(TEXTS, **options), model.encode(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"convert_to_tensor": True}, "torch.from_numpy"),
+        ({"convert_to_numpy": False}, "numpy array"),
+        ({"show_progress_bar": True}, "`progress`"),
+        ({"device": "cuda"}, "isospace.load"),
+        ({"truncate_dim": 8}, "vectors.*:dim"),
+        ({"normalize": True}, "normalize_embeddings"),
+        ({"precision": "int8"}, "quantize_embeddings"),
+        ({"batch_size": 0}, "expected 1 or more"),
+        ({"prompt_name": "nope"}, "it has query, document"),
+    ],
+)
+def test_options_that_are_none_here_say_what_to_do(model, options, advice):
+    (name,) = options
+    with pytest.raises(UserError, match=f"`{name}`.*{advice}"):
+        model.encode(TEXTS, **options)
+
+
+def test_a_word_that_nobody_knows_is_a_mistake_in_the_code(model):
+    with pytest.raises(TypeError, match="'batchsize'"):
+        model.encode(TEXTS, batchsize=3)
+
+
+def test_a_progress_sees_every_text(model):
+    class Counting(Silent):
+        done = 0
+
+        @contextmanager
+        def bar(self, label, total, done=0):
+            yield self.advance
+
+        def advance(self, amount, story="", /):
+            self.done += amount
+
+    progress = Counting()
+    model.encode(TEXTS, progress=progress)
+    assert progress.done == len(TEXTS)
 
 
 def test_similarity_is_the_cosine_of_every_pair(model):

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
+from sentence_transformers import SentenceTransformer
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
+from isospace.errors import UserError
 from isospace.operators.nearest import unit_rows
 from isospace.search.memory_index import MemoryIndex
+from isospace.system.progress import Logged, Progress
 from isospace.vectors.records import open_records
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
+Model: TypeAlias = str | Path | SentenceTransformer | Encoder
+
+_OTHER_OPTIONS: dict[str, tuple[Any, str]] = {
+    "normalize": (False, "it is called normalize_embeddings"),
+    "convert_to_numpy": (True, "vectors are a numpy array"),
+    "convert_to_tensor": (False, "vectors are a numpy array; torch.from_numpy makes it a tensor"),
+    "show_progress_bar": (False, "pass `progress`, such as isospace.verbs.console.Console()"),
+    "device": (None, "give it to isospace.load"),
+    "output_value": ("sentence_embedding", "sentence-transformers' model is .encoder.model"),
+    "truncate_dim": (None, "cut the vectors: vectors[:, :dim]"),
+    "pool": (None, "`isospace encode` runs several processes"),
+    "chunk_size": (None, "`isospace encode` runs several processes"),
+}
+"""Options of sentence-transformers' `encode` that are none here: the value by which they ask for
+what is done anyway, and what to do for another."""
 
 
 class Embedder:
@@ -40,26 +58,71 @@ class Embedder:
         self,
         texts: str | Sequence[str],
         *,
-        normalize: bool = False,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        normalize_embeddings: bool = False,
         max_length: int | None = None,
         precision: Precision = "float32",
+        progress: Progress | None = None,
+        **others: Any,
     ) -> np.ndarray:
-        """Vectors of texts, as the model makes them.
+        """Vectors of texts, as the model makes them; options as in sentence-transformers.
 
         Args:
             texts: one text, or n.
-            normalize: scale to length 1 (many models do that themselves).
+            prompt_name: which of the model's prompts is put before every text; default: the one
+                that the model names as its default, if any.
+            prompt: put this before every text instead.
+            batch_size: texts encoded at once, at most, to save memory; changes no vector beyond
+                rounding. Default: a number of tokens.
+            normalize_embeddings: scale to length 1 (many models do that themselves).
             max_length: truncation in tokens; default: the model's own limit.
             precision: bf16 is faster where the processor has it.
+            progress: where a bar is shown; default: nowhere.
+            others: other options of sentence-transformers, where they ask for what is done here.
 
         Returns:
             (n, dim) float32, or (dim,) for one text.
+
+        Raises:
+            UserError: an option or a value that is none here; the message says what to do.
         """
+        _require_known(others)
+        if precision not in get_args(Precision):
+            raise UserError(
+                f"`precision` {precision}: expected {' or '.join(get_args(Precision))}. For int8 "
+                "and binary vectors use sentence_transformers.quantize_embeddings"
+            )
+        if batch_size is not None and batch_size < 1:
+            raise UserError(f"`batch_size` {batch_size}: expected 1 or more")
+        encoder = self._prompted(prompt_name, prompt)
         several = [texts] if isinstance(texts, str) else list(texts)
-        vectors = self.encoder.embed(several, max_length=max_length, precision=precision)
-        if normalize:
+        with (progress or Logged()).bar("encode", len(several)) as advance:
+            vectors = encoder.embed(
+                several,
+                max_length=max_length,
+                batch_size=batch_size,
+                on_batch=advance,
+                precision=precision,
+            )
+        if normalize_embeddings:
             vectors = unit_rows(vectors)
         return vectors[0] if isinstance(texts, str) else vectors
+
+    def _prompted(self, prompt_name: str | None, prompt: str | None) -> Encoder:
+        """The encoder, with another prompt where one is given."""
+        if prompt is None and prompt_name is not None:
+            prompts = self.encoder.model.prompts
+            if prompt_name not in prompts:
+                raise UserError(
+                    f"`prompt_name` {prompt_name}: not a prompt of {self.encoder.source}; it has "
+                    f"{', '.join(prompts)}. Give the text itself as `prompt`"
+                )
+            prompt = prompts[prompt_name]
+        if prompt is None:
+            return self.encoder
+        return Encoder(self.encoder.model, self.encoder.source, prompt)
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
         """Cosines of all texts of one side with all of the other.
@@ -96,17 +159,40 @@ class Embedder:
         return units.reshape(vectors.shape)
 
 
+def _require_known(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in _OTHER_OPTIONS:
+            raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
+        usual, instead = _OTHER_OPTIONS[name]
+        if value != usual:
+            raise UserError(f"`{name}` {value!r}: not an option of encode here: {instead}")
+
+
 def load(
-    model: str | Path = "minilm", pooling: PoolingName | None = None, device: str | None = None
+    model: Model = "minilm", pooling: PoolingName | None = None, device: str | None = None
 ) -> Embedder:
     """Load a model; `isospace.load` is this.
 
     Args:
-        model: minilm, a model folder, a run's folder, or a Hub name.
+        model: minilm, a model folder, a run's folder, or a Hub name; or a loaded
+            `SentenceTransformer` or `Encoder`, which is used as it is and not copied.
         pooling: default: the model's own.
-        device: default: a GPU if there is one.
+        device: default: a GPU if there is one; a loaded model stays where it is.
 
     Raises:
-        UserError: nothing there can be loaded.
+        UserError: nothing there can be loaded, or something else is given.
     """
-    return Embedder(load_encoder(str(model), pooling, device))
+    if isinstance(model, str | Path):
+        return Embedder(load_encoder(str(model), pooling, device))
+    if isinstance(model, SentenceTransformer):
+        encoder = Encoder(model, "the given model")
+    elif isinstance(model, Encoder):
+        encoder = Encoder(model.model, model.source, model.prompt)
+    else:
+        raise UserError(
+            f"{type(model).__name__}: not a model that can be loaded. Expected minilm, a model "
+            "folder, a run's folder or a Hub name, as text or a path; or a SentenceTransformer"
+        )
+    if pooling is not None:
+        encoder.set_pooling(pooling)
+    return Embedder(encoder if device is None else encoder.to(device))
