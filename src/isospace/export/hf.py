@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers.sentence_transformer.modules import (
     Dropout,
@@ -18,7 +19,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Transformer,
     WeightedLayerPooling,
 )
-from transformers import AutoModel, AutoTokenizer
+from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
@@ -27,7 +28,8 @@ from isospace.encoders.saving import new_folder, save_transformer
 from isospace.errors import UserError
 from isospace.training.card import Usage
 
-_WITHOUT_WEIGHTS = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
+_HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
+"""Modules that the folder holds, or its card in words; none but the first has weights."""
 
 
 def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
@@ -43,47 +45,58 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
         the card's pooling.
 
     Raises:
-        UserError: a part after the transformer that the folder cannot hold, other vectors, or
-            a folder in the way.
+        UserError: a part after the transformer that the folder cannot hold, a transformer that
+            `transformers` alone cannot load, other vectors, or a folder in the way.
     """
     pooling = _pooling(encoder)
     with new_folder(folder) as building:
         save_transformer(encoder, building)
-        (building / "README.md").write_text(card(_usage(encoder, pooling)), encoding="utf-8")
+        usage = _usage(encoder, pooling, _loader(encoder).__name__)
+        (building / "README.md").write_text(card(usage), encoding="utf-8")
         return _check(encoder, pooling, building)
 
 
 def _pooling(encoder: Encoder) -> PoolingName:
-    lost = [type(part).__name__ for part in encoder.model if not isinstance(part, _WITHOUT_WEIGHTS)]
-    if lost:
-        raise UserError(
-            f"{encoder.source}: `to` hf keeps the transformer alone and would lose "
-            f"{', '.join(lost)}. Export it with `to` st or `to` onnx"
-        )
-    for name in POOLINGS:
-        if name == encoder.pooling:
-            return name
+    """The name of the encoder's pooling, where the folder and its card hold all of the encoder."""
+    lost = [type(module).__name__ for module in encoder.model if not isinstance(module, _HELD)]
+    if not lost:
+        for name in POOLINGS:
+            if name == encoder.pooling:
+                return name
+        lost = [f"the pooling {encoder.pooling}"]
     raise UserError(
-        f"{encoder.source}: `to` hf knows the poolings {', '.join(POOLINGS)}, not "
-        f"{encoder.pooling}. Export it with `to` st or `to` onnx"
+        f"{encoder.source}: `to` hf would lose {', '.join(lost)}: such a folder holds a "
+        f"transformer, and its card one of the poolings {', '.join(POOLINGS)} and a closing "
+        "normalisation. `to` st and `to` onnx hold every pooling and dense layers too"
     )
+
+
+def _loader(encoder: Encoder) -> Any:
+    """The class of `transformers` that loads the folder: `AutoModel`, or one that it would not use.
+
+    `AutoModel` makes T5 whole, of which sentence encoders are one half (`T5EncoderModel`).
+    """
+    transformer: Any = encoder.model[0]
+    own = type(transformer.model)
+    general = MODEL_MAPPING.get(type(transformer.model.config), own)
+    return AutoModel if general is own else own
 
 
 def _normalised(encoder: Encoder) -> bool:
     return any(isinstance(part, Normalize) for part in encoder.model)
 
 
-def _usage(encoder: Encoder, pooling: PoolingName) -> Usage:
+def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
     rule = POOLINGS[pooling]
     layers = " + ".join(f"out.hidden_states[{i}]" for i in rule.layers)
     states = f"({layers}) / {len(rule.layers)}" if len(rule.layers) > 1 else layers
     lines = [
         "import torch",
-        "from transformers import AutoModel, AutoTokenizer",
+        f"from transformers import {', '.join(sorted((loader, 'AutoTokenizer')))}",
         "",
         'folder = "path/to/this/folder"',
         "tokenizer = AutoTokenizer.from_pretrained(folder)",
-        "model = AutoModel.from_pretrained(folder).eval()",
+        f"model = {loader}.from_pretrained(folder).eval()",
         'texts = ["one sentence", "another sentence"]',
     ]
     if encoder.prompt:
@@ -111,8 +124,21 @@ def _usage(encoder: Encoder, pooling: PoolingName) -> Usage:
 
 def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
     """Reload the folder by `transformers` alone, pool by the formula, compare."""
+    try:
+        vectors = _vectors_of_folder(encoder, pooling, folder)
+    except Exception as error:  # a model with code of its own fails in its own ways
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UserError(
+            f"{encoder.source}: transformers alone cannot use the folder ({first}). Nothing was "
+            "written; export it with `to` st"
+        ) from error
+    return require_parity(encoder.embed(PROBES), vectors, encoder.source, TOLERANCE)
+
+
+def _vectors_of_folder(encoder: Encoder, pooling: PoolingName, folder: Path) -> np.ndarray:
+    """Vectors of the probes, as the card says."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model: Any = AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    model: Any = _loader(encoder).from_pretrained(folder, local_files_only=True).eval()
     batch = tokenizer(
         [encoder.prompt + text for text in PROBES],
         padding=True,
@@ -125,4 +151,5 @@ def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
         vectors = POOLINGS[pooling](states, batch["attention_mask"])
         if _normalised(encoder):
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
-    return require_parity(encoder.embed(PROBES), vectors.numpy(), encoder.source, TOLERANCE)
+    array: np.ndarray = vectors.numpy()
+    return array

@@ -24,6 +24,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
 from isospace.encoders.saving import new_folder, require_classic
 from isospace.errors import UserError
+from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage
 
 GRAPH, INT8_GRAPH = "model.onnx", "model_int8.onnx"
@@ -72,7 +73,11 @@ class Sample:
 
 
 def save_onnx(
-    encoder: Encoder, folder: Path, card: Callable[[Usage], str], sample: Sample | None = None
+    encoder: Encoder,
+    folder: Path,
+    card: Callable[[Usage], str],
+    sample: Sample | None = None,
+    progress: Progress | None = None,
 ) -> tuple[float, Int8Loss | None]:
     """Write an encoder as a new folder with an ONNX graph and its tokenizer.
 
@@ -81,6 +86,7 @@ def save_onnx(
         folder: gets model.onnx, tokenizer.json, README.md.
         card: makes the text of README.md from the way in which the folder is used.
         sample: also write model_int8.onnx, and measure its loss on these sentences.
+        progress: where that measurement is shown; default: the log.
 
     Returns:
         The largest 1 - cosine between the encoder's vectors and the float32 graph's, and the loss
@@ -97,26 +103,33 @@ def save_onnx(
         _write_tokenizer(encoder, building / "tokenizer.json")
         try:
             _write_graph(encoder, building / GRAPH)
-        except torch.onnx.OnnxExporterError as error:
-            first = str(error).strip().splitlines()[0]
+        except torch.onnx.OnnxExporterError as error:  # with pages of text for PyTorch's authors
+            transformer: Any = encoder.model[0]
             raise UserError(
-                f"{encoder.source}: torch.onnx cannot express this model as a graph ({first}). "
-                "Export it with `to` st"
+                f"{encoder.source}: torch.onnx cannot express this model "
+                f"({type(transformer.model).__name__}) as a graph. Export it with `to` st or "
+                "`to` hf"
             ) from error
         exact = encode_with_graph(building, GRAPH, [encoder.prompt + text for text in PROBES])
         gap = require_parity(encoder.embed(PROBES), exact, encoder.source, TOLERANCE)
-        loss = None if sample is None else _quantise(building, encoder.prompt, sample)
+        loss = None
+        if sample is not None:
+            _quantise(building)
+            loss = _int8_loss(building, encoder.prompt, sample, progress or Logged())
         (building / "README.md").write_text(card(_usage(encoder, loss)), encoding="utf-8")
     return gap, loss
 
 
-def encode_with_graph(folder: Path, graph: str, texts: Sequence[str]) -> np.ndarray:
+def encode_with_graph(
+    folder: Path, graph: str, texts: Sequence[str], on_batch: Callable[[int], None] | None = None
+) -> np.ndarray:
     """Vectors as those who use the folder make them: tokenizer.json and ONNX Runtime, no more.
 
     Args:
         folder: what `save_onnx` wrote.
         graph: model.onnx or model_int8.onnx.
         texts: n of them, with the model's prompt if it has one.
+        on_batch: called with the number of texts done after each batch.
 
     Returns:
         (n, dim) float32.
@@ -131,6 +144,8 @@ def encode_with_graph(folder: Path, graph: str, texts: Sequence[str]) -> np.ndar
         ids = np.array([row.ids for row in rows], dtype=np.int64)
         mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
         vectors += session.run(None, dict(zip(_INPUTS, (ids, mask), strict=True)))
+        if on_batch is not None:
+            on_batch(len(rows))
     return np.concatenate(vectors)
 
 
@@ -186,7 +201,7 @@ def _write_tokenizer(encoder: Encoder, path: Path) -> None:
 def _write_graph(encoder: Encoder, path: Path) -> None:
     ids = torch.ones(3, 7, dtype=torch.int64)  # sizes of 0 and 1 would be built into the graph
     shape = {0: "batch", 1: "length"}
-    with encoder.noise.at(0.0), torch.inference_mode(False), _quiet():
+    with encoder.noise.at(0.0), torch.no_grad(), _quiet():
         torch.onnx.export(
             _Graph(encoder).eval(),
             (ids, ids.clone()),
@@ -213,7 +228,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(disabled)
 
 
-def _quantise(folder: Path, prompt: str, sample: Sample) -> Int8Loss:
+def _quantise(folder: Path) -> None:
     """Write the int8 graph: weights as int8, activations quantised as they come.
 
     Every column of a weight matrix has its scale: with one for the whole matrix the cosine to
@@ -234,10 +249,15 @@ def _quantise(folder: Path, prompt: str, sample: Sample) -> Int8Loss:
             weight_type=QuantType.QInt8,
             nodes_to_exclude=[f"{name}_MatMul" for name in dense],
         )
+
+
+def _int8_loss(folder: Path, prompt: str, sample: Sample, progress: Progress) -> Int8Loss:
     texts = [prompt + text for text in sample.sentences]
-    exact, rough = (encode_with_graph(folder, graph, texts) for graph in (GRAPH, INT8_GRAPH))
-    found = cosines(exact, rough)
-    return Int8Loss(float(found.mean()), float(found.min()), len(texts), sample.name)
+    with progress.bar("int8", 2 * len(texts)) as advance:
+        exact = encode_with_graph(folder, GRAPH, texts, advance)
+        rough = encode_with_graph(folder, INT8_GRAPH, texts, advance)
+    to_exact = cosines(exact, rough)
+    return Int8Loss(float(to_exact.mean()), float(to_exact.min()), len(texts), sample.name)
 
 
 def _usage(encoder: Encoder, loss: Int8Loss | None) -> Usage:

@@ -20,6 +20,7 @@ from isospace.errors import UserError
 from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss, Sample, save_onnx
 from isospace.system.files import require_writable
+from isospace.system.progress import Progress
 from isospace.system.unicode import without_surrogates
 from isospace.training.card import CLASSIC, Usage, model_card, plain_card
 from isospace.training.run import Run, run_of
@@ -61,6 +62,7 @@ def export(
     sample: Path | None = None,
     column: str = "text",
     encoding: str = "utf-8",
+    progress: Progress | None = None,
 ) -> Shipment:
     """Write a run's result, or any model, for others to load.
 
@@ -75,6 +77,7 @@ def export(
             kept, or prose of Python's own documentation.
         column: of `sample`, where that has columns.
         encoding: of the text in `sample`.
+        progress: where the measurement of `int8` is shown; default: the log.
 
     Raises:
         UserError: nothing to export, a folder in the way, an impossible request, or a folder that
@@ -97,7 +100,7 @@ def export(
     elif to == "hf":
         gap = save_hf(encoder, folder, card)
     else:
-        gap, loss = save_onnx(encoder, folder, card, measured_on)
+        gap, loss = save_onnx(encoder, folder, card, measured_on, progress)
     return Shipment(folder, gap, limit, loss)
 
 
@@ -123,8 +126,8 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
     if run is not None and run.sample is not None:
         return Sample(run.sample.sentences[:SAMPLE_SIZE], "held-out text of the run")
     library = Path(sysconfig.get_path("stdlib"))
-    found: dict[str, None] = {}
+    prose: dict[str, None] = {}
     for name in _PROSE:
-        if len(found) < SAMPLE_SIZE:
-            found |= dict.fromkeys(extract((library / f"{name}.py").read_bytes())[0])
-    return Sample(list(found)[:SAMPLE_SIZE], "Python's docstrings")
+        if len(prose) < SAMPLE_SIZE:
+            prose |= dict.fromkeys(extract((library / f"{name}.py").read_bytes())[0])
+    return Sample(list(prose)[:SAMPLE_SIZE], "Python's docstrings")

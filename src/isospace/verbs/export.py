@@ -39,17 +39,23 @@ class Export:
 
     def run(self) -> int:
         """Export, and say what the check found."""
-        made = export(
-            self.model, self.to, self.output, self.int8, self.sample, self.column, self.encoding
+        console = Console(quiet=self.json)
+        shipment = export(
+            self.model,
+            self.to,
+            self.output,
+            self.int8,
+            self.sample,
+            self.column,
+            self.encoding,
+            console,
         )
         if self.json:
-            print_result(json.dumps({**asdict(made), "folder": str(made.folder)}, indent=2))
+            print_result(json.dumps({**asdict(shipment), "folder": str(shipment.folder)}, indent=2))
             return 0
-        show = Console()
-        show.line("export", f"{self.model} as {self.to}, into {made.folder}")
-        show.line(
-            "parity", f"largest 1 - cosine to the model {made.gap:.1e} (limit {made.limit:g})"
-        )
-        if made.loss is not None:
-            show.line("int8", made.loss.text)
+        console.line("export", f"{self.model} as {self.to}, into {shipment.folder}")
+        gap = f"{shipment.gap:.1e} (limit {shipment.limit:g})"
+        console.line("parity", f"largest 1 - cosine to the model {gap}")
+        if shipment.loss is not None:
+            console.line("int8", shipment.loss.text)
         return 0

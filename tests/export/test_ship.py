@@ -1,26 +1,19 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from report_runs import results_of
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.parity import require_parity
-from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import STSScores
-from isospace.export import hf as hf_export
 from isospace.export import ship as shipping
-from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export
 from isospace.statistics.bootstrap import Interval, Kind, Verdict
@@ -53,41 +46,6 @@ def run(config, toy_model, tmp_path):
     encoder = load_encoder(str(toy_model), "first_last", device="cpu")
     save_model(encoder, run.model_folder, model_card(run.config, RESULTS))
     return run
-
-
-def code_of(card):
-    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    return code
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_the_code_on_the_hf_card_gives_the_vectors(toy_model, tmp_path, pooling):
-    encoder = load_encoder(str(toy_model), pooling, device="cpu")
-    assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9
-    names: dict[str, torch.Tensor] = {}
-    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    exec(code_of(card).replace("path/to/this/folder", str(tmp_path / "model")), names)
-    expected = encoder.embed(["one sentence", "another sentence"])
-    assert np.allclose(names["vectors"].numpy(), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("parts", "named"),
-    [((Pooling(32, "mean"), Dense(32, 8)), "Dense"), ((Pooling(32, "max"),), "max")],
-)
-def test_what_an_hf_folder_cannot_hold_is_refused(toy_model, tmp_path, parts, named):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
-    with pytest.raises(UserError, match=named):
-        save_hf(encoder, tmp_path / "model", lambda usage: usage.text)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_hf_folder_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setitem(hf_export.POOLINGS, "mean", POOLINGS["cls"])
-    with pytest.raises(UserError, match="other vectors"):
-        save_hf(load_encoder(str(toy_model), device="cpu"), tmp_path / "m", lambda usage: "")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_is_exported_with_its_card(run):
@@ -213,9 +171,7 @@ def test_options_that_go_with_others(run, wrong):
 
 def sample_seen(monkeypatch, *arguments, **options):
     seen = []
-    monkeypatch.setattr(
-        shipping, "save_onnx", lambda *args: (seen.append(args[-1]), (0.0, None))[1]
-    )
+    monkeypatch.setattr(shipping, "save_onnx", lambda *args: (seen.append(args[3]), (0.0, None))[1])
     export(*arguments, to="onnx", int8=True, **options)
     return seen[0]
 
@@ -260,16 +216,6 @@ def test_the_sample_is_pythons_docstrings_otherwise(toy_model, tmp_path, monkeyp
     sample = sample_seen(monkeypatch, str(toy_model), output=tmp_path / "out")
     assert len(set(sample.sentences)) == len(sample.sentences) > 200
     assert "docstrings" in sample.name
-
-
-def test_vectors_of_another_width_are_no_parity():
-    with pytest.raises(UserError, match="other vectors"):
-        require_parity(np.ones((2, 3)), np.ones((2, 4)), "x", 1e-5)
-    with pytest.raises(UserError, match="other vectors"):
-        require_parity(np.ones((2, 3)), np.full((2, 3), np.nan), "x", 1e-5)
-    assert require_parity(np.ones((1, 2)), np.array([[1.0, 1.002]]), "x", 1e-5) == pytest.approx(
-        1 - 2.002 / np.sqrt(2 * (1 + 1.002**2)), rel=1e-6
-    )
 
 
 def test_the_verb_prints_what_was_found(run, capsys, monkeypatch):

@@ -15,6 +15,7 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from torch import nn
 from toy import sentences
+from toy_t5 import write_toy_t5
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
@@ -106,6 +107,16 @@ def test_dense_layers_after_the_pooling_stay_float32(exported):
 
 
 @pytest.mark.slow
+def test_t5s_encoder_is_a_graph(toy_model, tmp_path):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
+    save_onnx(encoder, tmp_path / "model", card)
+    vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
+    assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pooling", [*POOLINGS, "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 )
@@ -118,8 +129,8 @@ def test_every_pooling(toy_model, tmp_path, pooling):
     else:
         encoder = chain(encoder, Pooling(32, pooling))
     save_onnx(encoder, tmp_path / "model", card)
-    made = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
-    assert np.allclose(made, encoder.embed(TEXTS), atol=2e-6)
+    vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
+    assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
 
 
 def test_a_prompt_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
@@ -167,10 +178,11 @@ def test_more_than_one_file_holds_is_refused(toy_model, tmp_path, monkeypatch):
 
 def test_a_model_that_is_no_graph_is_refused(toy_model, tmp_path, monkeypatch):
     def fail(encoder, path):
-        raise torch.onnx.OnnxExporterError("an operator is unknown\nand a long report")
+        raise torch.onnx.OnnxExporterError("\x1b[96mThis is step 2/3\x1b[0m\nand a long report")
 
     monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
     monkeypatch.setattr(onnx_export, "_write_graph", fail)
-    with pytest.raises(UserError, match=r"graph \(an operator is unknown\)"):
+    with pytest.raises(UserError, match=r"\(BertModel\) as a graph.*`to` st") as caught:
         save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
+    assert str(caught.value).isprintable()
     assert list(tmp_path.iterdir()) == []

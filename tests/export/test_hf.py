@@ -1,0 +1,80 @@
+"""Hugging Face folders: what they hold, and what they say that they cannot."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling
+from toy_t5 import write_toy_t5
+from transformers import BertConfig, BertModel
+
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.pooling import POOLINGS
+from isospace.errors import UserError
+from isospace.export.hf import save_hf
+
+
+def vectors_by_the_card(folder):
+    """What the code on the card makes of its two sentences, run as it stands."""
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    names = {}
+    exec(code.replace("path/to/this/folder", str(folder)), names)
+    return names["vectors"].numpy()
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_the_code_on_the_card_gives_the_vectors(toy_model, tmp_path, pooling):
+    encoder = load_encoder(str(toy_model), pooling, device="cpu")
+    assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9
+    expected = encoder.embed(["one sentence", "another sentence"])
+    assert np.allclose(vectors_by_the_card(tmp_path / "model"), expected, atol=1e-6)
+
+
+def test_t5_is_loaded_without_its_decoder(toy_model, tmp_path):
+    encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
+    assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9
+    expected = encoder.embed(["one sentence", "another sentence"])
+    assert np.allclose(vectors_by_the_card(tmp_path / "model"), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        ((Pooling(32, "mean"), Dense(32, 8)), "Dense"),
+        ((Pooling(32, "max"),), "the pooling max"),
+        ((Pooling(32, "lasttoken"),), "the pooling lasttoken"),
+    ],
+)
+def test_what_a_folder_cannot_hold_is_refused_with_what_can(toy_model, tmp_path, parts, named):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
+    with pytest.raises(UserError, match=f"would lose {named}: .*cls, mean.*`to` st and `to` onnx"):
+        save_hf(encoder, tmp_path / "model", lambda usage: usage.text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setitem(POOLINGS, "mean", POOLINGS["cls"])
+    with pytest.raises(UserError, match="other vectors"):
+        save_hf(load_encoder(str(toy_model), device="cpu"), tmp_path / "m", lambda usage: "")
+    assert list(tmp_path.iterdir()) == []
+
+
+class OwnConfig(BertConfig):
+    model_type = "of-nobody-else"
+
+
+class OwnModel(BertModel):
+    config_class = OwnConfig
+
+
+def test_a_folder_that_transformers_cannot_use_is_not_written(toy_model, tmp_path):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model[0].model = OwnModel(OwnConfig(**encoder.model[0].model.config.to_dict()))
+    with pytest.raises(UserError, match="transformers alone cannot use the folder"):
+        save_hf(encoder, tmp_path / "m", lambda usage: "")
+    assert list(tmp_path.iterdir()) == []
