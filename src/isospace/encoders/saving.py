@@ -8,24 +8,18 @@ loads without isospace and without `trust_remote_code`.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sentence_transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
-from torch import nn
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, require_parity
 from isospace.errors import UserError
-from isospace.operators.fitted_whitening import WhiteningMap
-from isospace.system.files import is_occupied, sync_folder, sync_tree, write_text
+from isospace.system.files import atomic_folder, write_text
 
 _CLASSIC_TYPES = {
     "Dense",
@@ -59,45 +53,6 @@ def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-@contextmanager
-def new_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
-    """A temporary folder beside `folder` that takes its place, whole, once the block ends well.
-
-    Args:
-        folder: to be made.
-        replace: what is there gives way; else only an empty folder does.
-
-    Raises:
-        UserError: something is there by the end of the block, and is left as it is.
-    """
-    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    try:
-        yield building
-        sync_tree(building)
-        _take_place(building, folder, replace)
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
-def _take_place(building: Path, folder: Path, replace: bool) -> None:
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    if replace and folder.exists():
-        shutil.rmtree(old, ignore_errors=True)  # of a killed process with our number
-        folder.replace(old)
-    elif is_occupied(folder):
-        raise UserError(
-            f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
-            "written. Give another `output`"
-        )
-    elif folder.exists():
-        folder.rmdir()  # not every system renames onto an empty folder
-    building.replace(folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def save_transformer(encoder: Encoder, folder: Path) -> None:
     """Write weights and tokenizer for `AutoModel` and `AutoTokenizer`, old and new."""
     transformer: Any = encoder.model[0]
@@ -113,7 +68,7 @@ def save_transformer(encoder: Encoder, folder: Path) -> None:
     _write_json(path, config)
 
 
-def _save_part(module: Any, folder: Path) -> None:
+def _save_module(module: Any, folder: Path) -> None:
     folder.mkdir()
     if isinstance(module, Pooling):
         modes = module.pooling_mode
@@ -151,32 +106,6 @@ def require_classic(encoder: Encoder) -> None:
         )
 
 
-def drop_normalize(encoder: Encoder) -> None:
-    """Take a closing L2 normalisation off an encoder, in place; cosines stay what they are."""
-    while isinstance(encoder.model[-1], Normalize):
-        encoder.model.pop(-1)
-
-
-def fold(encoder: Encoder, whitening: WhiteningMap) -> None:
-    """Put a map behind an encoder's own modules, in place: a dense layer, then L2 normalisation.
-
-    The map must have been fitted on this encoder's vectors without their closing normalisation
-    (`drop_normalize`), and takes its place. The folder is then transformer, pooling, dense,
-    normalisation, the one order that servers which normalise last of all also compute.
-    """
-    drop_normalize(encoder)
-    weight, bias = whitening.weight.float().contiguous(), whitening.bias.float()
-    dense = Dense(
-        weight.shape[1],
-        weight.shape[0],
-        activation_function=nn.Identity(),
-        init_weight=weight,
-        init_bias=bias,
-    )
-    encoder.model.extend([dense.to(encoder.device), Normalize()])
-    encoder.model.similarity_fn_name = "cosine"
-
-
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
     """Write an encoder as a classic sentence-transformers folder, whole or not at all.
 
@@ -194,7 +123,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
             not give the encoder's own vectors, or a folder in the way.
     """
     require_classic(encoder)
-    with new_folder(folder, replace) as building:
+    with atomic_folder(folder, replace) as building:
         save_transformer(encoder, building)
         transformer: Any = encoder.model[0]
         _write_json(
@@ -209,7 +138,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
             name = type(module).__name__
             path = f"{i}_{name}" if i else ""
             if i:
-                _save_part(module, building / path)
+                _save_module(module, building / path)
             kind = f"sentence_transformers.models.{name}"
             modules.append({"idx": i, "name": str(i), "path": path, "type": kind})
         _write_json(building / "modules.json", modules)

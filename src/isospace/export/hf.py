@@ -24,8 +24,9 @@ from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import POOLINGS, PoolingName
-from isospace.encoders.saving import new_folder, save_transformer
+from isospace.encoders.saving import save_transformer
 from isospace.errors import UserError
+from isospace.system.files import atomic_folder
 from isospace.training.card import Usage
 
 _HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
@@ -49,7 +50,7 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
             `transformers` alone cannot load, other vectors, or a folder in the way.
     """
     pooling = _pooling(encoder)
-    with new_folder(folder) as building:
+    with atomic_folder(folder) as building:
         save_transformer(encoder, building)
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")

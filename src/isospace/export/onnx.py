@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
-from isospace.encoders.saving import new_folder, require_classic
+from isospace.encoders.saving import require_classic
 from isospace.errors import UserError
+from isospace.system.files import atomic_folder
 from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage
 
@@ -99,7 +100,7 @@ def save_onnx(
     _require_packages()
     _require_exportable(encoder)
     encoder.to("cpu")
-    with new_folder(folder) as building:
+    with atomic_folder(folder) as building:
         _write_tokenizer(encoder, building / "tokenizer.json")
         try:
             _write_graph(encoder, building / GRAPH)

@@ -50,6 +50,45 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder beside `folder` that takes its place, whole, once the block ends well.
+
+    Args:
+        folder: to be made.
+        replace: what is there gives way; else only an empty folder does.
+
+    Raises:
+        UserError: something is there by the end of the block, and is left as it is.
+    """
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    try:
+        yield building
+        sync_tree(building)
+        _take_place(building, folder, replace)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _take_place(building: Path, folder: Path, replace: bool) -> None:
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    if replace and folder.exists():
+        shutil.rmtree(old, ignore_errors=True)  # of a killed process with our number
+        folder.replace(old)
+    elif is_occupied(folder):
+        raise UserError(
+            f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
+            "written. Give another `output`"
+        )
+    elif folder.exists():
+        folder.rmdir()  # not every system renames onto an empty folder
+    building.replace(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
 def remove_torn(folder: Path) -> None:
     """Remove what killed processes left half written in a folder that this one alone writes."""
     for torn in chain(folder.glob(".*.tmp"), folder.glob(".*.old")):

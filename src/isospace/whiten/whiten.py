@@ -30,7 +30,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import PoolingName
-from isospace.encoders.saving import drop_normalize, fold, require_classic, save_model
+from isospace.encoders.saving import require_classic, save_model
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import (
     Benchmark,
@@ -48,6 +48,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
+from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.results import (
     Power,
     StateScores,

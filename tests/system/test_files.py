@@ -1,0 +1,30 @@
+"""Folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from isospace.errors import UserError
+from isospace.system.files import atomic_folder
+
+
+def test_a_folder_that_was_filled_meanwhile_is_left_as_it_is(tmp_path):
+    folder = tmp_path / "out"
+
+    def write():
+        with atomic_folder(folder) as building:
+            (building / "ours").touch()
+            folder.mkdir()
+            (folder / "theirs").touch()
+
+    with pytest.raises(UserError, match="out: was filled"):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [path.name for path in folder.iterdir()] == ["theirs"]
+
+
+def test_an_empty_folder_gives_way(tmp_path):
+    (tmp_path / "out").mkdir()
+    with atomic_folder(tmp_path / "out") as building:
+        (building / "ours").touch()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["ours"]
