@@ -96,6 +96,7 @@ class Encoder(nn.Module):
                 f"{source}: its tokenizer has no padding token, so sentences cannot be batched; "
                 "isospace adapts text encoders, such as BERT's relatives"
             )
+        # Of its tokens, all but the special one that closes a text.
         prompt_ids = model.tokenizer(self.prompt)["input_ids"]
         closes = bool(prompt_ids) and prompt_ids[-1] in model.tokenizer.all_special_ids
         self._prompt_length = len(prompt_ids) - closes
@@ -162,7 +163,7 @@ class Encoder(nn.Module):
         if self.device.type != "cpu":
             return f"on {self.device.type}"
         if self._transformer.config.output_hidden_states:
-            return f"pooling {self.pooling} reads several layers"
+            return f"every layer is read (pooling {self.pooling})"
         return fast.refusal(self._transformer)
 
     def summary(self, arithmetic: str) -> str:

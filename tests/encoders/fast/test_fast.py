@@ -76,7 +76,7 @@ def test_an_encoder_says_its_path_and_why(toy_model, monkeypatch):
     assert encoder.path == "fast path: bert"
     assert encoder.summary("float32").endswith("cpu, float32; fast path: bert")
     encoder.set_pooling("last2")
-    assert encoder.path == "general path: pooling last2 reads several layers"
+    assert encoder.path == "general path: every layer is read (pooling last2)"
     encoder.set_pooling("cls")
     assert encoder.path == "fast path: bert"
     assert encoder.to("meta").path == "general path: on meta"
