@@ -17,7 +17,7 @@ from isospace.export import ship as shipping
 from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export
 from isospace.statistics.bootstrap import Interval, Kind, Verdict
-from isospace.training.card import CLASSIC, model_card, plain_card
+from isospace.training.card import model_card
 from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, write_results
 from isospace.training.run import Run, run_of
@@ -80,28 +80,6 @@ def test_a_plain_model_gets_no_invented_history(toy_model, tmp_path, monkeypatch
     assert "Licence of this model: unknown" in card
     assert "license:" not in card
     assert "MRR" not in card
-
-
-@pytest.mark.parametrize(
-    ("text", "licence"),
-    [
-        ("---\nlanguage: en\nlicense: apache-2.0\ntags: [a]\n---\n# x", "apache-2.0"),
-        ('---\nlicense: "mit"  \n---\n', "mit"),
-        ("---\nlanguage: en\n---\nlicense: mit\n", None),
-        ("license: mit\n", None),
-        ("", None),
-    ],
-)
-def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):
-    (tmp_path / "README.md").write_text(text)
-    assert Origin.of(str(tmp_path)) == Origin(tmp_path.name, None, licence)
-    card = plain_card(str(tmp_path), "", CLASSIC)
-    assert (f"license: {licence}\n" in card) == (licence is not None)
-
-
-@pytest.mark.parametrize("name", ["nobody/has-this", "/no/such/folder", "a b", "a/b/c"])
-def test_a_model_without_a_card_has_no_known_licence(name):
-    assert Origin.of(name).licence is None
 
 
 def test_a_whole_run_has_the_licence_of_its_model(run):

@@ -1,0 +1,30 @@
+"""What a card says of the model that its own was made from."""
+
+from __future__ import annotations
+
+import pytest
+
+from isospace.training.card import CLASSIC, plain_card
+from isospace.training.origin import Origin
+
+
+@pytest.mark.parametrize(
+    ("text", "licence"),
+    [
+        ("---\nlanguage: en\nlicense: apache-2.0\ntags: [a]\n---\n# x", "apache-2.0"),
+        ('---\nlicense: "mit"  \n---\n', "mit"),
+        ("---\nlanguage: en\n---\nlicense: mit\n", None),
+        ("license: mit\n", None),
+        ("", None),
+    ],
+)
+def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):
+    (tmp_path / "README.md").write_text(text)
+    assert Origin.of(str(tmp_path)) == Origin(tmp_path.name, None, licence)
+    card = plain_card(str(tmp_path), "", CLASSIC)
+    assert (f"license: {licence}\n" in card) == (licence is not None)
+
+
+@pytest.mark.parametrize("name", ["nobody/has-this", "/no/such/folder", "a b", "a/b/c"])
+def test_a_model_without_a_card_has_no_known_licence(name):
+    assert Origin.of(name).licence is None
