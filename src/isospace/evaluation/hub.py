@@ -117,7 +117,7 @@ def _import_load_dataset() -> Callable[..., Any]:
         from datasets import load_dataset
     except ImportError as error:
         raise UserError(
-            "the Hub copies of the STS sets need the package `datasets`: "
+            "the Hub copies of the STS sets need the package datasets: "
             "pip install 'isospace[hub]', or name a SentEval folder with `data`"
         ) from error
     loader: Callable[..., Any] = load_dataset

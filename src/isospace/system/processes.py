@@ -20,12 +20,6 @@ def first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def command() -> str:
-    """What starts isospace as this process was started, for people to go on with."""
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return f"torchrun --nproc-per-node {processes} -m isospace.cli" if processes > 1 else "isospace"
-
-
 def join_processes(**settings: Any) -> Accelerator:
     """An `Accelerator` of these settings, on the device that training and encoding use here.
 

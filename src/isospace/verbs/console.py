@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from rich.console import Console as Terminal
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from isospace.system.progress import Advance
-from isospace.system.tables import columns_of
+from isospace.verbs.options import as_options
+from isospace.verbs.tables import draw_table
 
 
 class Console:
@@ -27,17 +27,13 @@ class Console:
 
     def line(self, label: str, text: str) -> None:
         """One line of the story: a short label and what happened."""
-        self.terminal.print(Text.assemble((f"{label:<9} ", "bold"), text), soft_wrap=True)
+        told = Text.assemble((f"{label:<9} ", "bold"), as_options(text))
+        self.terminal.print(told, soft_wrap=True)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """A small table; columns of numbers stand on the right."""
-        table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-        columns = columns_of(rows)
-        for place, column in enumerate(columns):
-            table.add_column(column, justify="right" if place else "left")
-        for row in rows:
-            table.add_row(*(row.get(column, "") for column in columns))
-        self.terminal.print(table)
+        """Rows of cells under a title."""
+        if not self.terminal.quiet:
+            draw_table(self.terminal, title, rows)
 
     @contextmanager
     def bar(self, label: str, total: int, done: int = 0) -> Iterator[Advance]:

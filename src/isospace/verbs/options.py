@@ -1,16 +1,24 @@
-"""Settings as the command line writes them."""
+"""Settings as the command line writes them: `its_field` of the core is --its-field here."""
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from types import MappingProxyType
+from typing import Any, get_args, get_type_hints
 
-from isospace.system.processes import command
+import docstring_parser
 
 _SETTING = re.compile(r"`([a-z][a-z0-9_]*)`")
 
 
 def as_options(text: str) -> str:
     """A text of the core, in which settings are `named_so`, with their options in place of them.
+
+    `resume`, which only a run has, becomes the whole command.
 
     >>> as_options("`batch_size` 1: expected 2 or more; `resume` runs/a")
     '--batch-size 1: expected 2 or more; isospace train --resume runs/a'
@@ -20,4 +28,39 @@ def as_options(text: str) -> str:
 
 def _option(setting: re.Match[str]) -> str:
     option = "--" + setting[1].replace("_", "-")
-    return f"{command()} train {option}" if setting[1] == "resume" else option
+    return f"{_command()} train {option}" if setting[1] == "resume" else option
+
+
+def _command() -> str:
+    """What starts isospace with as many processes as this one was started with."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return f"torchrun --nproc-per-node {processes} -m isospace.cli" if processes > 1 else "isospace"
+
+
+def write_help(kind: type[Any]) -> None:
+    """Make the docstring under each field, in `kind` and the dataclasses in it, its help text.
+
+    tyro reads these docstrings too, but would show the line breaks of the source, and settings as
+    the core names them.
+    """
+    described = {
+        item.arg_name: inspect.cleandoc(item.description or "")
+        for parent in reversed(kind.__mro__)
+        if is_dataclass(parent)
+        for item in docstring_parser.parse_from_object(parent).params
+    }
+    types = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        text = " ".join(described.get(field.name, "").split())
+        if text:
+            field.metadata = MappingProxyType({**field.metadata, "help": as_options(text)})
+        for part in _dataclasses(types[field.name]):
+            write_help(part)
+
+
+def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
+    """The dataclasses that an annotation names."""
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _dataclasses(part)

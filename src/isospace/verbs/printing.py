@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console as Terminal
 
-from isospace.system.tables import Rows, columns_of, markdown_table
+from isospace.system.tables import Rows, markdown_table
+from isospace.verbs.tables import draw_table
 
 
 def print_result(text: str) -> None:
@@ -16,16 +16,9 @@ def print_result(text: str) -> None:
 
 
 def print_table(title: str, rows: Rows) -> None:
-    """A title and rows as a table, or as Markdown where nobody looks."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.print(title, style="bold", soft_wrap=True)
-    if not console.is_terminal:
-        console.print(f"\n{markdown_table(rows)}\n", soft_wrap=True)
-        return
-    columns = columns_of(rows)
-    table = Table(header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(row.get(column, "") for column in columns))
-    console.print(table)
+    """A title and rows as a table; in a file or a pipe as Markdown."""
+    terminal = Terminal(highlight=False, markup=False, emoji=False)
+    if terminal.is_terminal:
+        draw_table(terminal, title, rows)
+    else:
+        print_result(f"{title}\n\n{markdown_table(rows)}\n")

@@ -1,0 +1,23 @@
+"""What the core calls `its_field`, the command line calls --its-field."""
+
+from __future__ import annotations
+
+from isospace.verbs.console import Console
+from isospace.verbs.options import as_options
+
+
+def test_resume_is_a_command_that_starts_as_many_processes(monkeypatch):
+    assert as_options("go on: `resume` runs/a") == "go on: isospace train --resume runs/a"
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    wanted = "torchrun --nproc-per-node 2 -m isospace.cli train --resume runs/a"
+    assert as_options("`resume` runs/a") == wanted
+
+
+def test_what_is_no_setting_stays():
+    text = "`isospace recipes` lists all; see `Views` and `x-y`"
+    assert as_options(text) == text
+
+
+def test_the_story_of_the_core_names_options(capsys):
+    Console().line("note", "try a larger `held_out`")
+    assert capsys.readouterr().err == "note      try a larger --held-out\n"
