@@ -35,7 +35,8 @@ from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.bootstrap import judge, paired_bootstrap
 from isospace.system.cache import cache_folder
 from isospace.whiten.fold import drop_normalize
-from isospace.whiten.whiten import POWERS, Maps, Power, fit_rows, through, try_powers
+from isospace.whiten.whiten import Maps, Power, fit_rows, through, try_powers
+from isospace.whiten.whiten_config import POWERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"
 STARTS = ("mean", "cls")

@@ -10,7 +10,7 @@ import pytest
 from isospace.objectives import OBJECTIVES
 from isospace.system.tables import markdown_table
 from isospace.verbs import VERBS
-from isospace.verbs.listing import objective_row
+from isospace.verbs.objectives import objective_row
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,66 +7,77 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from typing import Any
 
 import tyro
 from rich.console import Console as Terminal
-from transformers.utils.logging import disable_progress_bar
 
 from isospace.errors import Stopped, UserError
-from isospace.recipes import find
+from isospace.system.lazy import lazy_imports
 from isospace.system.signals import end_with_input
-from isospace.verbs import VERBS
-from isospace.verbs.options import as_options
+from isospace.verbs import VERBS, load_verb
+from isospace.verbs.options import as_options, write_help
 from isospace.verbs.printing import print_result
-from isospace.verbs.train import DEFAULT_RECIPE, Compare, Train
 
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
-
-
-def _train_default(arguments: Sequence[str]) -> Train:
-    """The defaults of `train`: those of the recipe that the arguments name."""
-    name = DEFAULT_RECIPE
-    for position, word in enumerate(arguments):
-        if word == "--recipe":
-            name = "".join(arguments[position + 1 : position + 2])
-        elif word.startswith("--recipe="):
-            name = word.removeprefix("--recipe=")
-    config = find(name).config
-    return Train(config=config, objective=config.objective, recipe=name)
+_HELP = ("-h", "--help")
+_NOT_FOR_HELP = (
+    "torch",
+    "isospace.objectives.heads",
+    "isospace.operators.inverse_sqrt",
+    "isospace.operators.similarity",
+    "isospace.operators.whitening",
+)
+"""What modules with settings import and a help text does not need: torch, and what it runs in."""
 
 
 def _usage() -> str:
-    lines = [f"  {verb:<11} {(kind.__doc__ or '').splitlines()[0]}" for verb, kind in VERBS.items()]
     return "\n".join(
         [
             "usage: isospace VERB [OPTIONS]",
             "",
-            *lines,
+            *(f"  {verb:<11} {summary}" for verb, summary in VERBS.items()),
             "",
             "isospace VERB --help lists the options of a verb.",
         ]
     )
 
 
-def _parse(arguments: Sequence[str]) -> Callable[[], int]:
-    verb, *rest = arguments
+def _parse(arguments: Sequence[str]) -> Any:
+    """The verb's dataclass, made of its options; ends the process after a help text."""
+    verb, *words = arguments
     if verb not in VERBS:
         raise UserError(f"{verb}: no such verb; expected one of {', '.join(VERBS)}")
-    kind = VERBS[verb]
-    kwargs: dict[str, Any] = {}
-    if kind is Train:
-        kwargs["default"] = _train_default(rest)
-    elif kind is Compare:
-        kwargs["default"] = Compare(tyro.MISSING, find(DEFAULT_RECIPE).config)
-    try:
-        parsed = tyro.cli(kind, prog=f"isospace {verb}", args=rest, config=_MARKERS, **kwargs)
-    except ValueError as error:  # an objective's own check of its hyper-parameters
-        raise UserError(str(error)) from error
-    run: Callable[[], int] = parsed.run
-    return run
+    with _imports_for(words):
+        kind = load_verb(verb)
+        kwargs: dict[str, Any] = {}
+        if hasattr(kind, "defaults"):
+            kwargs["default"] = kind.defaults(words)
+        write_help(kind)
+        try:
+            return tyro.cli(
+                kind,
+                prog=f"isospace {verb}",
+                description=VERBS[verb],
+                args=words,
+                config=_MARKERS,
+                **kwargs,
+            )
+        except ValueError as error:  # an objective's own check of its hyper-parameters
+            raise UserError(str(error)) from error
+
+
+def _imports_for(words: Sequence[str]) -> AbstractContextManager[None]:
+    """How modules are imported while these words are parsed: for a help text without torch."""
+    if not any(word in _HELP for word in words):
+        return nullcontext()
+    # tyro has a rule for torch's types, which it makes where torch is imported when it begins.
+    with tyro.constructors.ConstructorRegistry():
+        pass
+    return lazy_imports(*_NOT_FOR_HELP)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,16 +93,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # a text that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     end_with_input()
-    disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr
     )
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments or arguments[0] in _HELP:
         print_result(_usage())
         return 0 if arguments else 2
     errors = Terminal(stderr=True, highlight=False, markup=False, emoji=False)
     try:
-        return _parse(arguments)()
+        verb = _parse(arguments)
+        _silence_libraries()
+        return int(verb.run())
     except UserError as error:
         errors.print(f"isospace: {as_options(str(error))}", soft_wrap=True)
         return 2
@@ -106,6 +118,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except SystemExit as stop:
         return int(stop.code or 0)
+
+
+def _silence_libraries() -> None:
+    """No progress bars but ours."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

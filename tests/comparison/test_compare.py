@@ -25,8 +25,8 @@ from isospace.objectives import SCD, SimCSEPP
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.run import Run
+from isospace.verbs.compare import _say_how_to_load
 from isospace.verbs.console import Console
-from isospace.verbs.train import _say_how_to_load
 
 
 def test_contestants_are_read(base):

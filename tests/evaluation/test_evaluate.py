@@ -156,7 +156,7 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
         (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),), {}
     )
     found = Evaluation("m", "cls", "float32", None, (), None, None, scores, None, ())
-    monkeypatch.setattr("isospace.verbs.evaluate.evaluate", lambda *_: found)
+    monkeypatch.setattr("isospace.evaluation.evaluate.evaluate", lambda *_: found)
     words = ["evaluate", finished.folder, "--json", "--transfer"]
     for other in (["--pooling", "mean"], ["--precision", "bf16"]):
         assert run(capsys, *words, "sklearn", *other)[0] == 0

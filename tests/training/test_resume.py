@@ -25,7 +25,8 @@ from isospace.errors import Stopped, UserError
 from isospace.training import checkpoint
 from isospace.training.run import Run
 from isospace.training.train import _Session, train
-from isospace.whiten.whiten import WhitenConfig, whiten_model
+from isospace.whiten.whiten import whiten_model
+from isospace.whiten.whiten_config import WhitenConfig
 
 
 def kept(run: Run) -> dict[str, np.ndarray]:

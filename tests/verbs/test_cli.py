@@ -10,7 +10,7 @@ from toy import sentences
 from isospace.cli import main
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES
-from isospace.verbs import VERBS
+from isospace.verbs.doctor import Doctor
 
 
 def run(capsys, *words: str) -> tuple[int, str, str]:
@@ -32,28 +32,6 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     return tmp_path / "run"
 
 
-def test_no_words_show_the_verbs(capsys):
-    for words, status in (([], 2), (["--help"], 0)):
-        assert main(words) == status
-        out = capsys.readouterr().out
-        assert all(verb in out for verb in VERBS)
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(capsys, verb):
-    status, out, _ = run(capsys, verb, "--help")
-    assert status == 0
-    assert f"isospace {verb}" in out
-    assert "--json" in out
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_objective_is_a_sub_command_with_help(capsys, name):
-    status, out, _ = run(capsys, "train", "--corpus", "x", name, "--help")
-    assert status == 0
-    assert f"isospace train {name}" in out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -65,6 +43,9 @@ def test_every_objective_is_a_sub_command_with_help(capsys, name):
         (["train", "--corpus", "x", "--bogus"], "bogus"),
         (["train", "--corpus", "x", "simcse", "--temperature", "0"], "temperature"),
         (["train", "--resume", "no-such-run"], "not a run"),
+        (["train", "--resume", "run", "--seed", "3"], "so that --seed 3 would change nothing"),
+        (["train", "--resume", "run", "--recipe", "adapt"], "so that --recipe would change"),
+        (["train", "--resume=run", "whitenedcse"], "so that whitenedcse would change nothing"),
         (["evaluate", "minilm"], "nothing to score on"),
         (["evaluate", "./nowhere", "--own", "none.csv"], "none.csv"),
         (["report"], "runs"),
@@ -117,44 +98,11 @@ def test_tables(capsys, verb, rows):
     assert len(json.loads(out)) == len(rows)
 
 
-def test_doctor(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path))
-    status, out, _ = run(capsys, "doctor", "--json")
-    assert status == 0
-    findings = {finding["name"]: finding for finding in json.loads(out)}
-    assert findings["minilm"]["ok"]
-    assert not findings["ISOSPACE_DATA"]["ok"]
-    assert str(tmp_path) in findings["ISOSPACE_DATA"]["text"]
-    assert run(capsys, "doctor")[0] == 0
-
-
-def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
-    absent = {"onnxruntime", "uvicorn"}
-    monkeypatch.setattr(
-        "isospace.verbs.diagnosis.find_spec", lambda name: None if name in absent else name
-    )
-    found = {finding["name"]: finding for finding in json.loads(run(capsys, "doctor", "--json")[1])}
-    onnx, explore = found["onnx, onnxscript, onnxruntime"], found["starlette, uvicorn"]
-    assert not onnx["ok"]
-    assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
-    assert not explore["ok"]
-    assert "without uvicorn" in explore["text"]
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_doctor_takes_the_hub_for_data(capsys, monkeypatch, there):
-    monkeypatch.setenv("ISOSPACE_DATA", "hub")
-    monkeypatch.setattr("isospace.verbs.diagnosis.find_spec", lambda _: "module" if there else None)
-    found = {finding["name"]: finding for finding in json.loads(run(capsys, "doctor", "--json")[1])}
-    assert found["ISOSPACE_DATA"]["ok"] is there
-    assert ("isospace[hub]" in found["ISOSPACE_DATA"]["text"]) is not there
-
-
 def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
     def interrupt(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(VERBS["doctor"], "run", interrupt)
+    monkeypatch.setattr(Doctor, "run", interrupt)
     assert run(capsys, "doctor") == (1, "", "isospace: interrupted\n")
 
 

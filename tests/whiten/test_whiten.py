@@ -26,7 +26,8 @@ from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.bootstrap import Interval, Kind, Verdict
 from isospace.verbs.whiten import Whiten
 from isospace.whiten.results import model_card, name_of, read_results
-from isospace.whiten.whiten import POWERS, WhitenConfig, through, try_powers, whiten_model
+from isospace.whiten.whiten import through, try_powers, whiten_model
+from isospace.whiten.whiten_config import POWERS, WhitenConfig
 
 TEXTS = sentences(60, seed=3)
 WIDTH = 32
@@ -249,7 +250,8 @@ WORKER = """
 import sys
 from pathlib import Path
 from isospace.config import CorpusConfig
-from isospace.whiten.whiten import WhitenConfig, whiten_model
+from isospace.whiten.whiten import whiten_model
+from isospace.whiten.whiten_config import WhitenConfig
 text = CorpusConfig(corpus=(sys.argv[2],), near_duplicates=False)
 whiten_model(WhitenConfig(sys.argv[1], text, power=0.5, output=Path(sys.argv[3])))
 """

@@ -6,7 +6,6 @@ One file per paper holds the rows, `base` what they have in common, `table` all 
 from __future__ import annotations
 
 from isospace.recipes.base import STS_COLUMNS, TRANSFER_COLUMNS, Recipe
-from isospace.recipes.show import as_json, describe, overview
 from isospace.recipes.table import RECIPES, find
 
 __all__ = [
@@ -14,8 +13,5 @@ __all__ = [
     "STS_COLUMNS",
     "TRANSFER_COLUMNS",
     "Recipe",
-    "as_json",
-    "describe",
     "find",
-    "overview",
 ]

@@ -1,34 +1,35 @@
-"""The verbs of the command line: a dataclass each, whose fields are its options."""
+"""The verbs of the command line.
+
+A verb is a file of its name and a row in `VERBS`. The file holds a dataclass of that name, whose
+fields are the verb's options, with a method `run` that returns the exit status. Only the verb that
+is asked for is imported; what takes long to import, it imports in `run`.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from isospace.verbs.encode import Encode
-from isospace.verbs.evaluate import Evaluate
-from isospace.verbs.explore import Explore
-from isospace.verbs.export import Export
-from isospace.verbs.index import Index
-from isospace.verbs.listing import Doctor, Objectives, Recipes
-from isospace.verbs.neighbours import Neighbours
-from isospace.verbs.report import Report
-from isospace.verbs.search import Search
-from isospace.verbs.train import Compare, Train
-from isospace.verbs.whiten import Whiten
-
-VERBS: dict[str, type[Any]] = {
-    "train": Train,
-    "compare": Compare,
-    "evaluate": Evaluate,
-    "neighbours": Neighbours,
-    "explore": Explore,
-    "whiten": Whiten,
-    "export": Export,
-    "encode": Encode,
-    "index": Index,
-    "search": Search,
-    "report": Report,
-    "objectives": Objectives,
-    "recipes": Recipes,
-    "doctor": Doctor,
+VERBS = {
+    "train": "Adapt an encoder to a text without labels, and say whether that helped.",
+    "compare": "Train several objectives on the same text, and say which one to adapt with.",
+    "evaluate": "Score a model on the STS sets and on data of your own.",
+    "neighbours": "List the texts that are nearest to a query, by several models side by side.",
+    "explore": "Show one or two models in the browser: neighbours, similarities, geometry.",
+    "whiten": "Whiten a model's vectors by a text, and say whether that helped.",
+    "export": "Write a model in a format for others to load, and check the copy.",
+    "encode": "Turn text of any size into files of vectors; goes on where it was stopped.",
+    "index": "Make text of any size searchable on disk, add to it, or delete from it.",
+    "search": "List the texts of an index that are nearest to a query.",
+    "report": "Make a page and tables from the folders of runs or of a comparison.",
+    "objectives": "List the objectives that can be trained.",
+    "recipes": "List the published settings and their scores, or show one in full.",
+    "doctor": "Say what works on this machine, and what to install for what does not.",
 }
+"""Every verb, with what it does in one sentence."""
+
+
+def load_verb(name: str) -> type[Any]:
+    """The dataclass of a verb's options."""
+    kind: type[Any] = getattr(import_module(f"isospace.verbs.{name}"), name.capitalize())
+    return kind

@@ -5,53 +5,56 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
-from isospace.evaluation.classifiers import ProtocolName
-from isospace.evaluation.evaluate import evaluate
-from isospace.evaluation.user_files import Kind
-from isospace.training.run import run_of
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Score a model on the seven STS sets, and on data of your own."""
+    """Options of `isospace evaluate`."""
 
-    model: Annotated[str, tyro.conf.Positional] = "minilm"
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "minilm"
     """minilm, a model folder, the folder of a run, or a Hub name."""
     data: str | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: tuple[Path, ...] = ()
-    """Files of your own (csv, tsv, txt, jsonl, parquet): pairs of texts that belong together;
-    triples of anchor, positive, negative; pairs with a score; or sentences with a label."""
-    kind: Kind | None = None
-    """What the files of --own hold, where their columns do not say it."""
+    """Files of your own to score on (csv, tsv, txt, jsonl, parquet). A row is a pair of texts that
+    belong together; or an anchor, a positive and a negative; or two texts and a score; or a text
+    and its label."""
+    kind: Literal["pairs", "triples", "scored", "labelled"] | None = None
+    """What a row of the files of --own is, where the names of the columns do not say it."""
     pooling: PoolingName | None = None
-    """Tokens to sentence; by default the model's own pooling."""
-    transfer: ProtocolName | None = None
-    """Also score MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC (in --data): senteval is the papers'
-    classifier, senteval-fast its settings for prototypes, sklearn a faster one on the papers'
-    folds. A run's folder keeps the scores of its own pooling in float32 for `isospace report`."""
+    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    transfer: Literal["senteval", "senteval-fast", "sklearn"] | None = None
+    """Also train classifiers on the vectors and score them on MR, CR, SUBJ, MPQA, SST-2, TREC and
+    MRPC, whose files lie in --data. senteval is the papers' classifier, senteval-fast the same with
+    SentEval's settings for quick tests, sklearn a faster one on the papers' folds. The scores of a
+    run, by its own pooling in float32, are kept in its folder for `isospace report`."""
     geometry: bool = False
-    """Alignment and uniformity by every definition in use, and isotropy (of STS-B dev, or of your
-    own texts); takes about a quarter longer."""
+    """Also measure alignment, uniformity and isotropy of the vectors, on STS-B dev or on the files
+    of --own; takes about a quarter longer."""
     mteb: bool = False
-    """Let mteb's own code score the STS sets of --data too (needs isospace[mteb])."""
+    """Also score the STS sets of --data by mteb's own code; needs isospace[mteb]."""
     precision: Precision = "float32"
-    """bf16 is faster where the processor has it; a score moves by a few hundredths of a point."""
+    """Arithmetic of the encoder: bf16 is faster where the processor has it, and moves a score by a
+    few hundredths of a point."""
     subsets: bool = False
-    """Print every sub-set and the settings all, mean and wmean too."""
+    """Also print every sub-set of the STS sets, and their scores by each way to average in use:
+    all, mean and wmean."""
     json: bool = False
     """Print everything as JSON."""
 
     def run(self) -> int:
         """Load, score, print."""
+        from isospace.evaluation.evaluate import evaluate
+        from isospace.training.run import run_of
+
         report = evaluate(
             self.model,
             self.data,

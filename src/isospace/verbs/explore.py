@@ -20,9 +20,11 @@ from isospace.verbs.printing import print_result
 
 @dataclass(frozen=True)
 class Explore:
-    """Show one or two models in the browser: neighbours, similarities, geometry."""
+    """Options of `isospace explore`."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional] = ("minilm",)
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
+        "minilm",
+    )
     """One or two, each minilm, a model folder, the folder of a run, or a Hub name."""
     corpus: tuple[str, ...] = ()
     """Where neighbours are looked for: as --corpus of train."""

@@ -5,31 +5,31 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from isospace.export.ship import Target, export
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result
 
 
 @dataclass(frozen=True)
 class Export:
-    """Write a run's result, or any model, for others to load, and check the copy."""
+    """Options of `isospace export`."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A run's folder, a model folder, minilm, or a Hub name."""
-    to: Target
-    """st is the classic sentence-transformers folder, onnx one graph from token ids to the vector,
-    hf a Hugging Face folder."""
+    to: Literal["st", "onnx", "hf"]
+    """What to write: st is the sentence-transformers folder that older versions and servers read,
+    onnx a graph from token ids to the vector, hf a Hugging Face folder."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The folder to make; default: st, onnx or hf in a run's folder, or MODEL-st and so on here."""
+    """The folder to make; default: st, onnx or hf in the run's folder, and for other models
+    MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
     int8: bool = False
-    """With --to onnx: also write a graph with int8 weights, and measure what it loses."""
+    """With --to onnx: also write a smaller graph with int8 weights, and measure what it loses."""
     sample: Path | None = None
-    """A file or folder of sentences to measure that on; default: those that the run kept, or
-    Python's docstrings."""
+    """With --int8: a file or folder of sentences to measure the loss on; default: sentences that
+    the run kept out of training, or the docstrings of Python."""
     column: str = "text"
     """Which column of --sample holds the sentences."""
     encoding: str = "utf-8"
@@ -39,6 +39,8 @@ class Export:
 
     def run(self) -> int:
         """Export, and say what the check found."""
+        from isospace.export.ship import export
+
         console = Console(quiet=self.json)
         shipment = export(
             self.model,

@@ -21,9 +21,9 @@ DEFAULT_FOLDER = Path("index")
 
 @dataclass(frozen=True)
 class Index:
-    """Make text of any size searchable on disk, add to that, or delete from it."""
+    """Options of `isospace index`."""
 
-    inputs: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
     """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard input, or
     docstrings. A row without an id is FILE:ROW; its file, indexed again, replaces it."""
     to: Path = DEFAULT_FOLDER

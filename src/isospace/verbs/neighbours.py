@@ -16,9 +16,11 @@ from isospace.verbs.printing import print_result, print_table
 
 @dataclass(frozen=True)
 class Neighbours:
-    """List the texts of a corpus that are nearest to a query, by several models side by side."""
+    """Options of `isospace neighbours`."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional] = ("minilm",)
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
+        "minilm",
+    )
     """Each minilm, a model folder, the folder of a run, or a Hub name."""
     corpus: tuple[str, ...] = ()
     """Where to look: as --corpus of train."""

@@ -10,11 +10,6 @@ from typing import Annotated
 import tyro
 
 from isospace.errors import UserError
-from isospace.report.figures import write_picture
-from isospace.report.run_set import collect
-from isospace.report.scoreboard import all_tables, runs_table
-from isospace.report.write import write_report
-from isospace.system.tables import write_tables
 from isospace.verbs.console import Console
 from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_result, print_table
@@ -22,22 +17,31 @@ from isospace.verbs.printing import print_result, print_table
 
 @dataclass(frozen=True)
 class Report:
-    """Make a page, and tables for papers, from the folders of runs or of a comparison."""
+    """Options of `isospace report`."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of runs, or of a comparison."""
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")
+    ] = ()
+    """Folders of runs, or the folder of a comparison."""
     output: Path | None = None
-    """The page to write, with its tables beside it (md, csv, tex); default: report.html in the
-    folder of the run or of the comparison."""
+    """The page to write; its tables are put beside it, as md, csv and tex. Default: report.html in
+    the folder of the run or of the comparison."""
     query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
-    """List the sentences nearest to this text, before and after; can be given several times."""
+    """Show which sentences are nearest to this text before and after training; can be given several
+    times."""
     picture: Path | None = None
-    """Also write the curves as a picture (svg, png, pdf)."""
+    """Also write the curves as a picture, whose name ends in .svg, .png or .pdf."""
     json: bool = False
-    """Print the table as JSON."""
+    """Print the table of runs as JSON, and no progress."""
 
     def run(self) -> int:
         """Write the page and the tables, print the runs."""
+        from isospace.report.figures import write_picture
+        from isospace.report.run_set import collect
+        from isospace.report.scoreboard import all_tables, runs_table
+        from isospace.report.write import write_report
+        from isospace.system.tables import write_tables
+
         if not self.runs:
             raise UserError("give the folders of one or more runs")
         found = collect(self.runs)

@@ -25,9 +25,9 @@ _LEAST = 20
 
 @dataclass(frozen=True)
 class Search:
-    """List the texts of an index that are nearest to a query."""
+    """Options of `isospace search`."""
 
-    queries: Annotated[tuple[str, ...], tyro.conf.Positional]
+    queries: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="QUERY ...")]
     """What to look for; each text is a query of its own."""
     index: Path = DEFAULT_FOLDER
     """A folder that `isospace index` made."""

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
-from isospace.whiten.whiten import WhitenConfig, whiten_model
+from isospace.whiten.whiten_config import WhitenConfig
+
+
+# Two settings as the command line writes them; their help is that of the class below.
+@dataclass(frozen=True)
+class _Arguments(WhitenConfig):
+    """What to whiten, by what, and how far."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = WhitenConfig.model
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
 
 
 @dataclass(frozen=True)
 class Whiten:
-    """Whiten a model's vectors by a corpus, and say whether that helped."""
+    """Options of `isospace whiten`."""
 
-    config: WhitenConfig = field(default_factory=WhitenConfig)
+    config: _Arguments = field(default_factory=_Arguments)
+    """What to whiten, and how far."""
     json: bool = False
-    """Print everything as JSON and no progress."""
+    """Print everything as JSON, and no progress."""
 
     def run(self) -> int:
         """Whiten, print."""
+        from isospace.whiten.whiten import whiten_model
+
         results = whiten_model(self.config, Console(self.json))
         if results is None:  # processes other than the first
             return 0

@@ -10,26 +10,23 @@ from __future__ import annotations
 import operator
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
-import tyro
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 import isospace
-from isospace.config import CorpusConfig
 from isospace.corpus.sentences import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
-from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import require_classic, save_model
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import (
@@ -42,7 +39,7 @@ from isospace.evaluation.benchmark import (
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import Encode, TextPairs, load_pairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval
-from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
+from isospace.operators.fitted_whitening import Moments, WhiteningMap
 from isospace.statistics.bootstrap import Kind
 from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
@@ -58,9 +55,7 @@ from isospace.whiten.results import (
     sentence,
     write_results,
 )
-
-POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
-"""What `auto` tries, besides the model as it is."""
+from isospace.whiten.whiten_config import WhitenConfig
 
 _CHUNK = 4096  # sentences whose vectors are held at once
 _COMPARED = 100  # held-out sentences for which the folder must give the measured vectors
@@ -68,36 +63,6 @@ _COMPARED = 100  # held-out sentences for which the folder must give the measure
 Maps = Mapping[Power, WhiteningMap | None]
 """The map of each power; the model as it is has none."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class WhitenConfig:
-    """One whitening of one model."""
-
-    model: Annotated[str, tyro.conf.Positional] = "minilm"
-    """minilm, a model folder, the folder of a run, or a Hub name."""
-    text: CorpusConfig = field(default_factory=CorpusConfig)
-    power: float | Literal["auto"] = "auto"
-    """How far to whiten: 0 only centres, 1 is full whitening; auto takes the power, or none, by
-    which most pairs of held-out texts find each other."""
-    whitening: Whitening = field(default_factory=Whitening)
-    sentences: int | None = None
-    """Fit on so many sentences, spread evenly over the corpus; by default on all."""
-    pooling: PoolingName | None = None
-    """Tokens to sentence; by default the model's own pooling."""
-    pairs: Path | None = None
-    """A two-column file of texts that belong together: the score of the verdict."""
-    data: str | None = None
-    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The folder of the model that is written."""
-
-    def powers(self) -> list[Power]:
-        """What is tried; a model that is asked for in another shape cannot stay as it is."""
-        if self.power != "auto":
-            return [self.power]
-        reshaped = self.whitening.dim is not None or self.whitening.remove > 0
-        return [*POWERS] if reshaped else [None, *POWERS]
 
 
 def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:

@@ -1,19 +1,41 @@
-"""Recipes for people and for programs: the overview, one row in full, JSON."""
+"""The verb `recipes`: all published settings in a table, or one in full."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+import tyro
 
 from isospace.config import TrainConfig, objective_name
 from isospace.recipes.base import HERE, Recipe
 from isospace.recipes.table import RECIPES, find
+from isospace.verbs.options import as_options
+from isospace.verbs.printing import print_result, print_table
 
 _WIDTH = 100
 _ALWAYS_SHOWN = ("model", "batch_size", "learning_rate", "budget")
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """Options of `isospace recipes`."""
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = ""
+    """Show everything about this recipe."""
+    json: bool = False
+    """Print the recipe, or all of them, as JSON."""
+
+    def run(self) -> int:
+        """Print the table, or one row."""
+        if self.json or self.name:
+            print_result(as_json(self.name) if self.json else describe(self.name))
+        else:
+            print_table("recipes (averages as published)", overview())
+        return 0
 
 
 def overview() -> list[dict[str, str]]:
@@ -43,8 +65,8 @@ def describe(name: str) -> str:
         "STS": _numbers(recipe.published, "Spearman x 100, test sets"),
         "transfer": _numbers(recipe.published_transfer, "accuracy in per cent"),
         "STS-B dev": f"{dev} (Spearman x 100)" if dev else "",
-        "note": recipe.note,
-        "here": HERE if recipe.config.select == "labels" else "",
+        "note": as_options(recipe.note),
+        "here": as_options(HERE) if recipe.config.select == "labels" else "",
         "objective": f"{objective_name(recipe.config.objective)} ({paper.title}, {paper.year})",
         "corpus": recipe.corpus,
         "settings": ", ".join(f"{key} {value}" for key, value in settings(recipe).items()),
@@ -126,7 +148,7 @@ def _to_dict(name: str, recipe: Recipe) -> dict[str, Any]:
         "sts_spearman_x100": recipe.published,
         "transfer_accuracy": recipe.published_transfer,
         "stsb_dev_spearman_x100": recipe.published_dev,
-        "note": recipe.note,
+        "note": as_options(recipe.note),
         "corpus": recipe.corpus,
         "command": command(name),
         "config": recipe.config.to_dict(),

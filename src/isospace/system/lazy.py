@@ -1,0 +1,70 @@
+"""Imports that are put off until a module is used.
+
+The help of a verb needs the names, defaults and docstrings of settings, some of which stand in
+modules that import torch: seconds, for text that could be there at once. The standard library's
+LazyLoader does not serve: a second `import` of the same module makes it run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+
+@contextmanager
+def lazy_imports(*names: str) -> Iterator[None]:
+    """Within the context, `import name` runs nothing of the module until an attribute is asked for.
+
+    `from name import attribute` and `import name.submodule` ask for one. Modules that are imported
+    already stay as they are.
+    """
+    finder = _LazyFinder(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _LazyModule(ModuleType):
+    """A module that has not run; `__spec__` is what the import system itself asks for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        spec = object.__getattribute__(self, "__spec__")
+        if name == "__spec__":
+            return spec
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        spec.loader = self.__loader__ = spec.loader.loader
+        spec.loader.exec_module(self)
+        return getattr(self, name)
+
+
+class _LazyLoader(Loader):
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__class__ = _LazyModule
+
+
+class _LazyFinder(MetaPathFinder):
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._names:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _LazyLoader(spec.loader)
+        return spec

@@ -1,0 +1,91 @@
+"""The verb `compare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.recipes import find
+from isospace.system.typed_json import to_json
+from isospace.verbs.console import Console
+from isospace.verbs.options import as_options
+from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.train import DEFAULT_RECIPE
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Options of `isospace compare`."""
+
+    candidates: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="OBJECTIVE ...")
+    ] = ()
+    """Objectives to compare, such as simcse whitenedcse. NAME:FIELD=VALUE,FIELD=VALUE gives one
+    options of its own, and its own learning_rate, dropout, batch_size, model or pooling."""
+    config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
+    """How every candidate is trained, and where the results go."""
+    seeds: int = 3
+    """How often each candidate is trained: with --seed, --seed + 1, and so on."""
+    verdict_on: Literal["pairs", "sts"] = "pairs"
+    """What the verdict is about: pairs that belong together, or the average of the STS sets."""
+    jobs: int = 1
+    """How many runs go on at a time, each as a process with its part of the cores, or with a GPU of
+    its own. Two at a time on two cores finish sooner than one after the other."""
+    json: bool = False
+    """Print results.json on standard output, and no progress."""
+
+    def run(self) -> int:
+        """Run what is missing, compare, print."""
+        from isospace.comparison.compare import candidate, compare
+        from isospace.report.run_set import collect
+        from isospace.report.scoreboard import COMPARISON_TABLES
+        from isospace.report.write import write_report
+        from isospace.training.run import REPORT
+
+        if not self.candidates:
+            raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
+        settings = {text: candidate(text, self.config) for text in self.candidates}
+        folder = self.config.output
+        if folder is None:
+            raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
+        if not self.config.text.corpus:
+            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
+        results = compare(
+            settings, self.seeds, folder, self.verdict_on, self.jobs, Console(self.json)
+        )
+        if results is None:  # another process than the first
+            return 0
+        for runs in results.runs.values():
+            for run in runs:
+                write_report(collect([folder / run]), in_words=as_options)
+        write_report(collect([folder]), in_words=as_options)
+        if self.json:
+            print_result(to_json(results))
+        else:
+            tables = [make(folder.name, results) for make in COMPARISON_TABLES]
+            for table in filter(None, tables):
+                print_table(table.caption, table.rows)
+                print_result(f"{table.note}\n")
+            print_result(results.verdict.text)
+            console = Console(self.json)
+            if results.verdict.model is not None:
+                _say_how_to_load(Path(results.verdict.model), console)
+            console.line("report", str(folder / REPORT))
+        return 0
+
+
+def _say_how_to_load(model: Path, console: Console) -> None:
+    from isospace.training.run import Run
+
+    run = Run(model.parent)
+    how = f'SentenceTransformer("{model}")'
+    if not model.is_dir() and run.last_checkpoint.is_file():
+        how = f"{model} is gone; {run.to_resume[0]} makes it again"
+    elif not model.is_dir():
+        how = f"{model} is gone, and so is its checkpoint: remove the run and compare again"
+    console.line("load it", how)

@@ -1,0 +1,41 @@
+"""The verb `objectives`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from isospace.objectives import OBJECTIVES
+from isospace.verbs.printing import print_result, print_table
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """Options of `isospace objectives`."""
+
+    json: bool = False
+    """Print the table as JSON."""
+
+    def run(self) -> int:
+        """Print the table."""
+        rows = [objective_row(name) for name in OBJECTIVES]
+        if self.json:
+            print_result(json.dumps(rows, indent=2))
+        else:
+            print_table("objectives", rows)
+        return 0
+
+
+def objective_row(name: str) -> dict[str, str]:
+    """The row of an objective in the table of objectives."""
+    objective = OBJECTIVES[name]()
+    return {
+        "objective": name,
+        "from": objective.paper.title.split(":")[0],
+        "year": str(objective.paper.year),
+        "views": objective.describe_views(),
+        "head": objective.head_summary,
+        "terms": ", ".join(objective.term_names),
+        "passes": str(len(objective.views)),
+        "paper": objective.paper.url,
+    }

@@ -1,0 +1,90 @@
+"""The help texts: without torch, without riddles of the core."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field, fields
+
+import pytest
+
+from isospace.cli import main
+from isospace.objectives import OBJECTIVES
+from isospace.verbs import VERBS
+from isospace.verbs.options import write_help
+
+WITHOUT_TORCH = """
+import contextlib, io, sys
+
+from isospace.cli import main
+from isospace.verbs import VERBS
+
+for words in [[], *([verb] for verb in VERBS), ["train", "whitenedcse"]]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        status = main([*words, "--help"])
+    heavy = {"torch._C", "transformers", "sklearn", "lancedb"} & set(sys.modules)
+    assert status == 0 and not heavy, f"{words}: {status}, {heavy}"
+    assert " ".join(["isospace", *words]) in out.getvalue()
+"""
+
+
+@dataclass(frozen=True)
+class Inner:
+    depth: int = 1
+    """How deep; goes with
+    `batch_size`."""
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    name: str = ""
+    """The name."""
+
+
+@dataclass(frozen=True)
+class Options(Outer):
+    name: str = "x"
+    plain: int = 0
+
+
+def help_of(capsys, *words: str) -> str:
+    assert main([*words, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def test_no_words_show_the_verbs(capsys):
+    for words, status in (([], 2), (["--help"], 0)):
+        assert main(words) == status
+        out = capsys.readouterr().out
+        assert all(verb in out and summary in out for verb, summary in VERBS.items())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(capsys, verb):
+    out = help_of(capsys, verb)
+    assert f"isospace {verb}" in out
+    assert VERBS[verb] in out
+    assert "--json" in out
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_is_a_sub_command_with_help(capsys, name):
+    assert f"isospace train {name}" in help_of(capsys, "train", "--corpus", "x", name)
+
+
+def test_help_imports_no_torch():
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True, timeout=120)
+
+
+def test_help_names_options_and_no_settings_of_the_core(capsys):
+    words = " ".join(help_of(capsys, "train").replace("│", " ").split())
+    assert "--select labels" in words
+    assert "`labels`" not in words
+
+
+def test_a_help_text_is_one_paragraph_and_inherited():
+    write_help(Options)
+    assert [f.metadata.get("help") for f in fields(Options)] == [None, "The name.", None]
+    assert fields(Inner)[0].metadata["help"] == "How deep; goes with --batch-size."
