@@ -9,7 +9,7 @@ from rich.console import Console as Terminal
 from rich.segment import Segments
 from rich.table import Table as Drawing
 
-from isospace.system.tables import Rows, columns_of
+from isospace.system.tables import Rows, columns_of, is_number
 
 _FIGURES = 24
 """A cell with a digit that is no longer than this counts as figures, which are never cut."""
@@ -36,14 +36,14 @@ def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
 
 
 def _drawing(grid: Sequence[Sequence[str]]) -> Drawing:
-    """The table: headings above, figures on the right."""
+    """The table: headings above, numbers on the right."""
     drawing = Drawing(header_style="bold")
     for place, (heading, *cells) in enumerate(zip(*grid, strict=True)):
-        figures = _are_figures(cells)
+        numbers = all(map(is_number, filter(None, cells)))
         drawing.add_column(
             heading,
-            justify="right" if figures and place else "left",
-            no_wrap=figures,
+            justify="right" if numbers and place else "left",
+            no_wrap=_are_figures(cells),
             overflow="fold",
         )
     for row in grid[1:]:
