@@ -71,7 +71,9 @@ def test_every_verb_has_help(capsys, verb):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_is_a_sub_command_with_help(capsys, name):
-    assert f"isospace train {name}" in help_of(capsys, "train", "--corpus", "x", name)
+    out = help_of(capsys, "train", "--corpus", "x", name)
+    assert f"isospace train {name}" in out
+    assert OBJECTIVES[name].__doc__.splitlines()[0] in " ".join(out.split())
 
 
 def test_help_imports_no_torch():

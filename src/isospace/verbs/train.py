@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     _ObjectiveChoice = Objective
 else:
     _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
-        {name: kind() for name, kind in OBJECTIVES.items()}, prefix_names=False
+        {name: kind() for name, kind in OBJECTIVES.items()},
+        {name: inspect.getdoc(kind).splitlines()[0] for name, kind in OBJECTIVES.items()},
+        prefix_names=False,
     )
 
 
