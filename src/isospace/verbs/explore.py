@@ -27,7 +27,8 @@ class Explore:
     )
     """One or two, each minilm, a model folder, the folder of a run, or a Hub name."""
     corpus: tuple[str, ...] = ()
-    """Where neighbours are looked for: as --corpus of train."""
+    """The texts to look in: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for
+    standard input, or docstrings."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     encoding: str = "utf-8"
@@ -35,7 +36,7 @@ class Explore:
     precision: Precision = "float32"
     """bf16 is faster where the processor has it."""
     port: int = 8265
-    """Of the page on this machine; 0 takes any that is free."""
+    """Port of the page on this machine; 0 takes one that is free."""
     open: bool = False
     """Open the page in the browser."""
     json: bool = False

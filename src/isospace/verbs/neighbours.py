@@ -23,7 +23,8 @@ class Neighbours:
     )
     """Each minilm, a model folder, the folder of a run, or a Hub name."""
     corpus: tuple[str, ...] = ()
-    """Where to look: as --corpus of train."""
+    """The texts to look in: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for
+    standard input, or docstrings."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     encoding: str = "utf-8"
@@ -31,11 +32,11 @@ class Neighbours:
     query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """The text whose neighbours are listed; can be given several times."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
-    """How many."""
+    """How many texts to list."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it."""
     json: bool = False
-    """Print everything as JSON."""
+    """Print everything as JSON, and no progress."""
 
     def run(self) -> int:
         """Read, encode, print."""

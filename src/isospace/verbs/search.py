@@ -32,15 +32,15 @@ class Search:
     index: Path = DEFAULT_FOLDER
     """A folder that `isospace index` made."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
-    """How many."""
+    """How many texts to list."""
     where: str | None = None
     """Only rows that match this SQL condition, as "year > 2000 AND id != 'a'"."""
     exact: bool = False
     """Compare the query with every row, also where the index is large."""
     fused: bool = False
-    """Rank by shared words and by vectors together, by reciprocal rank."""
+    """Rank by shared words and by vectors together (reciprocal rank fusion)."""
     model: str | None = None
-    """Where the model of the index is, if no longer where it was."""
+    """The model that the index was made with, where its folder has moved."""
     json: bool = False
     """Print everything as JSON."""
 
