@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from isospace.search.embedder import Embedder, load
     from isospace.training.objective_loss import ObjectiveLoss
     from isospace.training.train import train
-    from isospace.whiten.whiten import WhitenConfig, whiten_model
+    from isospace.whiten.whiten import whiten_model
+    from isospace.whiten.whiten_config import WhitenConfig
 
 __version__ = version("isospace")
 
@@ -57,7 +58,7 @@ _MODULES = {
     "Stopped": "errors",
     "TrainConfig": "config",
     "UserError": "errors",
-    "WhitenConfig": "whiten.whiten",
+    "WhitenConfig": "whiten.whiten_config",
     "compare": "comparison.compare",
     "evaluate": "evaluation.evaluate",
     "load": "search.embedder",
