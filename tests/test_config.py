@@ -8,7 +8,7 @@ import pytest
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
-from isospace.objectives import OBJECTIVES
+from isospace.objectives import DCL, OBJECTIVES, SCD, SimCSE, WhitenedCSE
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -27,27 +27,103 @@ def test_json_both_ways(name):
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("batch_size", 1, "at least 2"),
-        ("batch_size", 0, "above 0"),
-        ("learning_rate", float("nan"), "learning-rate"),
-        ("budget", (0.0, "epochs"), "budget"),
-        ("dropout", 1.5, "dropout"),
-        ("evaluations", 0, "evaluations"),
-        ("seed", 2**64, "`seed` 18446744073709551616: expected a number below"),
+        ("batch_size", 1, "`batch_size` 1: expected 2 or more"),
+        ("batch_size", True, "`batch_size` True: expected a whole number"),
+        ("batch_size", "64", "`batch_size` '64': expected a whole number"),
+        ("learning_rate", float("nan"), "`learning_rate` nan: expected a finite number"),
+        ("learning_rate", float("inf"), "`learning_rate` inf: expected a finite number"),
+        ("learning_rate", 0, "`learning_rate` 0: expected more than 0"),
+        ("weight_decay", -0.1, "`weight_decay` -0.1: expected 0 or more"),
+        ("budget", (0.0, "epochs"), "`budget` 0.0: expected more than 0"),
+        ("budget", (1.0, "epoch"), "`budget` 'epoch': expected 'sentences', 'epochs' or 'minutes'"),
+        ("dropout", 1.5, "`dropout` 1.5: expected less than 1"),
+        ("dropout", "high", r"'high': expected a number or None \(in JSON null\)"),
+        ("max_length", 2, "`max_length` 2: expected 3 or more"),
+        ("evaluations", 0, "`evaluations` 0: expected more than 0"),
         ("evaluations", 2.5, "`evaluations` 2.5: expected a whole number"),
-        ("pooling", "max", "`pooling` max: expected one of cls, mean"),
-        ("precision", "fp16", "`precision` fp16"),
-        ("select", "best", "`select` best: expected one of label-free, labels, last"),
-        ("budget", (1.0, "epoch"), "`budget` epoch: expected one of sentences, epochs, minutes"),
-        ("trackers", ("mlflow",), "`trackers` mlflow"),
+        ("seed", 2**64, "`seed` 18446744073709551616: expected less than 9223372036854775808"),
+        ("pooling", "max", "`pooling` 'max': expected 'cls', 'mean'"),
+        ("precision", "fp16", "`precision` 'fp16'"),
+        ("select", "best", "`select` 'best': expected 'label-free', 'labels' or 'last'"),
+        ("trackers", ("mlflow",), "`trackers` 'mlflow'"),
+        ("pairs", 3, "`pairs` 3: expected a path"),
+        ("text", "a.txt", "`text` 'a.txt': expected a CorpusConfig"),
+        ("objective", SimCSE, "expected an objective, such as SimCSE()"),
+        ("bach_size", 8, "`bach_size`: no such setting; .* batch_size,"),
     ],
 )
 def test_impossible_values_are_refused(field, value, words):
     with pytest.raises(UserError, match=words):
-        replace(TrainConfig(), **{field: value})
+        TrainConfig(**{field: value})
+
+
+def test_a_changed_copy_is_checked_too():
+    with pytest.raises(UserError, match="`batch_size` 1"):
+        replace(TrainConfig(), batch_size=1)
+
+
+def test_every_wrong_setting_is_named():
+    with pytest.raises(UserError, match=r"`batch_size` 1: .*; `seed` -1: expected 0 or more"):
+        TrainConfig(batch_size=1, seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"held_out": -1}, "`held_out` -1: expected 0 or more"),
+        ({"min_chars": 9, "max_chars": 8}, "`min_chars` 9 `max_chars` 8: nothing is left"),
+        ({"corpus": 3}, "`corpus` 3: expected a tuple"),
+        ({"near_duplicates": "no"}, "`near_duplicates` 'no': expected true or false"),
+    ],
+)
+def test_impossible_text_is_refused(settings, words):
+    with pytest.raises(UserError, match=words):
+        CorpusConfig(**settings)
+
+
+@pytest.mark.parametrize("corpus", ["a.txt", Path("a.txt"), ["a.txt"], (Path("a.txt"),)])
+def test_names_and_paths_may_be_written_either_way(corpus):
+    config = TrainConfig(
+        text=CorpusConfig(corpus=corpus), pairs="a.csv", output="runs/a", data=Path("sts")
+    )
+    assert config.text.corpus == ("a.txt",)
+    assert (config.pairs, config.output, config.data) == (Path("a.csv"), Path("runs/a"), "sts")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '"text"', "7", "{}", '{"objective": {"name": "none"}}'])
 def test_what_is_no_configuration_is_refused(text):
     with pytest.raises(UserError, match="not the configuration"):
         TrainConfig.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bogus": 1}, "`bogus`: no such setting"),
+        ({"text": {"sort": True}}, "`sort`: no such setting"),
+        ({"text": {"held_out": "many"}}, "`held_out` 'many': expected a whole number"),
+        ({"objective": {"name": "simsce"}}, "`objective` 'simsce': expected one of simcse"),
+        ({"objective": {"name": "scd", "head": "mlp"}}, "`head`: no such setting"),
+        ({"seed": "3"}, "`seed` '3': expected a whole number"),
+    ],
+)
+def test_json_is_checked_like_python(change, words):
+    with pytest.raises(UserError, match=words):
+        TrainConfig.from_json(json.dumps({**TrainConfig().to_dict(), **change}))
+
+
+def test_the_json_of_older_versions_is_read(caplog):
+    caplog.set_level("INFO")
+    config = TrainConfig(objective=WhitenedCSE(eps=0.0), evaluations=9)
+    older = config.to_dict()
+    older["looks"] = older.pop("evaluations")
+    older["objective"]["momentum"] = 0.99
+    assert TrainConfig.from_json(json.dumps(older)) == config
+    assert "momentum 0.99: is no setting any more" in caplog.text
+
+
+def test_settings_left_out_of_the_json_have_their_defaults():
+    values = {"text": {"corpus": ["a.txt"]}, "objective": {"name": "scd"}}
+    assert TrainConfig.from_json(json.dumps(values)) == TrainConfig(
+        text=CorpusConfig(corpus="a.txt"), objective=SCD()
+    )

@@ -1,23 +1,44 @@
-"""Every setting of a run: frozen dataclasses, JSON both ways.
+"""Every setting of a run, with its default for Python and the command line; JSON both ways.
 
 The line under a field is its help text on the command line.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+import logging
+from collections.abc import Mapping
+from dataclasses import field
+from os import PathLike
+from typing import Annotated, Any, Literal
 
 import tyro
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PlainSerializer,
+    PlainValidator,
+    PositiveFloat,
+    PositiveInt,
+    Strict,
+)
 
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
+from isospace.system.settings import (
+    DropoutRate,
+    NameOrPath,
+    PathOrText,
+    require,
+    settings,
+    to_dict,
+)
+
+logger = logging.getLogger(__name__)
 
 Unit = Literal["sentences", "epochs", "minutes"]
 Rule = Literal["label-free", "labels", "last"]
@@ -25,154 +46,141 @@ PrecisionChoice = Literal["auto", "bf16", "float32"]
 Tracker = Literal["tensorboard", "wandb"]
 
 
-@dataclass(frozen=True)
+def _as_list(value: Any) -> Any:
+    """One name or path, or several, as a tuple of names."""
+    if isinstance(value, str | PathLike):
+        value = (value,)
+    if isinstance(value, tuple | list):
+        return tuple(str(item) if isinstance(item, PathLike) else item for item in value)
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+
+
+@settings
 class CorpusConfig:
     """What to train on and how to clean it."""
 
-    corpus: tuple[str, ...] = ()
+    corpus: Names = ()
     """Text to adapt to: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard
     input, or docstrings for the prose of the installed Python packages."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the sentences."""
-    columns: tuple[str, ...] = ()
-    """For objectives that see several texts of an example: the columns of anchor and positive, or
-    of anchor, positive and hard negative. A row is one example, and counts as one sentence."""
+    columns: Names = ()
+    """Columns of the texts that belong together, for objectives that learn from such: anchor and
+    positive, or anchor, positive and hard negative. A row counts as one sentence."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
-    min_chars: int = 10
-    """Shorter sentences are dropped (characters, after white space is folded)."""
-    max_chars: int = 1000
-    """Longer sentences are dropped."""
+    min_chars: NonNegativeInt = 10
+    """Sentences of fewer characters are dropped; runs of white space count as one."""
+    max_chars: NonNegativeInt = 1000
+    """Sentences of more characters are dropped."""
     near_duplicates: bool = True
-    """Drop sentences that nearly repeat an earlier one (Jaccard of word bigrams >= 0.8); of the
-    examples of `columns` only exact repetitions are dropped."""
-    held_out: int = 2000
-    """Sentences kept out of training to measure on without labels; at most one in ten."""
+    """Drop sentences that nearly repeat an earlier one: that share 80 % of their pairs of
+    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped."""
+    held_out: NonNegativeInt = 2000
+    """Sentences that are kept out of training, for measuring; at most a tenth of the corpus."""
 
     def __post_init__(self) -> None:
         """Refuse values that leave no text."""
-        if self.held_out < 0:
-            raise UserError(f"`held_out` {self.held_out}: expected 0 or more")
-        if self.min_chars > self.max_chars:
-            raise UserError(
-                f"`min_chars` {self.min_chars} `max_chars` {self.max_chars}: nothing is left"
-            )
+        require(
+            self.min_chars <= self.max_chars,
+            f"`min_chars` {self.min_chars} `max_chars` {self.max_chars}: nothing is left",
+        )
 
 
-@dataclass(frozen=True)
+def _corpus(value: Any) -> Any:
+    """The settings of the text as they are, or made of their JSON."""
+    return CorpusConfig(**value) if isinstance(value, Mapping) else value
+
+
+def _objective(value: Any) -> Objective:
+    """An objective as it is, or made of its JSON: a name of the table and hyper-parameters."""
+    if isinstance(value, Objective):
+        return value
+    if not isinstance(value, Mapping):
+        raise UserError(f"`objective` {value!r}: expected an objective, such as SimCSE()")
+    options = dict(value)
+    name = options.pop("name", None)
+    if name not in OBJECTIVES:
+        raise UserError(f"`objective` {name!r}: expected one of {', '.join(OBJECTIVES)}")
+    return OBJECTIVES[name].from_json(options)
+
+
+def _objective_to_dict(objective: Objective) -> dict[str, Any]:
+    return {"name": objective_name(objective), **objective.to_json()}
+
+
+@settings
 class TrainConfig:
-    """One run of `isospace train`."""
+    """One run of `isospace train`.
 
-    text: CorpusConfig = field(default_factory=CorpusConfig)
-    objective: Annotated[Objective, tyro.conf.Suppress] = field(default_factory=SimCSE)
-    model: str = "minilm"
+    Raises:
+        UserError: a value that a setting cannot have; the message names the setting.
+    """
+
+    text: Annotated[CorpusConfig, BeforeValidator(_corpus)] = field(default_factory=CorpusConfig)
+    """The text to adapt to, and how it is cleaned."""
+    objective: Annotated[
+        Objective,
+        tyro.conf.Suppress,
+        PlainValidator(_objective),
+        PlainSerializer(_objective_to_dict),
+    ] = field(default_factory=SimCSE)
+    model: NameOrPath = "minilm"
     """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
     pooling: PoolingName | None = None
-    """Tokens to sentence; by default the model's own pooling."""
-    dropout: float | None = None
-    """Set the encoder's own dropout rate, for encoders that were built without one."""
-    max_length: int = 32
-    """Training sentences are cut to so many tokens (SimCSE, appendix A)."""
-    batch_size: int = 64
-    """Sentences whose views meet in one loss, over all processes."""
-    accumulate: int = 1
-    """Batches per update. Negatives and batch statistics stay those of one batch."""
-    budget: tuple[float, Unit] = (1.0, "epochs")
-    """How long to train: a number and sentences, epochs or minutes (of updates; evaluations come
-    on top)."""
-    learning_rate: float = 3e-5
-    """Peak of AdamW's learning rate; decays linearly to 0, without warm-up."""
-    weight_decay: float = 0.0
-    """AdamW's weight decay."""
-    clip_norm: float = 1.0
-    """Gradients are clipped to this norm."""
+    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    dropout: DropoutRate | None = None
+    """Dropout rate of the encoder while it trains, for encoders that were built without dropout;
+    default: the encoder's own."""
+    max_length: Annotated[int, Field(ge=3)] = 32
+    """Training sentences are cut to this number of tokens (SimCSE's, appendix A)."""
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    """Sentences in a batch, over all processes: each is contrasted with the others of its batch."""
+    accumulate: PositiveInt = 1
+    """Batches whose gradients are summed for one update. A sentence is still contrasted with its
+    own batch only."""
+    budget: Annotated[tuple[PositiveFloat, Unit], Strict(False)] = (1.0, "epochs")
+    """How long to train: a number, and sentences, epochs or minutes. Evaluations take time beside
+    these minutes."""
+    learning_rate: PositiveFloat = 3e-5
+    """AdamW's learning rate at the start; it falls linearly to 0, without warm-up."""
+    weight_decay: NonNegativeFloat = 0.0
+    """Weight decay of AdamW."""
+    clip_norm: PositiveFloat = 1.0
+    """Largest norm of the gradient of an update; a larger one is scaled down to it."""
     precision: PrecisionChoice = "auto"
-    """auto takes bf16 where the processor has it; losses and weights stay float32."""
-    seed: int = 42
-    """Of the data order, the dropout masks and the head."""
-    evaluations: int = 5
-    """Measurements by which the checkpoint is chosen, evenly spaced; the last one at the end."""
+    """Arithmetic of the encoder: auto takes bf16 where the processor has it. Losses and weights are
+    float32 always."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
+    """Random seed of the data order, the dropout masks and the head's weights."""
+    evaluations: PositiveInt = 5
+    """How often the encoder is measured during training, at even distances, the last time at the
+    end. The best of these states is kept (see `select`)."""
     select: Rule = "label-free"
-    """How the checkpoint to keep is chosen: label-free is by natural pairs of the corpus, or the
-    last where it has none."""
-    labels: str = "stsb-dev"
-    """What `select` labels reads: stsb-dev or sickr-dev (of `data`), or a file of sentence1,
-    sentence2, score."""
-    pairs: Path | None = None
-    """A two-column file of texts that belong together: the score of the verdict."""
-    data: str | None = None
+    """Which of the measured states is kept: label-free takes the one that best finds texts of the
+    corpus that belong together (the last one, where the corpus has no such pairs); labels takes the
+    best on `labels`; last takes the last."""
+    labels: NameOrPath = "stsb-dev"
+    """The labelled pairs of `select` labels: stsb-dev or sickr-dev of `data`, or a file with the
+    columns sentence1, sentence2, score."""
+    pairs: PathOrText | None = None
+    """A file of two columns, texts that belong together, on which the verdict is reached; default:
+    pairs of the corpus that were held out."""
+    data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    output: Path | None = None
-    """The run's folder; by default runs/ and a name made of date, objective and model."""
-    checkpoint_minutes: float = 2.0
-    """Longest time between two checkpoints."""
-    trackers: tuple[Tracker, ...] = ()
-    """Where else to send the metrics (Accelerate's trackers; each needs its own package)."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that no run can have."""
-        self._require_choices()
-        self._require_numbers()
-        if self.batch_size < 2:
-            raise UserError("`batch_size` 1: a contrastive batch needs at least 2 sentences")
-        if self.seed >= 2**63:
-            raise UserError(f"`seed` {self.seed}: expected a number below 2^63")
-        if self.max_length < 3:
-            raise UserError(f"`max_length` {self.max_length}: no word is left; expected 3 or more")
-        if self.dropout is not None and not 0.0 <= self.dropout < 1.0:
-            raise UserError(f"`dropout` {self.dropout}: a rate lies in [0, 1)")
-
-    def _require_choices(self) -> None:
-        for name, given, choices in (
-            ("pooling", self.pooling, (None, *get_args(PoolingName))),
-            ("precision", self.precision, get_args(PrecisionChoice)),
-            ("select", self.select, get_args(Rule)),
-            ("budget", self.budget[1], get_args(Unit)),
-            *(("trackers", tracker, get_args(Tracker)) for tracker in self.trackers),
-        ):
-            if given not in choices:
-                known = ", ".join(map(str, filter(None, choices)))
-                raise UserError(f"--{name} {given}: expected one of {known}")
-
-    def _require_numbers(self) -> None:
-        for name in ("max_length", "batch_size", "accumulate", "seed", "evaluations"):
-            value = getattr(self, name)
-            if type(value) is not int:
-                raise UserError(f"--{name.replace('_', '-')} {value}: expected a whole number")
-        for name in ("learning_rate", "weight_decay", "clip_norm", "dropout", "checkpoint_minutes"):
-            value = getattr(self, name)
-            absent = name == "dropout" and value is None
-            if not absent and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise UserError(f"--{name.replace('_', '-')} {value}: expected a number")
-        positive = (
-            "max_length",
-            "batch_size",
-            "accumulate",
-            "learning_rate",
-            "clip_norm",
-            "evaluations",
-        )
-        for name in positive:
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise UserError(f"--{name.replace('_', '-')} {value}: expected a number above 0")
-        if not (math.isfinite(self.budget[0]) and self.budget[0] > 0):
-            raise UserError(
-                f"`budget` {self.budget[0]:g} {self.budget[1]}: expected a number above 0"
-            )
-        for name in ("seed", "weight_decay", "checkpoint_minutes"):
-            value = getattr(self, name)
-            if not value >= 0:
-                raise UserError(f"--{name.replace('_', '-')} {value}: expected 0 or more")
+    output: PathOrText | None = None
+    """The folder of the run; default: a new folder in runs/, named by date, objective and model."""
+    checkpoint_minutes: NonNegativeFloat = 2.0
+    """Minutes between two checkpoints, at most: what a kill can cost."""
+    trackers: Annotated[tuple[Tracker, ...], Strict(False)] = ()
+    """Also send the metrics to these trackers; each needs its own package."""
 
     def to_dict(self) -> dict[str, Any]:
         """The settings in JSON's own types."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        values["text"] = dataclasses.asdict(self.text)
-        values["objective"] = {"name": objective_name(self.objective), **self.objective.to_json()}
-        for name in ("pairs", "output"):
-            values[name] = None if values[name] is None else str(values[name])
-        return values
+        return to_dict(self)
 
     def to_json(self) -> str:
         """The settings as JSON; `from_json` reads it back."""
@@ -180,30 +188,36 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, text: str) -> TrainConfig:
-        """Settings from the JSON that `to_json` wrote.
+        """Settings from the JSON that `to_json` wrote, of this version or an older one.
 
         Raises:
-            UserError: not such JSON, or a field that this version does not know.
+            UserError: not such JSON, a field that this version does not know, or a value that it
+                cannot have.
         """
         try:
-            values: dict[str, Any] = dict(json.loads(text))
-            objective = dict(values.pop("objective"))
-            kind = OBJECTIVES[objective.pop("name")]
-            corpus = values.pop("text")
-            lists = {name: tuple(corpus.get(name, ())) for name in ("corpus", "columns")}
-            return cls(
-                **{
-                    **values,
-                    "text": CorpusConfig(**{**corpus, **lists}),
-                    "objective": kind.from_json(objective),
-                    "budget": tuple(values["budget"]),
-                    "trackers": tuple(values["trackers"]),
-                    "pairs": Path(values["pairs"]) if values["pairs"] else None,
-                    "output": Path(values["output"]) if values["output"] else None,
-                }
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            values = json.loads(text)
+        except ValueError as error:
             raise UserError(f"not the configuration of a run: {error}") from error
+        if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
+            raise UserError("not the configuration of a run: `text` and `objective` are missing")
+        try:
+            return cls(**_upgraded(values))
+        except UserError as error:
+            raise UserError(f"not the configuration of a run: {error}") from error
+
+
+def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of an older version in the words of this one."""
+    renamed = {"looks": "evaluations"}
+    values = {renamed.get(name, name): value for name, value in values.items()}
+    objective = values["objective"]
+    if isinstance(objective, dict) and objective.get("name") == "whitenedcse":
+        options = dict(objective)
+        if "momentum" in options:  # of running statistics that nothing read
+            logger.info("momentum %s: is no setting any more, nothing used it", options["momentum"])
+            del options["momentum"]
+        values["objective"] = options
+    return values
 
 
 def objective_name(objective: Objective) -> str:

@@ -93,35 +93,6 @@ def test_sentence_layout_whitens_equal_parts_of_the_sentences_with_all_their_vie
         torch.testing.assert_close(found, expected)
 
 
-def test_running_statistics_follow_equation_13_from_the_first_batch() -> None:
-    head = GroupWhitening(4, 2, seeded(0), momentum=0.75)
-    batches = [random(2, 9, 4, seed=seed) + seed for seed in range(4)]
-    mean = cov = None
-    for views in batches:
-        head(views)
-        rows = views.reshape(-1, 4)
-        batch_mean = rows.mean(0)
-        batch_cov = (rows - batch_mean).T @ (rows - batch_mean) / len(rows)
-        mean = batch_mean if mean is None else 0.75 * mean + 0.25 * batch_mean
-        cov = batch_cov if cov is None else 0.75 * cov + 0.25 * batch_cov
-    torch.testing.assert_close(head.running_mean.flatten(), mean)
-    torch.testing.assert_close(head.running_covariance[0], cov[:2, :2])
-    torch.testing.assert_close(head.running_covariance[1], cov[2:, 2:])
-
-
-def test_evaluation_maps_every_row_alone_by_the_running_statistics() -> None:
-    head = GroupWhitening(6, 3, seeded(0), momentum=0.0)
-    views = random(1, 50, 6) @ random(6, 6, seed=1)
-    head(views)
-    state = {key: value.clone() for key, value in head.state_dict().items()}
-    head.eval()
-    together = head(views)
-    torch.testing.assert_close(together, whiten(views, groups=3), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(head(views[:, 7:8]), together[:, 7:8])
-    for key, value in head.state_dict().items():
-        assert torch.equal(value, state[key])
-
-
 @pytest.mark.parametrize("layout", ["view", "sentence"])
 def test_whitening_is_float32_inside_autocast(layout: str) -> None:
     views = random(2, 6, 8).bfloat16()
@@ -132,11 +103,8 @@ def test_whitening_is_float32_inside_autocast(layout: str) -> None:
     assert torch.equal(out, expected)
 
 
-def test_a_singular_batch_gives_finite_values_and_statistics() -> None:
-    head = GroupWhitening(8, 1, seeded(0))
-    out = head(random(1, 2, 8))
-    assert out.isfinite().all()
-    assert head.eval()(random(1, 5, 8)).isfinite().all()
+def test_a_singular_batch_gives_finite_values() -> None:
+    assert GroupWhitening(8, 1, seeded(0))(random(1, 2, 8)).isfinite().all()
 
 
 def test_gaussian_copies_have_the_stated_variance() -> None:
@@ -159,14 +127,6 @@ def test_artificial_rows_travel_as_views_and_stay_the_same(rows: int, batch: int
     assert (unpacked[rows:] == 0).all()
     assert torch.equal(head(views), out)
     assert not list(head.parameters())
-
-
-@pytest.mark.parametrize("groups", [1, 8])
-def test_permutations_that_change_nothing_are_no_positives(groups: int) -> None:
-    objective = OBJECTIVES["whitenedcse"](positives="permutation", groups=groups)
-    with pytest.raises(ValueError, match=rf"between 1 and 8.*got {groups}"):
-        objective.build_head(8, 0)
-    OBJECTIVES["whitenedcse"](groups=groups).build_head(8, 0)  # dropout tells them apart
 
 
 @pytest.mark.parametrize("name", ["whitenedcse", "iso"])

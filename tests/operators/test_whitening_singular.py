@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from isospace.objectives.heads import GroupWhitening, seeded
-from isospace.operators.whitening import Method, whiten
+from isospace.operators.whitening import (
+    Method,
+    whiten,
+)
 
 EPS = (1e-6, 1e-5, 1e-3)
 
@@ -51,7 +53,7 @@ def test_float32_follows_the_formula(eps: float) -> None:
     assert (found - expected).norm() < 1e-4 * expected.norm()
 
 
-@pytest.mark.parametrize("method", ["zca", "cholesky"])
+@pytest.mark.parametrize("method", ["zca"])
 @pytest.mark.parametrize("stop", [True, False])
 @pytest.mark.parametrize("eps", EPS)
 def test_gradient_of_float32_is_that_of_float64(eps: float, stop: bool, method: Method) -> None:
@@ -76,16 +78,3 @@ def test_a_smaller_eps_gives_a_larger_gradient_and_none_leaves_the_direction_out
     assert sizes[0] / sizes[1] == pytest.approx(10**0.5, rel=0.01)
     assert sizes[1] / sizes[2] == pytest.approx(10, rel=0.01)
     assert sizes[3] < 0.05 * sizes[2]
-
-
-@pytest.mark.parametrize("method", ["zca", "pca"])
-def test_evaluation_follows_the_formula_too(method: Method) -> None:
-    x = uneven(16, 96)
-    head = GroupWhitening(96, 1, seeded(0), method=method, eps=1e-4, momentum=0.0)
-    head(x[None])
-    new = uneven(24, 96)[16:]
-    expected = (new.double() - x.double().mean(0)) @ matrix(x, 1e-4)
-    found = head.eval()(new[None])[0]
-    assert found.dtype == torch.float32
-    # PCA differs by a rotation: lengths are the same.
-    torch.testing.assert_close(found.norm(dim=1), expected.norm(dim=1).float(), rtol=0.05, atol=0)

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import normalize
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
-from isospace.objectives import simcsepp
-from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.objectives.heads import ArtificialRows, HeadChoice, Projector, mlp_or_none, seeded
-from isospace.operators.similarity import info_nce, standardise
+from isospace.objectives import heads, simcsepp
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views, Widths
+from isospace.operators import similarity
+from isospace.system.settings import settings
 
 
-def unit_columns(x: Tensor, *, eps: float = 0.0) -> Tensor:
+def unit_columns(x: torch.Tensor, *, eps: float = 0.0) -> torch.Tensor:
     """Standardised columns of length 1, (batch, dim): `a^T b` of two such arrays is correlation.
 
     `eps` is added to the variances, as batch norm does.
     """
-    return standardise(x, eps=eps) / math.sqrt(len(x))
+    return similarity.standardise(x, eps=eps) / math.sqrt(len(x))
 
 
-def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
+def diagonal_terms(correlation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """`sum_j (1 - C_jj)^2` and `sum_{j != k} C_jk^2`.
 
     >>> diagonal_terms(torch.tensor([[0.5, 2.0], [0.0, 1.0]]))
@@ -36,7 +34,7 @@ def diagonal_terms(correlation: Tensor) -> tuple[Tensor, Tensor]:
     return (1 - correlation.diagonal()).square().sum(), off_diagonal.square().sum()
 
 
-def correlation_terms(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def correlation_terms(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """`diagonal_terms(a.T @ b)` of columns of length 1, (batch, dim) each.
 
     Where the batch is small against the dimension the correlation is never made: its squares sum to
@@ -49,7 +47,7 @@ def correlation_terms(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return (1 - diagonal).square().sum(), total - diagonal.square().sum()
 
 
-@dataclass(frozen=True)
+@settings
 class BarlowTwins(Objective):
     r"""Cross-correlation of two views driven to the identity, without negatives.
 
@@ -62,11 +60,11 @@ class BarlowTwins(Objective):
     is known to do badly. Paper: lambda 0.005; code: 0.0051, the default.
     """
 
-    off_diagonal_weight: float = 0.0051
+    off_diagonal_weight: NonNegativeFloat = 0.0051
     """lambda, weight of the redundancy term."""
-    projector: tuple[int, ...] = (8192, 8192, 8192)
+    projector: Widths = (8192, 8192, 8192)
     """Widths of the projector; an empty list compares what the encoder gives."""
-    eps: float = 1e-5
+    eps: NonNegativeFloat = 1e-5
     """Added to the variance of every column (batch norm's)."""
 
     paper: ClassVar[Paper] = Paper(
@@ -84,11 +82,6 @@ class BarlowTwins(Objective):
     )
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_not_negative(self, "off_diagonal_weight", "eps")
-        require_widths(self.projector)
-
     @property
     def views(self) -> tuple[View, ...]:
         """Two noisy views."""
@@ -99,24 +92,14 @@ class BarlowTwins(Objective):
         """The head in a few words."""
         return describe_projector(self.projector)
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The projector, no layer of it with a bias."""
-        return Projector(dim, self.projector, seeded(seed), first_bias=False)
+        return heads.Projector(dim, self.projector, heads.seeded(seed), first_bias=False)
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Invariance and redundancy reduction."""
         on, off = correlation_terms(*(unit_columns(p, eps=self.eps) for p in views.projected))
         return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
-
-
-def require_widths(projector: tuple[int, ...]) -> None:
-    """Refuse layers without units.
-
-    Raises:
-        ValueError: with the widths.
-    """
-    least = min(projector, default=1)
-    require(least >= 1, f"the widths of projector must be at least 1; got {projector}")
 
 
 def describe_projector(widths: tuple[int, ...]) -> str:
@@ -128,7 +111,7 @@ def describe_projector(widths: tuple[int, ...]) -> str:
     return f"projector {'-'.join(map(str, widths))}" if widths else "none"
 
 
-@dataclass(frozen=True)
+@settings
 class RankStudy(Objective):
     r"""InfoNCE plus Barlow Twins on the same vectors, with R artificial rows that lift the rank.
 
@@ -145,30 +128,25 @@ class RankStudy(Objective):
     follows the code because its constants belong to it.
     """
 
-    rows: int = 0
+    rows: NonNegativeInt = 0
     """R, artificial rows: 0, 100, 300 or 704 in the paper."""
     rows_as: Literal["rows", "dilution"] = "rows"
     """Append the rows, or only scale the weight as they would (control)."""
-    barlow_weight: float = 0.1
+    barlow_weight: NonNegativeFloat = 0.1
     """w, weight of the Barlow Twins term (code)."""
-    off_diagonal_weight: float = 0.012
+    off_diagonal_weight: NonNegativeFloat = 0.012
     """lambda, weight of its redundancy part (code)."""
-    eps: float = 1e-5
+    eps: NonNegativeFloat = 1e-5
     """Added to the variance of every column (batch norm's; released variant only)."""
     variant: simcsepp.Variant = "released"
     """Columns standardised (released), or only normalised (paper)."""
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = simcsepp.PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_not_negative(self, "rows", "barlow_weight", "off_diagonal_weight", "eps")
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -184,27 +162,28 @@ class RankStudy(Objective):
         """The head in a few words."""
         return "tanh MLP" if self.head == "mlp" else "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP or nothing, then the artificial rows."""
-        generator = seeded(seed)
-        head = mlp_or_none(self.head, dim, generator)
+        generator = heads.seeded(seed)
+        head = heads.mlp_or_none(self.head, dim, generator)
         if not self.rows or self.rows_as == "dilution":
             return head
-        return nn.Sequential(head, ArtificialRows(self.rows, dim, generator))
+        return torch.nn.Sequential(head, heads.ArtificialRows(self.rows, dim, generator))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast between sentences, then the Barlow Twins term over batch and artificial rows."""
         z1, z2, *packed = views.projected
         rows = torch.cat([z1[:0], *packed])[: self.rows]
-        columns = [
-            unit_columns(z, eps=self.eps) if self.variant == "released" else normalize(z, dim=0)
-            for z in (torch.cat([z1, rows]), torch.cat([z2, rows]))
-        ]
+        with_rows = (torch.cat([z1, rows]), torch.cat([z2, rows]))
+        if self.variant == "released":
+            columns = [unit_columns(z, eps=self.eps) for z in with_rows]
+        else:
+            columns = [torch.nn.functional.normalize(z, dim=0) for z in with_rows]
         on, off = correlation_terms(*columns)
         diluted = len(z1) / (len(z1) + self.rows) if self.rows_as == "dilution" else 1.0
         weight = self.barlow_weight * diluted
         return {
-            "info_nce": info_nce(z1, z2, self.temperature),
+            "info_nce": similarity.info_nce(z1, z2, self.temperature),
             "on_diagonal": weight * on,
             "off_diagonal": weight * self.off_diagonal_weight * off,
         }

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from types import NoneType
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from torch import Tensor, nn
+import torch
+from pydantic import PositiveInt, Strict
 
-from isospace.operators.similarity import upcast, without_autocast
+from isospace.operators import similarity
+from isospace.system.settings import settings, to_dict
 
 Self = TypeVar("Self", bound="Objective")
 
-_WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a finite number",
-    NoneType: "None (in JSON null)",
-}
+HeadChoice = Literal["mlp", "none"]
+Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
+"""Units of the layers of a projector, a tuple or a list."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,8 @@ class Views:
         ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point.
     """
 
-    encoded: Tensor
-    projected: Tensor
+    encoded: torch.Tensor
+    projected: torch.Tensor
 
     def __post_init__(self) -> None:
         for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
@@ -79,21 +76,18 @@ class Views:
             )
 
 
-@dataclass(frozen=True)
+@settings
 class Objective(ABC):
     """Base of all objectives. Fields are hyper-parameters, their defaults the paper's values.
 
     Class constants: `paper`; `term_names`, the terms in the order in which they are reported.
+
+    Raises:
+        UserError: a value that a hyper-parameter cannot have, or values that do not go together.
     """
 
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
-
-    def __post_init__(self) -> None:
-        types = get_type_hints(type(self))
-        for field in fields(self):
-            kind, value = types[field.name], getattr(self, field.name)
-            require(_fits(value, kind), f"{field.name} must be {_in_words(kind)}; got {value!r}")
 
     @property
     @abstractmethod
@@ -110,7 +104,7 @@ class Objective(ABC):
         """The head in a few words."""
         return "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The training-only head, `(view, batch, dim) -> (view', batch, dim')`.
 
         Weights and later draws come from a generator seeded with `seed`, never from the global one.
@@ -118,13 +112,13 @@ class Objective(ABC):
         Raises:
             ValueError: the hyper-parameters do not fit `dim`.
         """
-        return nn.Identity()
+        return torch.nn.Identity()
 
     @abstractmethod
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """The weighted scalar terms, in float32 or float64. Call the objective itself instead."""
 
-    def __call__(self, views: Views) -> dict[str, Tensor]:
+    def __call__(self, views: Views) -> dict[str, torch.Tensor]:
         """Named scalar terms; the loss is their sum. Computed in float32 or better.
 
         Raises:
@@ -141,8 +135,10 @@ class Objective(ABC):
                 f"{self.projected_views(views.encoded.shape[1])} views; "
                 f"got projected of shape {tuple(views.projected.shape)}"
             )
-        with without_autocast(views.encoded):
-            return self.terms(Views(upcast(views.encoded), upcast(views.projected)))
+        with similarity.without_autocast(views.encoded):
+            return self.terms(
+                Views(similarity.upcast(views.encoded), similarity.upcast(views.projected))
+            )
 
     def projected_views(self, batch: int) -> int:
         """How many views the head returns for a batch of this size."""
@@ -159,79 +155,19 @@ class Objective(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Hyper-parameters as JSON values."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
-        }
+        return to_dict(self)
 
     @classmethod
     def from_json(cls: type[Self], values: Mapping[str, Any]) -> Self:
         """The objective with these hyper-parameters; missing ones keep their defaults.
 
         Raises:
-            ValueError: a name that is no hyper-parameter of this objective, or an impossible value.
+            UserError: a name that is no hyper-parameter of this objective, or an impossible value.
         """
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(values) - set(known))
-        if unknown:
-            raise ValueError(
-                f"{cls.__name__} has no hyper-parameter {', '.join(unknown)}; it has {known}"
-            )
-        return cls(
-            **{
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in values.items()
-            }
-        )
+        return cls(**values)
 
 
 def _describe(view: View) -> str:
     rate = "dropout" if view.dropout is None else f"dropout {view.dropout:g}"
     noise = "clean" if view.dropout == 0.0 else rate
     return noise + ("", " of the positive", " of the hard negative")[view.text]
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a field's type; a truth value is no number, and numbers are finite."""
-    parts = get_args(kind)
-    if get_origin(kind) is Literal:
-        return value in parts
-    if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(_fits(item, parts[0]) for item in value)
-    if parts:
-        return any(_fits(value, part) for part in parts)
-    if kind is float:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and abs(value) <= sys.float_info.max
-    return type(value) is kind
-
-
-def _in_words(kind: Any) -> str:
-    """What a field's type expects."""
-    parts = get_args(kind)
-    if get_origin(kind) is Literal:
-        return f"one of {parts}"
-    if get_origin(kind) is tuple:
-        return f"a tuple (in JSON a list), each item {_in_words(parts[0])}"
-    return " or ".join(_WORDS[part] for part in parts or (kind,))
-
-
-def require(holds: bool, message: str) -> None:
-    """Refuse impossible hyper-parameters.
-
-    Raises:
-        ValueError: with the message.
-    """
-    if not holds:
-        raise ValueError(message)
-
-
-def require_not_negative(objective: Objective, *names: str) -> None:
-    """Refuse negative values of these hyper-parameters: weights, variances, counts.
-
-    Raises:
-        ValueError: with the name and the value of the first.
-    """
-    for name in names:
-        value = getattr(objective, name)
-        require(value >= 0, f"{name} must not be negative; got {value}")

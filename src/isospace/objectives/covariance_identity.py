@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.objectives.heads import HeadChoice, mlp_or_none, seeded
-from isospace.operators.similarity import info_nce
-from isospace.operators.whitening import covariance
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.operators import similarity, whitening
+from isospace.system.settings import settings
 
 
-def identity_distance(x: Tensor) -> Tensor:
+def identity_distance(x: torch.Tensor) -> torch.Tensor:
     """`||d C / tr C - I||_F^2 / d` of the covariance C of `x` (batch, d): 0 when isotropic.
 
     >>> identity_distance(torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]))
     tensor(0.)
     """
-    cov = covariance(x, ddof=0)
+    cov = whitening.covariance(x, ddof=0)
     trace = cov.trace().clamp(min=torch.finfo(cov.dtype).tiny)
     identity = torch.eye(len(cov), dtype=cov.dtype, device=cov.device)
     return (len(cov) * cov / trace - identity).square().sum() / len(cov)
 
 
-@dataclass(frozen=True)
+@settings
 class CovarianceIdentity(Objective):
     r"""InfoNCE plus a penalty on the covariance of what the encoder gives.
 
@@ -41,9 +40,9 @@ class CovarianceIdentity(Objective):
     covariance terms, and `dcl`, which compares the dimensions of two views.
     """
 
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
-    covariance_weight: float = 0.01
+    covariance_weight: NonNegativeFloat = 0.01
     """lambda, weight of the penalty (ours)."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
@@ -62,11 +61,6 @@ class CovarianceIdentity(Objective):
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-        require_not_negative(self, "covariance_weight")
-
     @property
     def views(self) -> tuple[View, ...]:
         """Two noisy views."""
@@ -77,15 +71,15 @@ class CovarianceIdentity(Objective):
         """The head in a few words."""
         return "tanh MLP" if self.head == "mlp" else "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP, or nothing."""
-        return mlp_or_none(self.head, dim, seeded(seed))
+        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast after the head, penalty before it."""
         z1, z2 = views.projected
         distances = torch.stack([identity_distance(view) for view in views.encoded])
         return {
-            "info_nce": info_nce(z1, z2, self.temperature),
+            "info_nce": similarity.info_nce(z1, z2, self.temperature),
             "covariance": self.covariance_weight * distances.mean(),
         }

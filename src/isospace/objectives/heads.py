@@ -13,20 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from isospace.operators.inverse_sqrt import in_float64
-from isospace.operators.similarity import upcast, without_autocast
-from isospace.operators.whitening import (
-    INVERSE_ROOTS,
-    Method,
-    covariance,
-    join_groups,
-    momentum_update,
-    regularise,
-    split_groups,
-    whiten,
-)
+from isospace.objectives.base import HeadChoice
+from isospace.operators.similarity import upcast
+from isospace.operators.whitening import Method, split_groups, whiten
 
-HeadChoice = Literal["mlp", "none"]
 Layout = Literal["view", "sentence"]
 
 
@@ -111,11 +101,9 @@ def _linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> 
 
 
 class GroupWhitening(RandomHead):
-    """Grouped, optionally shuffled whitening of every view (WhitenedCSE).
+    """Grouped, optionally shuffled whitening of every view by its batch statistics (WhitenedCSE).
 
-    In training each view is whitened by its own batch statistics under a fresh permutation; in
-    evaluation every row is mapped by the running statistics (Eq. 13) of the unshuffled groups, so
-    that no row depends on its neighbours. The running statistics start at those of the first batch.
+    The paper's running statistics (Eq. 13) are for inference, where no head is.
 
     Args:
         dim: width of the vectors.
@@ -128,15 +116,10 @@ class GroupWhitening(RandomHead):
         method: the inverse square root.
         eps: added to every variance.
         stop_gradient: no gradient through the whitening matrix.
-        momentum: beta of Eq. 13.
 
     Raises:
         ValueError: `groups` does not divide `dim`.
     """
-
-    running_mean: Tensor
-    running_covariance: Tensor
-    batches: Tensor
 
     def __init__(
         self,
@@ -150,36 +133,29 @@ class GroupWhitening(RandomHead):
         method: Method = "zca",
         eps: float = 0.0,
         stop_gradient: bool = True,
-        momentum: float = 0.99,
     ) -> None:
         super().__init__(generator)
-        size = split_groups(torch.empty(0, dim), groups).shape[-1]
-        self.groups, self.shuffle, self.copies, self.layout = groups, shuffle, copies, layout
+        split_groups(torch.empty(0, dim), groups)  # refused here and not in the first step
+        self.dim, self.groups, self.shuffle = dim, groups, shuffle
+        self.copies, self.layout = copies, layout
         self.method, self.eps, self.stop_gradient = method, eps, stop_gradient
-        self.momentum = momentum
-        self.register_buffer("running_mean", torch.zeros(groups, 1, size))
-        self.register_buffer("running_covariance", torch.eye(size).repeat(groups, 1, 1))
-        self.register_buffer("batches", torch.zeros((), dtype=torch.long))
 
     def forward(self, views: Tensor) -> Tensor:
         """`(view, batch, dim) -> (view * copies, batch, dim)`."""
         views = upcast(views).repeat_interleave(self.copies, dim=0)
-        with without_autocast(views):
-            if not self.training:
-                return self._by_running_statistics(views)
-            self._update(views.detach())
-            if self.layout == "sentence":
-                return _blocks_to_views(self._by_batch_statistics(_views_to_blocks(views)))
-            return self._by_batch_statistics(views)
+        if self.layout == "sentence":
+            return _blocks_to_views(self._whiten(_views_to_blocks(views)))
+        return self._whiten(views)
 
     def draw_permutations(self, views: int) -> Tensor | None:
         """A permutation of the columns per view, (view, dim); `None` when nothing is shuffled."""
         if not self.shuffle or self.groups == 1:
             return None
-        dim = self.running_mean.numel()
-        return torch.stack([torch.randperm(dim, generator=self.generator) for _ in range(views)])
+        return torch.stack(
+            [torch.randperm(self.dim, generator=self.generator) for _ in range(views)]
+        )
 
-    def _by_batch_statistics(self, views: Tensor) -> Tensor:
+    def _whiten(self, views: Tensor) -> Tensor:
         return whiten(
             views,
             groups=self.groups,
@@ -188,23 +164,6 @@ class GroupWhitening(RandomHead):
             eps=self.eps,
             stop_gradient=self.stop_gradient,
         )
-
-    def _by_running_statistics(self, views: Tensor) -> Tensor:
-        cov = self.running_covariance
-        if self.eps and cov.shape[-1] > 2:  # as `whiten`; order 2 has its closed form
-            cov = in_float64(cov)
-        matrix = INVERSE_ROOTS[self.method](regularise(cov, eps=self.eps))
-        centred = split_groups(views, self.groups) - self.running_mean.to(views)
-        return join_groups(centred @ matrix.to(views))
-
-    @torch.no_grad()
-    def _update(self, views: Tensor) -> None:
-        rows = split_groups(views.flatten(0, 1), self.groups)
-        mean, cov = rows.mean(dim=-2, keepdim=True), covariance(rows, ddof=0)
-        momentum = self.momentum if self.batches else 0.0
-        self.running_mean.copy_(momentum_update(self.running_mean, mean, momentum))
-        self.running_covariance.copy_(momentum_update(self.running_covariance, cov, momentum))
-        self.batches += 1
 
 
 def _views_to_blocks(views: Tensor) -> Tensor:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
-from torch import Tensor, nn
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from isospace.objectives import simcsepp, whitenedcse
-from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.objectives.heads import GroupWhitening, HeadChoice, TanhMLP, seeded
+from isospace.objectives import heads, simcsepp, whitenedcse
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.system.settings import settings
 
 
-@dataclass(frozen=True)
+@settings
 class Iso(Objective):
     r"""Whitened positives against clean negatives, plus contrast between dimensions.
 
@@ -31,18 +30,18 @@ class Iso(Objective):
     term in its released form.
     """
 
-    num_views: int = 2
+    num_views: Annotated[int, Field(ge=2)] = 2
     """m, noisy views of a sentence: an anchor and m - 1 positives."""
-    temperature: float = 0.15
+    temperature: PositiveFloat = 0.15
     """tau, divides the cosines. Chosen on STS-B dev (docs/results/first-table.md): a finished
     sentence encoder has little left to learn at the papers' 0.05."""
-    dimension_weight: float = 0.1
+    dimension_weight: NonNegativeFloat = 0.1
     """lambda, weight of the contrast between dimensions."""
-    dimension_temperature: float = 5.0
+    dimension_temperature: PositiveFloat = 5.0
     """tau_D, divides the correlations between dimensions."""
-    groups: int | None = None
+    groups: PositiveInt | None = None
     """Number of groups of the whitening; None takes groups of 2."""
-    eps: float = 1e-5
+    eps: NonNegativeFloat = 1e-5
     """Added to every variance before whitening."""
     stop_gradient: bool = True
     """Treat the whitening matrix as a constant."""
@@ -57,13 +56,6 @@ class Iso(Objective):
     )
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.num_views >= 2, f"num_views must be at least 2; got {self.num_views}")
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-        require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
-        require_not_negative(self, "dimension_weight", "eps")
-
     @property
     def views(self) -> tuple[View, ...]:
         """M noisy, one clean."""
@@ -74,25 +66,25 @@ class Iso(Objective):
         """The head in a few words."""
         return "SGW + tanh MLP" if self.head == "mlp" else "SGW"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """Shuffled group whitening, then dense + tanh or nothing.
 
         Raises:
             ValueError: `groups` does not divide `dim`.
         """
-        generator = seeded(seed)
-        whitening = GroupWhitening(
+        generator = heads.seeded(seed)
+        whitening = heads.GroupWhitening(
             dim,
             max(dim // 2, 1) if self.groups is None else self.groups,
             generator,
             eps=self.eps,
             stop_gradient=self.stop_gradient,
         )
-        return (
-            nn.Sequential(whitening, TanhMLP(dim, generator)) if self.head == "mlp" else whitening
-        )
+        if self.head == "none":
+            return whitening
+        return torch.nn.Sequential(whitening, heads.TanhMLP(dim, generator))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Whitened positives against clean negatives; contrast between the encoder's dimensions."""
         anchor, *positives, clean = views.projected
         contrasts = [

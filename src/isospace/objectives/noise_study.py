@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from torch import Tensor, nn
+import torch
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.objectives.heads import GaussianCopies, HeadChoice, mlp_or_none, seeded
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.simcsepp import PAPER
-from isospace.operators.similarity import cosine_matrix, cosine_pairs, softmax_losses, with_diagonal
+from isospace.operators import similarity
+from isospace.system.settings import settings
 
 
-@dataclass(frozen=True)
+@settings
 class NoiseStudy(Objective):
     r"""InfoNCE in which one part of the softmax row has another amount of noise than the rest.
 
@@ -31,23 +32,17 @@ class NoiseStudy(Objective):
     """The paper's "-Noise" or "+Noise"."""
     part: Literal["positives", "negatives"] = "negatives"
     """Which logits are changed."""
-    passes: int = 10
+    passes: PositiveInt = 10
     """K, passes per mean (less noise only)."""
-    variance: float = 0.1
+    variance: NonNegativeFloat = 0.1
     """sigma^2 of the Gaussian (more noise only)."""
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.passes >= 1, f"passes must be at least 1; got {self.passes}")
-        require_not_negative(self, "variance")
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -64,20 +59,22 @@ class NoiseStudy(Objective):
         mlp = ["tanh MLP"] * (self.head == "mlp")
         return " + ".join(mlp + ["Gaussian copies"] * (self.noise == "more")) or "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP or nothing, then Gaussian noise where there is to be more."""
-        generator = seeded(seed)
-        head = mlp_or_none(self.head, dim, generator)
+        generator = heads.seeded(seed)
+        head = heads.mlp_or_none(self.head, dim, generator)
         if self.noise == "less":
             return head
-        return nn.Sequential(head, GaussianCopies(self.variance, generator))
+        return torch.nn.Sequential(head, heads.GaussianCopies(self.variance, generator))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """InfoNCE with the named part replaced."""
-        z1, z2 = views.projected[:2]
-        changed1, changed2 = (part.mean(0) for part in views.projected[2:].chunk(2))
-        in_positives = self.part == "positives"
-        positive = cosine_pairs(*((changed1, changed2) if in_positives else (z1, z2)))
-        negatives = cosine_matrix(*((z1, z2) if in_positives else (changed1, changed2)))
-        logits = with_diagonal(negatives, positive) / self.temperature
-        return {"info_nce": softmax_losses(logits).mean()}
+        plain = views.projected[:2]
+        changed = [copies.mean(0) for copies in views.projected[2:].chunk(2)]
+        for_positives = changed if self.part == "positives" else plain
+        for_negatives = plain if self.part == "positives" else changed
+        cosines = similarity.with_diagonal(
+            similarity.cosine_matrix(*for_negatives), similarity.cosine_pairs(*for_positives)
+        )
+        logits = cosines / self.temperature
+        return {"info_nce": similarity.softmax_losses(logits).mean()}

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from torch import Tensor, nn
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from isospace.objectives.barlow_twins import (
-    correlation_terms,
-    describe_projector,
-    diagonal_terms,
-    require_widths,
-    unit_columns,
-)
-from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.objectives.heads import Projector, seeded
-from isospace.operators.similarity import cosine_pairs
+from isospace.objectives import barlow_twins, heads
+from isospace.objectives.base import Objective, Paper, View, Views, Widths
+from isospace.operators import similarity
+from isospace.system.settings import DropoutRate, require, settings
 
 
-def printed_correlation(a: Tensor, b: Tensor) -> Tensor:
+def printed_correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Eq. 3 as printed: `C_jk = sum_i a_ij b_ik / sqrt(sum_i a_ij^2 b_ik^2)`."""
     return (a.T @ b) / (a.square().T @ b.square()).sqrt()
 
 
-@dataclass(frozen=True)
+@settings
 class SCD(Objective):
     r"""Self-contrast plus decorrelation, without negatives.
 
@@ -45,21 +39,21 @@ class SCD(Objective):
     - RoBERTa (paper): alpha 0.0033, lambda 0.028, rates 0.065 and 0.24.
     """
 
-    self_contrast_weight: float = 1.0
+    self_contrast_weight: NonNegativeFloat = 1.0
     """w, weight of the self-contrast."""
-    decorrelation_weight: float = 0.005
+    decorrelation_weight: NonNegativeFloat = 0.005
     """alpha, weight of the decorrelation."""
-    off_diagonal_weight: float = 0.013
+    off_diagonal_weight: NonNegativeFloat = 0.013
     """lambda, weight of the redundancy part within the decorrelation."""
-    temperature: float = 1.0
+    temperature: PositiveFloat = 1.0
     """tau, divides the cosines; the paper has none, the code 0.05."""
-    low_dropout: float = 0.05
+    low_dropout: DropoutRate = 0.05
     """Dropout rate of the first view."""
-    high_dropout: float = 0.15
+    high_dropout: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Dropout rate of the second view."""
-    projector: tuple[int, ...] = (4096, 4096, 4096)
+    projector: Widths = (4096, 4096, 4096)
     """Widths of the projector."""
-    eps: float = 1e-5
+    eps: NonNegativeFloat = 1e-5
     """Added to the variance of every column (batch norm's)."""
     variant: Literal["released", "printed"] = "released"
     """The correlation and its sign as in the code, or as printed in Eq. 3 and 4."""
@@ -80,24 +74,14 @@ class SCD(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("self_contrast", "on_diagonal", "off_diagonal")
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-        for rate in (self.low_dropout, self.high_dropout):
-            require(0 <= rate < 1, f"a dropout rate lies in [0, 1); got {rate}")
         require(
             self.low_dropout <= self.high_dropout,
-            "low_dropout must not be above high_dropout; "
-            f"got {self.low_dropout} and {self.high_dropout}",
-        )
-        require(self.high_dropout > 0, "high_dropout must be above 0: at 0 both views are the same")
-        require_not_negative(
-            self, "self_contrast_weight", "decorrelation_weight", "off_diagonal_weight", "eps"
+            f"`low_dropout` {self.low_dropout} is above `high_dropout` {self.high_dropout}",
         )
         require(
             self.self_contrast_weight > 0 or self.decorrelation_weight > 0,
-            "self_contrast_weight and decorrelation_weight must not both be 0: nothing is learnt",
+            "`self_contrast_weight` and `decorrelation_weight` are both 0: nothing is learnt",
         )
-        require_widths(self.projector)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -107,20 +91,20 @@ class SCD(Objective):
     @property
     def head_summary(self) -> str:
         """The head in a few words."""
-        return describe_projector(self.projector)
+        return barlow_twins.describe_projector(self.projector)
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The projector; its first layer has a bias, the others have none."""
-        return Projector(dim, self.projector, seeded(seed), first_bias=True)
+        return heads.Projector(dim, self.projector, heads.seeded(seed), first_bias=True)
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Self-contrast on what the encoder gave, decorrelation on the projection."""
         if self.variant == "printed":
-            sign, (on, off) = -1, diagonal_terms(printed_correlation(*views.projected))
+            sign, (on, off) = -1, barlow_twins.diagonal_terms(printed_correlation(*views.projected))
         else:
-            columns = (unit_columns(p, eps=self.eps) for p in views.projected)
-            sign, (on, off) = 1, correlation_terms(*columns)
-        contrast = cosine_pairs(*views.encoded).mean() / self.temperature
+            columns = (barlow_twins.unit_columns(p, eps=self.eps) for p in views.projected)
+            sign, (on, off) = 1, barlow_twins.correlation_terms(*columns)
+        contrast = similarity.cosine_pairs(*views.encoded).mean() / self.temperature
         return {
             "self_contrast": self.self_contrast_weight * contrast,
             "on_diagonal": self.decorrelation_weight * sign * on,

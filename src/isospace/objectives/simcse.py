@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from pydantic import PositiveFloat
 
-from isospace.objectives.base import Objective, Paper, View, Views, require
-from isospace.objectives.heads import HeadChoice, mlp_or_none, seeded
-from isospace.operators.similarity import cosine_matrix, softmax_losses
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.operators import similarity
+from isospace.system.settings import settings
 
 
-@dataclass(frozen=True)
+@settings
 class SimCSE(Objective):
     r"""InfoNCE between two views of every sentence.
 
@@ -27,7 +27,7 @@ class SimCSE(Objective):
     steps); the supervised models keep the head at inference, which is not done here.
     """
 
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines (Appendix A)."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
@@ -52,10 +52,6 @@ class SimCSE(Objective):
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-
     @property
     def views(self) -> tuple[View, ...]:
         """Twice the sentence; with supervision each text of the example once."""
@@ -69,14 +65,14 @@ class SimCSE(Objective):
         """The head in a few words."""
         return "tanh MLP" if self.head == "mlp" else "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP, or nothing."""
-        return mlp_or_none(self.head, dim, seeded(seed))
+        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One cross-entropy over the batch, and over the hard negatives if there are any."""
         anchor, *others = views.projected
-        logits = [cosine_matrix(anchor, other) / self.temperature for other in others]
+        logits = [similarity.cosine_matrix(anchor, other) / self.temperature for other in others]
         if self.supervision == "triples":
             logits[1] = logits[1] + self.hard_negative_weight * torch.eye(len(anchor)).to(anchor)
-        return {"info_nce": softmax_losses(torch.cat(logits, dim=1)).mean()}
+        return {"info_nce": similarity.softmax_losses(torch.cat(logits, dim=1)).mean()}

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from torch import Tensor, nn
+import torch
+from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.objectives.heads import HeadChoice, mlp_or_none, seeded
-from isospace.operators.similarity import (
-    cosine_matrix,
-    cosine_pairs,
-    info_nce,
-    softmax_losses,
-    standardise,
-    with_diagonal,
-)
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.operators import similarity
+from isospace.system.settings import require, settings
 
 Variant = Literal["released", "paper"]
 
@@ -38,25 +32,39 @@ PAPER = Paper(
 
 
 def off_dropout(
-    z1: Tensor, z2: Tensor, clean: Tensor, *, temperature: float, m: float, variant: Variant
-) -> Tensor:
+    z1: torch.Tensor,
+    z2: torch.Tensor,
+    clean: torch.Tensor,
+    *,
+    temperature: float,
+    m: float,
+    variant: Variant,
+) -> torch.Tensor:
     """InfoNCE with noisy positives and clean negatives, all (batch, dim) -> a scalar."""
-    positive = cosine_pairs(z1, z2) / temperature
-    negatives = cosine_matrix(clean, clean) / temperature
+    positive = similarity.cosine_pairs(z1, z2) / temperature
+    negatives = similarity.cosine_matrix(clean, clean) / temperature
     if variant == "released":
-        return softmax_losses(with_diagonal(negatives, m * positive)).mean()
-    return softmax_losses(with_diagonal(negatives + math.log(m), positive)).mean()
+        return similarity.softmax_losses(similarity.with_diagonal(negatives, m * positive)).mean()
+    return similarity.softmax_losses(
+        similarity.with_diagonal(negatives + math.log(m), positive)
+    ).mean()
 
 
-def dimension_contrast(z1: Tensor, z2: Tensor, *, temperature: float, variant: Variant) -> Tensor:
+def dimension_contrast(
+    z1: torch.Tensor, z2: torch.Tensor, *, temperature: float, variant: Variant
+) -> torch.Tensor:
     """InfoNCE between columns: column c of `z1` is to find column c of `z2`. A scalar."""
     if variant == "released":
-        correlation = standardise(z1, eps=1e-5).T @ standardise(z2, eps=1e-5) / len(z1)
-        return softmax_losses(correlation / temperature).mean()
-    return softmax_losses(standardise(z1, ddof=1).T @ standardise(z2, ddof=1) / temperature).sum()
+        correlation = (
+            similarity.standardise(z1, eps=1e-5).T @ similarity.standardise(z2, eps=1e-5) / len(z1)
+        )
+        return similarity.softmax_losses(correlation / temperature).mean()
+    return similarity.softmax_losses(
+        similarity.standardise(z1, ddof=1).T @ similarity.standardise(z2, ddof=1) / temperature
+    ).sum()
 
 
-@dataclass(frozen=True)
+@settings
 class OffDropout(Objective):
     r"""InfoNCE whose negatives are dropout-free.
 
@@ -70,9 +78,9 @@ class OffDropout(Objective):
     code, because the paper's own sensitivity to m only fits that form.
     """
 
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
-    m: float = 0.9
+    m: PositiveFloat = 0.9
     """m, on the positive's logit (released) or on the sum over negatives (paper)."""
     variant: Variant = "released"
     """Where m stands: released code, or Eq. 3."""
@@ -81,11 +89,6 @@ class OffDropout(Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-        require(self.m > 0, f"m must be above 0; got {self.m}")
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -97,11 +100,11 @@ class OffDropout(Objective):
         """The head in a few words."""
         return "tanh MLP" if self.head == "mlp" else "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP, or nothing."""
-        return mlp_or_none(self.head, dim, seeded(seed))
+        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Noisy positives against clean negatives."""
         z1, z2, clean = views.projected
         return {
@@ -111,7 +114,7 @@ class OffDropout(Objective):
         }
 
 
-@dataclass(frozen=True)
+@settings
 class DCL(Objective):
     r"""InfoNCE plus the dimension-wise contrastive loss.
 
@@ -127,13 +130,13 @@ class DCL(Objective):
     released file fixes $\tau_D$ at 10.
     """
 
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines of InfoNCE."""
-    contrast_weight: float = 1.0
+    contrast_weight: NonNegativeFloat = 1.0
     """w, weight of InfoNCE; 0 leaves the dimension-wise term alone."""
-    dimension_weight: float = 0.1
+    dimension_weight: NonNegativeFloat = 0.1
     """lambda, weight of the dimension-wise term."""
-    dimension_temperature: float = 5.0
+    dimension_temperature: PositiveFloat = 5.0
     """tau_D, divides the correlations."""
     variant: Variant = "released"
     """Scale of the dimension-wise term: released code, or Eq. 5."""
@@ -144,13 +147,9 @@ class DCL(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-        require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
-        require_not_negative(self, "contrast_weight", "dimension_weight")
         require(
             self.contrast_weight > 0 or self.dimension_weight > 0,
-            "contrast_weight and dimension_weight must not both be 0: nothing is learnt",
+            "`contrast_weight` and `dimension_weight` are both 0: nothing is learnt",
         )
 
     @property
@@ -163,23 +162,23 @@ class DCL(Objective):
         """The head in a few words."""
         return "tanh MLP" if self.head == "mlp" else "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP, or nothing."""
-        return mlp_or_none(self.head, dim, seeded(seed))
+        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast between sentences, contrast between dimensions."""
         z1, z2 = views.projected
         between_dimensions = dimension_contrast(
             z1, z2, temperature=self.dimension_temperature, variant=self.variant
         )
         return {
-            "info_nce": self.contrast_weight * info_nce(z1, z2, self.temperature),
+            "info_nce": self.contrast_weight * similarity.info_nce(z1, z2, self.temperature),
             "dimension_contrast": self.dimension_weight * between_dimensions,
         }
 
 
-@dataclass(frozen=True)
+@settings
 class SimCSEPP(Objective):
     r"""Negatives without dropout plus contrast between dimensions: `off-dropout` + `dcl`'s term.
 
@@ -190,13 +189,13 @@ class SimCSEPP(Objective):
     adds the term, as the paper says.
     """
 
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
-    m: float = 0.9
+    m: PositiveFloat = 0.9
     """m, on the positive's logit (released) or on the sum over negatives (paper)."""
-    dimension_weight: float = 0.1
+    dimension_weight: NonNegativeFloat = 0.1
     """lambda, weight of the dimension-wise term."""
-    dimension_temperature: float = 5.0
+    dimension_temperature: PositiveFloat = 5.0
     """tau_D, divides the correlations."""
     variant: Variant = "released"
     """Form of both terms: released code, or Eq. 3 and 5."""
@@ -205,13 +204,6 @@ class SimCSEPP(Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-        require(self.dimension_temperature > 0, "dimension_temperature must be above 0")
-        require_not_negative(self, "dimension_weight")
-        require(self.m > 0, f"m must be above 0; got {self.m}")
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -223,11 +215,11 @@ class SimCSEPP(Objective):
         """The head in a few words."""
         return "tanh MLP" if self.head == "mlp" else "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP, or nothing."""
-        return mlp_or_none(self.head, dim, seeded(seed))
+        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Noisy positives against clean negatives, contrast between dimensions."""
         z1, z2, clean = views.projected
         between_dimensions = dimension_contrast(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from isospace.objectives.base import Objective, Paper, View, Views, require, require_not_negative
-from isospace.objectives.heads import GroupWhitening, HeadChoice, TanhMLP, mlp_or_none, seeded
-from isospace.operators.similarity import cosine_matrix
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.operators import similarity
+from isospace.system.settings import require, settings
 
 
-@dataclass(frozen=True)
+@settings
 class WhitenedCSE(Objective):
     r"""Multi-positive InfoNCE on group-whitened views.
 
@@ -41,32 +41,30 @@ class WhitenedCSE(Objective):
       this class. The code has no eps and gives NaN on singular groups.
     """
 
-    num_views: int = 3
-    """m, encodings of a sentence, the anchor included: the "positives" of its ablation, 2 to 5."""
+    num_views: Annotated[int, Field(ge=2)] = 3
+    """m, how often each sentence is encoded, the anchor included: 2 to 5 in the paper's
+    ablation."""
     positives: Literal["dropout", "permutation"] = "dropout"
     """Where positives come from: m dropout passes (code), or m shuffles of one pass (paper)."""
     whitening: Literal["none", "pca", "zca", "group", "shuffled-group"] = "shuffled-group"
     """What stands before the head; pca and zca whiten all dimensions as one group."""
-    groups: int | None = None
+    groups: PositiveInt | None = None
     """k, number of groups; None takes groups of 2: the paper's 384 at BERT-base's 768."""
     variant: Literal["paper", "released"] = "paper"
-    """What one permutation and one set of statistics span: a view, or 1/m of the sentences."""
+    """Which rows one permutation and one set of statistics span: a view (paper), or 1/m of the
+    sentences with all their views (released)."""
     loss: Literal["l1", "l2", "l2-printed", "l2-plus"] = "l1"
     """Eq. 7 (l1); Eq. 8 interpreted (l2), as printed, or with its sign flipped."""
-    positive_weight: float = 1.0
+    positive_weight: PositiveFloat = 1.0
     """lambda of Eq. 7 and 8; the paper gives no value, the code has 1."""
-    temperature: float = 0.05
+    temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
-    eps: float = 1e-5
+    eps: NonNegativeFloat = 1e-5
     """Added to every variance; the released code has none. By a constant matrix, directions in
     which a batch does not vary (all dimensions as one group) get gradients times eps^(-1/2), and
     none with 0."""
     stop_gradient: bool = True
     """Treat the whitening matrix as a constant (released code)."""
-    momentum: float = 0.99
-    """beta of the running statistics (Eq. 13; no value given). The head keeps them in its state
-    for whitening at inference, as the paper has it; nothing that is trained or shipped depends on
-    them."""
     head: HeadChoice = "mlp"
     """Dense + tanh after the whitening, or whitening alone."""
 
@@ -86,19 +84,13 @@ class WhitenedCSE(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("multi_positive",)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.num_views >= 2, f"num_views must be at least 2; got {self.num_views}")
-        require(self.temperature > 0, f"temperature must be above 0; got {self.temperature}")
-        require(self.positive_weight > 0, "positive_weight must be above 0")
-        require_not_negative(self, "eps")
-        require(0 <= self.momentum <= 1, f"momentum must lie in [0, 1]; got {self.momentum}")
         require(
             self.positives == "dropout" or self.whitening == "shuffled-group",
-            "positives by permutation need whitening shuffled-group: nothing else tells them apart",
+            "`positives` permutation needs `whitening` shuffled-group: only its shuffles differ",
         )
         require(
             self.positives == "dropout" or self.variant == "paper",
-            "positives by permutation need variant paper: in the released one all views of a "
+            "`positives` permutation needs `variant` paper: in the released one all views of a "
             "sentence share a permutation, and would be identical",
         )
 
@@ -118,7 +110,7 @@ class WhitenedCSE(Objective):
         names = parts.get(self.whitening, ["SGW"]) + ["tanh MLP"] * (self.head == "mlp")
         return " + ".join(names) or "none"
 
-    def build_head(self, dim: int, seed: int) -> nn.Module:
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """Whitening, then dense + tanh.
 
         Raises:
@@ -126,15 +118,15 @@ class WhitenedCSE(Objective):
                 positives are permutations.
         """
         groups = self.group_count(dim)
-        require(
-            self.positives == "dropout" or groups not in (1, dim),
-            f"positives by permutation need groups between 1 and {dim}, the width of the vectors; "
-            f"got {groups}, where every permutation gives the same",
-        )
-        generator = seeded(seed)
+        if self.positives == "permutation" and groups in (1, dim):
+            raise ValueError(
+                f"`positives` permutation needs `groups` between 1 and {dim}, the width of the "
+                f"vectors; with {groups} every permutation gives the same"
+            )
+        generator = heads.seeded(seed)
         if self.whitening == "none":
-            return mlp_or_none(self.head, dim, generator)
-        whitening = GroupWhitening(
+            return heads.mlp_or_none(self.head, dim, generator)
+        whitening = heads.GroupWhitening(
             dim,
             groups,
             generator,
@@ -144,11 +136,10 @@ class WhitenedCSE(Objective):
             method="pca" if self.whitening == "pca" else "zca",
             eps=self.eps,
             stop_gradient=self.stop_gradient,
-            momentum=self.momentum,
         )
-        return (
-            nn.Sequential(whitening, TanhMLP(dim, generator)) if self.head == "mlp" else whitening
-        )
+        if self.head == "none":
+            return whitening
+        return torch.nn.Sequential(whitening, heads.TanhMLP(dim, generator))
 
     def group_count(self, dim: int) -> int:
         """Number of groups at this width: 1 for full whitening, dim / 2 where none is named."""
@@ -156,14 +147,16 @@ class WhitenedCSE(Objective):
             return 1
         return max(dim // 2, 1) if self.groups is None else self.groups
 
-    def terms(self, views: Views) -> dict[str, Tensor]:
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """L1 or one of the forms of L2."""
         anchor, *positives = views.projected
-        logits = torch.stack([cosine_matrix(anchor, p) / self.temperature for p in positives])
-        similarity = logits.diagonal(dim1=1, dim2=2)
-        return {"multi_positive": self._combine(similarity, logits.logsumexp(dim=2)).mean()}
+        logits = torch.stack(
+            [similarity.cosine_matrix(anchor, p) / self.temperature for p in positives]
+        )
+        own = logits.diagonal(dim1=1, dim2=2)
+        return {"multi_positive": self._combine(own, logits.logsumexp(dim=2)).mean()}
 
-    def _combine(self, s: Tensor, log_d: Tensor) -> Tensor:
+    def _combine(self, s: torch.Tensor, log_d: torch.Tensor) -> torch.Tensor:
         """`s` and `log_d`, both (positive, batch), to the loss of every sentence (batch,)."""
         weight = self.positive_weight
         if self.loss == "l1":

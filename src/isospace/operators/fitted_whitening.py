@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
 
-from isospace.operators.inverse_sqrt import pca
-from isospace.operators.whitening import regularise, split_groups
+from isospace.operators import inverse_sqrt, whitening
 
 ROUNDING = 1e-6
 """What a vector differs by, as a share of its length, when its sentence is in another batch."""
@@ -37,13 +35,13 @@ class Moments:
     """
 
     count: int
-    mean: Tensor
-    scatter: Tensor
-    third: Tensor
-    fourth: Tensor
+    mean: torch.Tensor
+    scatter: torch.Tensor
+    third: torch.Tensor
+    fourth: torch.Tensor
 
     @classmethod
-    def of(cls, x: Tensor) -> Moments:
+    def of(cls, x: torch.Tensor) -> Moments:
         """The moments of one batch (n, dim), n >= 0.
 
         Raises:
@@ -64,7 +62,7 @@ class Moments:
         ours, theirs = self._about(mean), other._about(mean)
         return Moments(count, mean, *(a + b for a, b in zip(ours, theirs, strict=True)))
 
-    def _about(self, centre: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _about(self, centre: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Scatter, third and fourth about another point: d_i + s in place of d_i, sum_i d_i = 0."""
         shift = self.mean - centre
         square, trace = shift @ shift, self.scatter.trace()
@@ -74,7 +72,7 @@ class Moments:
         fourth = self.fourth + 4 * (self.third @ shift) + 4 * (across @ shift)
         return scatter, third, fourth + 2 * square * trace + self.count * square.square()
 
-    def covariance(self, *, ddof: int = 1) -> Tensor:
+    def covariance(self, *, ddof: int = 1) -> torch.Tensor:
         """The covariance (dim, dim), divisor `count - ddof`."""
         return self.scatter / (self.count - ddof)
 
@@ -119,20 +117,20 @@ class WhiteningMap:
         kernel: (dim, k).
     """
 
-    mean: Tensor
-    kernel: Tensor
+    mean: torch.Tensor
+    kernel: torch.Tensor
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """`(..., dim) -> (..., k)`, not normalised."""
         return (x - self.mean.to(x)) @ self.kernel.to(x)
 
     @property
-    def weight(self) -> Tensor:
+    def weight(self) -> torch.Tensor:
         """Weight (k, dim) of the linear layer that does the same."""
         return self.kernel.T
 
     @property
-    def bias(self) -> Tensor:
+    def bias(self) -> torch.Tensor:
         """Bias (k,) of the linear layer that does the same."""
         return -self.mean @ self.kernel
 
@@ -152,14 +150,14 @@ class Whitening:
     back to the model's own axes (the same cosines); group is zca within groups of neighbouring
     dimensions."""
     groups: int = 1
-    """Of `kind` group: into how many groups the dimensions are cut."""
+    """With `kind` group: the number of groups that the dimensions are cut into."""
     shrinkage: float | Literal["ledoit-wolf"] = "ledoit-wolf"
     """Share of the covariance that is replaced by its mean variance, 0 to 1, or ledoit-wolf to
     estimate it."""
     remove: int = 0
-    """Leave out so many components of the largest variance."""
+    """Leave out this number of components, those of the largest variance."""
     dim: int | None = None
-    """Keep so many components of the largest variance; by default all."""
+    """Keep this number of components, those of the largest variance; default: all."""
 
     def kept(self, width: int) -> slice:
         """The components that stay of vectors (n, width), counted by falling variance.
@@ -180,7 +178,7 @@ class Whitening:
         left = width - self.remove
         if self.dim is not None and not 1 <= self.dim <= left:
             raise ValueError(f"dim must lie in 1..{left}; got {self.dim}")
-        split_groups(torch.empty(0, width), self.groups)
+        whitening.split_groups(torch.empty(0, width), self.groups)
         return slice(self.remove, width if self.dim is None else self.remove + self.dim)
 
     def fit(self, moments: Moments, power: float, *, ddof: int = 1) -> WhiteningMap:
@@ -203,8 +201,8 @@ class Whitening:
         if not 0.0 <= power <= 1.0:
             raise ValueError(f"power must lie in 0..1; got {power}")
         shrinkage = self._shrinkage(moments, min(kept.stop, width // self.groups))
-        covariance = regularise(moments.covariance(ddof=ddof), shrinkage=shrinkage)
-        roots = pca(_diagonal_blocks(covariance, self.groups))
+        covariance = whitening.regularise(moments.covariance(ddof=ddof), shrinkage=shrinkage)
+        roots = inverse_sqrt.pca(_diagonal_blocks(covariance, self.groups))
         lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation, and 0 for none
         present = (lengths > 0) & (lengths * moments.rounding < 1)
         axes = torch.where(present, roots / lengths, 0.0)[..., kept]
@@ -227,14 +225,14 @@ class Whitening:
         return share
 
 
-def _diagonal_blocks(matrix: Tensor, groups: int) -> Tensor:
+def _diagonal_blocks(matrix: torch.Tensor, groups: int) -> torch.Tensor:
     """`(dim, dim) -> (groups, size, size)`, the blocks on the diagonal."""
-    rows = split_groups(matrix, groups)
+    rows = whitening.split_groups(matrix, groups)
     blocks = rows.reshape(groups, groups, rows.shape[-1], rows.shape[-1])
     return blocks.diagonal(dim1=0, dim2=1).movedim(-1, 0)
 
 
-def _block_diagonal(blocks: Tensor) -> Tensor:
+def _block_diagonal(blocks: torch.Tensor) -> torch.Tensor:
     """`(groups, rows, columns) -> (groups * rows, groups * columns)`, zero elsewhere."""
     groups, rows, _ = blocks.shape
     own = torch.eye(groups, dtype=blocks.dtype)

@@ -1,4 +1,4 @@
-"""Inverse square roots of covariance matrices: ZCA, PCA, Cholesky, Newton-Schulz.
+"""Inverse square roots of covariance matrices: ZCA and PCA.
 
 Every function maps positive semi-definite matrices `C` (..., dim, dim) to `W` of the same shape
 such that `W.T @ C @ W = I`, so a centred row vector `x` is whitened as `x @ W`. Directions
@@ -195,41 +195,3 @@ def pca(covariance: Tensor) -> Tensor:
     """
     apply: Callable[[Tensor], Tensor] = _PCA.apply
     return apply(covariance)
-
-
-def cholesky(covariance: Tensor) -> Tensor:
-    """`L^-T` of `C = L L^T`: triangular, so column k mixes columns 1..k only.
-
-    A matrix that is singular to rounding gets a ridge of its own rounding error on the diagonal.
-
-    >>> cholesky(torch.tensor([[4.0, 0.0], [0.0, 0.25]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 2.0000]])
-    """
-    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
-    with torch.no_grad():
-        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
-        noise = 8 * covariance.shape[-1] * torch.finfo(covariance.dtype).eps * trace
-        factor, failed = torch.linalg.cholesky_ex(covariance)
-        smallest = factor.diagonal(dim1=-2, dim2=-1).square().amin(-1)
-        ridge = torch.where((failed > 0) | (smallest <= noise), noise, 0.0)
-        ridge = torch.where(trace > _floor(trace), ridge, 1.0)[..., None, None]
-    factor, _ = torch.linalg.cholesky_ex(covariance + ridge * identity)
-    inverse: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
-    return inverse.mT
-
-
-def newton_schulz(covariance: Tensor, iterations: int = 5) -> Tensor:
-    """The symmetric root by matrix products alone (the coupled iteration; 5 steps as in IterNorm).
-
-    Approximate: `s` of the largest variances needs about `log(1 / s) / log(2.25)` steps, then the
-    error squares with every step. Directions without variance stay finite.
-    """
-    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
-    trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
-    scale = torch.where(trace > _floor(trace), trace, 1.0)
-    y, z = covariance / scale, identity.expand_as(covariance)
-    for _ in range(iterations):
-        t = (3 * identity - z @ y) / 2
-        y, z = y @ t, t @ z
-    return z * scale.rsqrt()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from isospace.operators.inverse_sqrt import cholesky, in_float64, newton_schulz, pca, zca, zca_pairs
+from isospace.operators.inverse_sqrt import in_float64, pca, zca, zca_pairs
 from isospace.operators.similarity import (
     back_through_centre,
     centre,
@@ -26,8 +26,8 @@ from isospace.operators.similarity import (
     without_autocast,
 )
 
-Method = Literal["zca", "pca", "cholesky", "newton-schulz"]
-INVERSE_ROOTS = {"zca": zca, "pca": pca, "cholesky": cholesky, "newton-schulz": newton_schulz}
+Method = Literal["zca", "pca"]
+INVERSE_ROOTS = {"zca": zca, "pca": pca}
 
 
 def covariance(x: Tensor, *, ddof: int) -> Tensor:
@@ -114,7 +114,6 @@ def whiten(
     method: Method = "zca",
     ddof: int = 0,
     eps: float = 0.0,
-    shrinkage: float = 0.0,
     stop_gradient: bool = False,
 ) -> Tensor:
     """Whiten a batch by its own statistics (WhitenedCSE; SGW with a permutation).
@@ -127,7 +126,6 @@ def whiten(
         method: the inverse square root.
         ddof: the covariance is divided by `batch - ddof`.
         eps: added to every variance.
-        shrinkage: share of every covariance that is replaced by its mean variance.
         stop_gradient: treat the whitening matrix as a constant (the mean is always differentiated).
 
     Returns:
@@ -146,15 +144,15 @@ def whiten(
             divisor = x.shape[-2] - ddof
             apply: Callable[..., Tensor] = _WhitenPairs.apply
             partner = _partners(x, permutation)
-            return apply(x, partner, _PairCovariance(divisor, eps, shrinkage), stop_gradient)
+            return apply(x, partner, _PairCovariance(divisor, eps), stop_gradient)
         centred = centre(x)
         dealt = centred if permutation is None else permute_columns(centred, permutation)
         grouped = split_groups(dealt, groups)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
             # In float32 what is added can lie below the rounding of the largest variance.
-            rows = in_float64(grouped) if eps or shrinkage else grouped
+            rows = in_float64(grouped) if eps else grouped
             cov = rows.mT @ rows / (x.shape[-2] - ddof)
-            matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps, shrinkage=shrinkage))
+            matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps))
         out = join_groups(grouped @ matrices.to(x))
         return (
             out if permutation is None else permute_columns(out, inverse_permutation(permutation))
@@ -214,14 +212,12 @@ class _PairCovariance:
 
     divisor: int
     eps: float
-    shrinkage: float
 
     def __call__(self, squares: Tensor, mixed: Tensor, partner: Tensor) -> tuple[Tensor, ...]:
         """Own variance, covariance, the partner's variance, each (..., dim), as `regularise`."""
         variance, mixed = squares / self.divisor, mixed / self.divisor
         other = variance.gather(-1, partner.expand_as(variance))
-        keep, mean = 1 - self.shrinkage, self.shrinkage / 2 * (variance + other) + self.eps
-        return keep * variance + mean, keep * mixed, keep * other + mean
+        return variance + self.eps, mixed, other + self.eps
 
     def gradients(
         self, products: Sequence[Tensor], partner: Tensor, scales: Sequence[Tensor]
@@ -232,8 +228,3 @@ class _PairCovariance:
             a, b, c = self(leaves[0], leaves[1], partner)
             root = zca(torch.stack([a, b, b, c], -1).reshape(*a.shape, 2, 2))
             return torch.autograd.grad([root[..., 0, 0], root[..., 0, 1]], leaves, scales)
-
-
-def momentum_update(running: Tensor, batch: Tensor, momentum: float) -> Tensor:
-    """Running statistic `beta * running + (1 - beta) * batch` (WhitenedCSE, Eq. 13)."""
-    return momentum * running + (1 - momentum) * batch

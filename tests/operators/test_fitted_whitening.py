@@ -1,14 +1,18 @@
-"""Whitening that is fitted once: streamed statistics, shrinkage, and every kind of map."""
+"""Whitening that is fitted once: streamed statistics, shrinkage, every kind of map, golden files."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from golden_files import files, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.similarity import cosine_matrix
@@ -237,3 +241,26 @@ def test_what_has_no_spread_is_refused(x: Tensor, message: str) -> None:
 def test_a_batch_is_a_matrix() -> None:
     with pytest.raises(ValueError, match=r"\(n, dim\); got \(3, 4, 5\)"):
         Moments.of(torch.zeros(3, 4, 5))
+
+
+@files("bert_whitening")
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_fitted_map(path: Path, ddof: int) -> None:
+    file = read(path)
+    dim = file["x"].shape[1]
+    for name, k in (("kfull", dim), ("khalf", dim // 2)):
+        setting = Whitening(shrinkage=0.0, dim=k)
+        fitted = setting.fit(Moments.of(file["x"]), power=1.0, ddof=ddof)
+        kernel = file[f"kernel_ddof{ddof}_{name}"]
+        torch.testing.assert_close(fitted.kernel, kernel, rtol=0, atol=1e-8)
+        torch.testing.assert_close(-fitted.mean, file["bias_minus_mean"], rtol=0, atol=1e-10)
+        for rows, key in (("x", "whitened"), ("x_new", "whitened_new")):
+            if f"{key}_ddof{ddof}_{name}" in file:
+                out = normalize(fitted(file[rows].double()))
+                expected = file[f"{key}_ddof{ddof}_{name}"]
+                expected = normalize(expected)
+                torch.testing.assert_close(out, expected, rtol=0, atol=1e-8)
+        new = fitted(file["x_new"])
+        if f"cosine_new_gram_ddof{ddof}_{name}" in file:
+            gram = file[f"cosine_new_gram_ddof{ddof}_{name}"]
+            torch.testing.assert_close(cosine_matrix(new, new).double(), gram, rtol=0, atol=1e-4)

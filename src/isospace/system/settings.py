@@ -1,0 +1,123 @@
+"""The one validator: dataclasses of settings whose values are checked when they are made.
+
+A field's annotation says what it may hold: `PositiveFloat`, `Literal["a", "b"]`, `Annotated[int,
+Field(ge=2)]`. Nothing is converted, except that a whole number is a number too: a truth value is no
+number, "3" is text, and numbers are finite. A tuple that is marked `Strict(False)` may be given as
+a list, as JSON has it. pydantic does the checking; what it refuses becomes a UserError that names
+the field.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import field
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+import pydantic
+from pydantic import BeforeValidator, ConfigDict, Strict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from typing_extensions import dataclass_transform
+
+from isospace.errors import UserError
+
+T = TypeVar("T")
+
+DropoutRate = Annotated[float, pydantic.Field(ge=0, lt=1)]
+PathOrText = Annotated[Path, Strict(False)]
+"""A path, which Python users may also write as text."""
+NameOrPath = Annotated[
+    str, BeforeValidator(lambda value: str(value) if isinstance(value, os.PathLike) else value)
+]
+"""Text that names something, or a path to it, kept as text."""
+
+_CONFIG = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "path_type": "a path",
+    "tuple_type": "a tuple (in JSON a list)",
+    "greater_than_equal": "{ge} or more",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "{le} or less",
+    "less_than": "less than {lt}",
+    "literal_error": "{expected}",
+    "dataclass_exact_type": "a {class_name}",
+}
+"""What is expected instead, by pydantic's name of the error."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def settings(cls: type[T]) -> type[T]:
+    """Make the class a frozen dataclass that refuses values which its annotations do not allow.
+
+    What is refused, also by `dataclasses.replace`, is a UserError that names the field in
+    backticks. Checks of several fields together go into `__post_init__` (see `require`).
+    """
+    checked = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
+    validate = checked.__init__
+
+    @functools.wraps(validate)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            validate(self, *args, **kwargs)
+        except ValidationError as error:
+            raise UserError(_in_words(checked, error)) from None
+
+    checked.__init__ = __init__  # type: ignore[method-assign]
+    return cast(type[T], checked)
+
+
+def to_dict(value: Any) -> dict[str, Any]:
+    """Settings in JSON's own types: for `kind` of settings, `kind(**to_dict(value)) == value`."""
+    kind: Any = type(value)
+    values: dict[str, Any] = _adapter(kind).dump_python(value, mode="json")
+    return values
+
+
+def require(holds: bool, message: str) -> None:
+    """Refuse settings that do not go together.
+
+    Raises:
+        UserError: with the message.
+    """
+    if not holds:
+        raise UserError(message)
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _in_words(kind: Any, error: ValidationError) -> str:
+    """Every refused field with its value and what was expected.
+
+    The place of an error begins with the field's name, or its position among the arguments. In a
+    union there is an error for each member that was tried.
+    """
+    known: dict[str, FieldInfo] = kind.__pydantic_fields__
+    refused: dict[str, list[str]] = {}
+    for problem in error.errors(include_url=False):
+        name = problem["loc"][0]
+        if isinstance(name, int):
+            name = list(known)[name]
+        if name not in known:
+            refused[f"`{name}`"] = [f"no such setting; the settings are {', '.join(known)}"]
+            continue
+        limits = {limit: _short(value) for limit, value in problem.get("ctx", {}).items()}
+        words = "expected " + _EXPECTED.get(problem["type"], problem["msg"]).format(**limits)
+        if problem["type"].endswith("_type") and NoneType in get_args(known[name].annotation):
+            words += " or None (in JSON null)"
+        refused.setdefault(f"`{name}` {problem['input']!r}", []).append(words)
+    return "; ".join(f"{where}: {' or '.join(words)}" for where, words in refused.items())
+
+
+def _short(limit: Any) -> Any:
+    """0 and not 0.0."""
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit

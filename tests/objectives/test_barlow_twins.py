@@ -1,0 +1,122 @@
+"""Barlow Twins and SimCSE++'s study of its rank: special cases, golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from golden_files import check, files, precisions, read
+from objective_views import loss, random
+from torch import Tensor, nn
+
+from isospace.errors import UserError
+from isospace.objectives import (
+    BarlowTwins,
+    Objective,
+    RankStudy,
+    SimCSE,
+)
+from isospace.objectives.barlow_twins import correlation_terms, diagonal_terms, unit_columns
+from isospace.objectives.base import Views
+from isospace.objectives.heads import ArtificialRows, seeded
+
+
+@precisions
+@files("barlow_")
+def test_barlow_twins_with_artificial_rows(path: Path, precision: str) -> None:
+    file = read(path)
+    rows = int(file["M"])
+    inputs = {name: file[name] for name in ("zA", "zB")}
+    add_rows = ArtificialRows(rows, file["zA"].shape[1], seeded(0)) if rows else nn.Identity()
+    if rows:
+        add_rows.artificial.copy_(file["gauss_A"])
+    weight = float(file["lambda_bt"])
+
+    def same_noise(objective: RankStudy) -> Callable[[Tensor, Tensor], Tensor]:
+        def loss(a: Tensor, b: Tensor) -> Tensor:
+            views = torch.stack([a, b])
+            terms = objective(Views(views, add_rows(views)))
+            return terms["on_diagonal"] + terms["off_diagonal"]
+
+        return loss
+
+    plain = RankStudy(
+        rows=rows, barlow_weight=1.0, off_diagonal_weight=weight, eps=float(file["eps"])
+    )
+    official = RankStudy(rows=rows, barlow_weight=1.0)
+    check(file, "same_noise_", precision, inputs, same_noise(plain), rel=1e-5)
+    key = "official_lambda012_same_noise_"
+    check(file, key, precision, inputs, same_noise(official), rel=1e-5)
+    if "independent_noise_loss_f64" in file:
+
+        def independent(a: Tensor, b: Tensor) -> Tensor:
+            padded = (torch.cat([z, file[k].to(z)]) for z, k in ((a, "gauss_A"), (b, "gauss_B")))
+            columns = (unit_columns(z, eps=float(file["eps"])) for z in padded)
+            on, off = correlation_terms(*columns)
+            return on + weight * off
+
+        check(file, "independent_noise_", precision, inputs, independent, rel=1e-5)
+
+
+def test_equal_views_correlate_perfectly_and_barlow_ignores_scale_and_shift() -> None:
+    a, b = random(9, 5), random(9, 5, seed=1)
+    torch.testing.assert_close(unit_columns(a).square().sum(0), torch.ones(5).double())
+    objective = BarlowTwins(eps=0.0)
+    assert loss(objective, 3 * a + 1, 0.1 * b - 7) == pytest.approx(loss(objective, a, b))
+
+
+@pytest.mark.parametrize("batch", [2, 3, 9, 10, 40])
+def test_the_terms_without_the_correlation_matrix_equal_those_of_the_matrix(batch: int) -> None:
+    a, b = (unit_columns(random(batch, 20, seed=seed)).requires_grad_() for seed in (0, 1))
+    found, wanted = correlation_terms(a, b), diagonal_terms(a.T @ b)
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(found, wanted, strict=True):
+        gradients = (torch.autograd.grad(term, (a, b), retain_graph=True) for term in (one, other))
+        torch.testing.assert_close(*gradients)
+
+
+def test_rank_study_without_rows_is_simcse_plus_barlow_twins() -> None:
+    a, b = random(9, 5), random(9, 5, seed=1)
+    both = loss(SimCSE(), a, b) + 0.1 * loss(BarlowTwins(off_diagonal_weight=0.012), a, b)
+    assert loss(RankStudy(), a, b) == pytest.approx(both)
+
+
+def test_dilution_only_scales_the_barlow_term() -> None:
+    views = random(2, 8, 5)
+    plain = RankStudy()(Views(views, views))
+    diluted = RankStudy(rows=24, rows_as="dilution")(Views(views, views))
+    assert torch.equal(diluted["info_nce"], plain["info_nce"])
+    for term in ("on_diagonal", "off_diagonal"):
+        assert diluted[term].item() == pytest.approx(plain[term].item() * 8 / 32)
+
+
+def test_uncentred_columns_see_a_common_shift() -> None:
+    a, b = random(9, 5), random(9, 5, seed=1)
+    for variant, sees in (("paper", True), ("released", False)):
+        objective = RankStudy(variant=variant)  # type: ignore[arg-type]
+        terms = [objective(Views(v, v)) for v in (torch.stack([a, b]), torch.stack([a, b]) + 3)]
+        same = terms[0]["on_diagonal"].item() == pytest.approx(terms[1]["on_diagonal"].item())
+        assert same is not sees
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (BarlowTwins, {"projector": (-3,)}, "`projector` -3: expected more than 0"),
+        (BarlowTwins, {"off_diagonal_weight": -1.0}, "`off_diagonal_weight` -1.0: expected 0 or"),
+        (RankStudy, {"rows": -1}, "`rows` -1: expected 0 or more"),
+        (RankStudy, {"barlow_weight": -1.0}, "`barlow_weight` -1.0: expected 0 or more"),
+    ],
+)
+def test_impossible_values_are_refused(
+    kind: type[Objective], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        kind(**options)
+
+
+def test_no_weight_has_a_meaning() -> None:
+    assert BarlowTwins.from_json({"projector": [8], "off_diagonal_weight": 0.0}).projector == (8,)

@@ -1,0 +1,54 @@
+"""The penalty on the covariance: its floor, and where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from objective_views import looped_info_nce, random
+
+from isospace.errors import UserError
+from isospace.objectives import (
+    CovarianceIdentity,
+    Objective,
+)
+from isospace.objectives.base import Views
+from isospace.objectives.covariance_identity import identity_distance
+
+
+def test_covariance_penalty_ignores_scale_and_has_the_stated_floor() -> None:
+    x = random(40, 6)
+    assert identity_distance(7 * x).item() == pytest.approx(identity_distance(x).item())
+    few = random(4, 12)
+    centred = few - few.mean(0)
+    u, _, v = torch.linalg.svd(centred, full_matrices=False)
+    isotropic = u[:, :3] @ v[:3]
+    assert identity_distance(isotropic).item() == pytest.approx(12 / 3 - 1)
+    assert identity_distance(few).item() > 12 / 3 - 1
+    assert identity_distance(torch.zeros(4, 3)).item() == 1.0
+
+
+def test_covariance_identity_penalises_the_encoder_not_the_head() -> None:
+    encoded, projected = random(2, 9, 4), random(2, 9, 4, seed=1)
+    terms = CovarianceIdentity()(Views(encoded, projected))
+    assert terms["info_nce"].item() == pytest.approx(looped_info_nce(*projected, tau=0.05))
+    mean = sum(identity_distance(view).item() for view in encoded) / 2
+    assert terms["covariance"].item() == pytest.approx(0.01 * mean)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (
+            CovarianceIdentity,
+            {"covariance_weight": -1.0},
+            "`covariance_weight` -1.0: expected 0 or",
+        ),
+    ],
+)
+def test_impossible_values_are_refused(
+    kind: type[Objective], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        kind(**options)

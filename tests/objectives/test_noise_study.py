@@ -1,0 +1,66 @@
+"""The study of noise: what it changes, and what it leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from objective_views import loss, random
+from torch.nn.functional import cross_entropy, normalize
+
+from isospace.errors import UserError
+from isospace.objectives import (
+    NoiseStudy,
+    Objective,
+    SimCSE,
+)
+
+
+@pytest.mark.parametrize("part", ["positives", "negatives"])
+@pytest.mark.parametrize("noise", ["less", "more"])
+def test_noise_study_without_change_is_simcse(noise: str, part: str) -> None:
+    z1, z2 = random(7, 5), random(7, 5, seed=1)
+    objective = NoiseStudy(noise=noise, part=part, passes=2)  # type: ignore[arg-type]
+    copies = 2 if noise == "less" else 1
+    unchanged = loss(objective, z1, z2, *[z1] * copies, *[z2] * copies)
+    assert unchanged == pytest.approx(loss(SimCSE(), z1, z2))
+
+
+def test_noise_study_changes_the_named_part_only() -> None:
+    z1, z2, c1, c2 = (random(7, 5, seed=seed) for seed in range(4))
+    plain = normalize(z1) @ normalize(z2).T / 0.05
+    changed = normalize(c1) @ normalize(c2).T / 0.05
+    for part, diagonal, rest in (("positives", changed, plain), ("negatives", plain, changed)):
+        logits = rest.clone()
+        logits.diagonal().copy_(diagonal.diagonal())
+        expected = cross_entropy(logits, torch.arange(7)).item()
+        objective = NoiseStudy(part=part, passes=1)  # type: ignore[arg-type]
+        assert loss(objective, z1, z2, c1, c2) == pytest.approx(expected)
+
+
+def test_means_are_taken_over_the_passes_of_one_view() -> None:
+    z1, z2, *passes = (random(7, 5, seed=seed) for seed in range(8))
+    first, second = sum(passes[:3]) / 3, sum(passes[3:]) / 3
+    three = loss(NoiseStudy(passes=3), z1, z2, *passes)
+    assert three == pytest.approx(loss(NoiseStudy(passes=1), z1, z2, first, second))
+
+
+def test_passes_of_the_encoder() -> None:
+    assert len(NoiseStudy().views) == 22
+    assert len(NoiseStudy(noise="more").views) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (NoiseStudy, {"passes": 0}, "`passes` 0: expected more than 0"),
+        (NoiseStudy, {"passes": 2.0}, "`passes` 2.0: expected a whole number"),
+        (NoiseStudy, {"variance": -0.1}, "`variance` -0.1: expected 0 or more"),
+    ],
+)
+def test_impossible_values_are_refused(
+    kind: type[Objective], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        kind(**options)

@@ -1,0 +1,129 @@
+"""SimCSE++: clean negatives, contrast between dimensions, both together; golden files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from golden_files import check, files, precisions, read, scalar, total
+from objective_views import looped_info_nce, loss, random
+from torch.nn.functional import cosine_similarity, cross_entropy, normalize
+
+from isospace.errors import UserError
+from isospace.objectives import (
+    DCL,
+    Objective,
+    OffDropout,
+    SimCSEPP,
+)
+from isospace.objectives.base import Views
+from isospace.operators.similarity import (
+    softmax_losses,
+    standardise,
+)
+
+
+@precisions
+@files("simcsepp_offdropout")
+@pytest.mark.parametrize("variant", ["released", "paper"])
+def test_off_dropout(path: Path, variant: str, precision: str) -> None:
+    file = read(path)
+    tau, m = float(file["temperature"]), float(file["m"])
+    inputs = {name: file[name] for name in ("z1", "z2", "z0")}
+    key = "official_" if variant == "released" else "paper_"
+    objective = OffDropout(temperature=tau, m=m, variant=variant)  # type: ignore[arg-type]
+    check(file, key, precision, inputs, lambda *z: total(objective, *z))
+    if variant == "released":
+        plain = OffDropout(temperature=tau, m=1.0)
+        check(file, "official_m1_", precision, inputs, lambda *z: total(plain, *z))
+
+
+@precisions
+@files("simcsepp_dcl")
+def test_dimension_contrast(path: Path, precision: str) -> None:
+    file = read(path)
+    tau, weight = float(file["temperature"]), float(file["lambda_dcl"])
+    tau_d, m = float(file["tau_dcl"]), float(file["m"])
+    two = {name: file[name] for name in ("z1", "z2")}
+    three = {**two, "z0": file["z0"]}
+    alone = {"contrast_weight": 0.0, "dimension_weight": 1.0}
+    both = {"temperature": tau, "dimension_weight": weight}
+    cases = {
+        "official_dcl_tau5_": DCL(**alone, dimension_temperature=5.0),
+        "official_dcl_tau10_": DCL(**alone, dimension_temperature=10.0),
+        "official_infonce_plus_0p1_dcl_tau10_": DCL(**both, dimension_temperature=10.0),
+        "paper_eq5_unbiased_": DCL(**alone, dimension_temperature=tau_d, variant="paper"),
+        "combo_official_offdropout_m09_plus_0p1_dcl_tau5_": SimCSEPP(
+            **both, m=m, dimension_temperature=tau_d
+        ),
+        "combo_paper_offdropout_m09_plus_0p1_dcl_eq5_": SimCSEPP(
+            **both, m=m, dimension_temperature=tau_d, variant="paper"
+        ),
+    }
+    for key, objective in cases.items():
+        inputs = three if key.startswith("combo") else two
+        check(file, key, precision, inputs, lambda *z, o=objective: total(o, *z), rel=1e-5)
+    a, b = (standardise(z.double(), ddof=0) for z in two.values())
+    scalar(softmax_losses(a.T @ b / tau_d).sum(), file["paper_eq5_biased_loss_f64"], 1e-10)
+
+
+@pytest.mark.parametrize("variant", ["released", "paper"])
+def test_off_dropout_without_noise_is_info_nce_of_z_with_itself(variant: str) -> None:
+    z = random(7, 5)
+    objective = OffDropout(m=1.0, variant=variant)  # type: ignore[arg-type]
+    assert loss(objective, z, z, z) == pytest.approx(looped_info_nce(z, z, 0.05))
+
+
+def test_m_of_the_paper_enters_as_log_m_on_negatives() -> None:
+    z1, z2, clean = (random(7, 5, seed=seed) for seed in range(3))
+    logits = normalize(clean) @ normalize(clean).T / 0.05 + math.log(0.7)
+    logits.diagonal().copy_(cosine_similarity(z1, z2) / 0.05)
+    expected = cross_entropy(logits, torch.arange(7)).item()
+    assert loss(OffDropout(m=0.7, variant="paper"), z1, z2, clean) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("objective", [OffDropout(), SimCSEPP()])
+def test_gradient_flows_through_the_clean_view(objective: Objective) -> None:
+    views = random(3, 7, 4).requires_grad_()
+    sum(objective(Views(views, views)).values()).backward()
+    assert views.grad[2].norm() > 0
+
+
+def test_dimension_contrast_is_info_nce_of_standardised_columns() -> None:
+    """Standardised columns have the norm sqrt(N - 1): cosine / (tau / (N - 1)), summed over D."""
+    a, b = random(9, 5), random(9, 5, seed=1)
+    objective = DCL(contrast_weight=0.0, dimension_weight=1.0, variant="paper")
+    columns = standardise(a, ddof=1).T, standardise(b, ddof=1).T
+    expected = 5 * looped_info_nce(*columns, tau=5.0 / 8)
+    assert loss(objective, a, b) == pytest.approx(expected)
+
+
+def test_simcsepp_is_the_sum_of_its_two_halves() -> None:
+    z1, z2, clean = (random(9, 5, seed=seed) for seed in range(3))
+    halves = loss(OffDropout(), z1, z2, clean) + loss(DCL(contrast_weight=0.0), z1, z2)
+    assert loss(SimCSEPP(), z1, z2, clean) == pytest.approx(halves)
+
+
+def test_the_clean_view_is_planned() -> None:
+    assert OffDropout().describe_views() == SimCSEPP().describe_views() == "2 dropout + 1 clean"
+    assert DCL().describe_views() == "2 dropout"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (OffDropout, {"m": 0.0}, "`m` 0.0: expected more than 0"),
+        (SimCSEPP, {"dimension_weight": -1.0}, "`dimension_weight` -1.0: expected 0 or more"),
+        (DCL, {"dimension_temperature": 0.0}, "`dimension_temperature` 0.0: expected more than 0"),
+        (DCL, {"contrast_weight": 0.0, "dimension_weight": 0.0}, "both 0: nothing is learnt"),
+        (DCL, {"contrast_weight": -1.0}, "`contrast_weight` -1.0: expected 0 or more"),
+    ],
+)
+def test_impossible_values_are_refused(
+    kind: type[Objective], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        kind(**options)

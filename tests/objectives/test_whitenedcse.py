@@ -1,0 +1,154 @@
+"""WhitenedCSE: its losses, its groups, golden files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from golden_files import SCALAR, check, files, leaf, precisions, read, scalar, total, vector
+from objective_views import loss, random
+
+from isospace.errors import UserError
+from isospace.objectives import (
+    Objective,
+    SimCSE,
+    WhitenedCSE,
+)
+from isospace.objectives.base import Views
+from isospace.objectives.heads import GroupWhitening
+
+
+@precisions
+@files("whitenedcse_multipos")
+def test_several_positives(path: Path, precision: str) -> None:
+    file = read(path)
+    m = int(file["num_positives"])
+    inputs = {name: file[name] for name in ["h", *(f"p{i}" for i in range(1, m + 1))]}
+    forms = {"eq7": "l1", "eq8_plus": "l2-plus", "eq8_printed": "l2-printed", "official": "l1"}
+    for key, form in forms.items():
+        for weight_key, weight in (("_lambda1_", 1.0), ("_lambda_1_over_m_", 1 / m), ("_", 1.0)):
+            if f"{key}{weight_key}loss_f64" in file:
+                objective = WhitenedCSE(
+                    num_views=m + 1,
+                    loss=form,  # type: ignore[arg-type]
+                    positive_weight=weight,
+                    temperature=float(file["temperature"]),
+                )
+                check(
+                    file, key + weight_key, precision, inputs, lambda *z, o=objective: total(o, *z)
+                )
+
+
+@precisions
+@files("whitenedcse_head")
+@pytest.mark.parametrize("arrangement", ["viewwise", "interleaved_as_released"])
+@pytest.mark.parametrize("stop_gradient", [True, False])
+def test_whitening_head(
+    path: Path,
+    arrangement: str,
+    stop_gradient: bool,
+    precision: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = read(path)
+    permutations = torch.stack([file[f"perm{i}"] for i in (1, 2, 3)])
+    monkeypatch.setattr(GroupWhitening, "draw_permutations", lambda self, views: permutations)
+    objective = WhitenedCSE(
+        num_views=file["cls"].shape[1],
+        groups=int(file["groups"]),
+        temperature=float(file["temperature"]),
+        variant="paper" if arrangement == "viewwise" else "released",
+        stop_gradient=stop_gradient,
+        eps=0.0,
+    )
+    head = objective.build_head(file["cls"].shape[2], seed=0)
+    dense = head[1].dense
+    dense.load_state_dict({"weight": file["dense_weight"], "bias": file["dense_bias"]})
+    cls = leaf(file["cls"], precision)
+    encoded = cls.transpose(0, 1)
+    loss = total(objective, *head.to(cls.dtype)(encoded))
+    scalar(loss, file[f"{arrangement}_loss_{precision}"], SCALAR[precision])
+    loss.backward()
+    detached, full = f"{arrangement}_grad_cls_detachedW", f"{arrangement}_grad_cls_fullW"
+    recorded = [f"{full}_f64_as_f32"]
+    if stop_gradient:
+        recorded = [f"{detached}_f64_as_f32", f"{detached}_f32"]
+    for key in recorded:
+        vector(cls.grad, file[key], 1e-5 if stop_gradient else 1e-4)
+    vector(dense.weight.grad, file[f"{arrangement}_grad_dense_weight_f32"], 1e-5)
+    vector(dense.bias.grad, file[f"{arrangement}_grad_dense_bias_f32"], 1e-5)
+
+
+@pytest.mark.parametrize("form", ["l1", "l2", "l2-plus"])
+def test_one_positive_is_info_nce(form: str) -> None:
+    a, b = random(6, 4), random(6, 4, seed=1)
+    objective = WhitenedCSE(num_views=2, loss=form)  # type: ignore[arg-type]
+    assert loss(objective, a, b) == pytest.approx(loss(SimCSE(), a, b))
+
+
+def test_l2_gives_the_least_similar_positive_the_largest_gradient() -> None:
+    anchor = random(6, 8)
+    near, far = anchor + 0.1 * random(6, 8, seed=1), anchor + 0.8 * random(6, 8, seed=2)
+
+    def share_of_far(form: str) -> float:
+        views = torch.stack([anchor, near, far]).requires_grad_()
+        objective = WhitenedCSE(loss=form, temperature=0.5)  # type: ignore[arg-type]
+        (gradient,) = torch.autograd.grad(objective(Views(views, views))["multi_positive"], views)
+        return (gradient[2].norm() / gradient[1:].norm(dim=(1, 2)).sum()).item()
+
+    assert share_of_far("l2") > share_of_far("l1") > share_of_far("l2-plus")
+
+
+def test_printed_l2_pushes_positives_away() -> None:
+    anchor = random(6, 8)
+    objective = WhitenedCSE(num_views=2, loss="l2-printed")
+    assert loss(objective, anchor, anchor) > loss(objective, anchor, random(6, 8, seed=1))
+
+
+def test_full_whitening_has_one_group_and_the_default_groups_of_two() -> None:
+    assert WhitenedCSE(whitening="zca").group_count(768) == 1
+    assert WhitenedCSE().group_count(768) == 384
+    assert WhitenedCSE(groups=128).group_count(768) == 128
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_permutations_that_change_nothing_are_no_positives(groups: int) -> None:
+    objective = WhitenedCSE(positives="permutation", groups=groups)
+    with pytest.raises(ValueError, match=rf"between 1 and 8.*with {groups} every"):
+        objective.build_head(8, 0)
+    WhitenedCSE(groups=groups).build_head(8, 0)  # dropout tells them apart
+
+
+def test_a_dropout_pass_for_every_view_or_one_for_all() -> None:
+    assert len(WhitenedCSE().views) == 3
+    assert len(WhitenedCSE(positives="permutation").views) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (WhitenedCSE, {"num_views": 1}, "`num_views` 1: expected 2 or more"),
+        (WhitenedCSE, {"num_views": True}, "`num_views` True: expected a whole number"),
+        (WhitenedCSE, {"positives": "permutation", "whitening": "group"}, "shuffled-group"),
+        (WhitenedCSE, {"positives": "permutation", "variant": "released"}, "`variant` paper"),
+        (WhitenedCSE, {"eps": -1}, "`eps` -1: expected 0 or more"),
+        (WhitenedCSE, {"eps": "small"}, "`eps` 'small': expected a number"),
+        (WhitenedCSE, {"positive_weight": 0.0}, "`positive_weight` 0.0: expected more than 0"),
+        (WhitenedCSE, {"stop_gradient": "False"}, "'False': expected true or false"),
+        (WhitenedCSE, {"stop_gradient": 0}, "`stop_gradient` 0: expected true or false"),
+        (WhitenedCSE, {"groups": "None"}, r"`groups` 'None': expected a whole number or None \(in"),
+        (WhitenedCSE, {"groups": 96.0}, "`groups` 96.0: expected a whole number"),
+        (WhitenedCSE, {"groups": 0}, "`groups` 0: expected more than 0"),
+    ],
+)
+def test_impossible_values_are_refused(
+    kind: type[Objective], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        kind(**options)
+
+
+def test_no_eps_and_no_number_of_groups_have_a_meaning() -> None:
+    assert WhitenedCSE.from_json({"groups": None, "eps": 0}) == WhitenedCSE(eps=0.0)

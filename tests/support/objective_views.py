@@ -1,0 +1,30 @@
+"""Made-up views for the tests of objectives, and InfoNCE as a loop."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from isospace.objectives import Objective
+from isospace.objectives.base import Views
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def loss(objective: Objective, *projected: Tensor) -> float:
+    views = torch.stack(projected)
+    return sum(t.item() for t in objective(Views(views[: len(objective.views)], views)).values())
+
+
+def looped_info_nce(a: Tensor, b: Tensor, tau: float) -> float:
+    total = 0.0
+    for i in range(len(a)):
+        row = [math.exp(cosine_similarity(a[i], y, dim=0).item() / tau) for y in b]
+        total -= math.log(row[i] / sum(row))
+    return total / len(a)
