@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
 from isospace.objectives import DCL, OBJECTIVES, SCD, SimCSE, WhitenedCSE
 
@@ -127,3 +127,11 @@ def test_settings_left_out_of_the_json_have_their_defaults():
     assert TrainConfig.from_json(json.dumps(values)) == TrainConfig(
         text=CorpusConfig(corpus="a.txt"), objective=SCD()
     )
+
+
+def test_an_option_is_shared_where_it_means_the_same():
+    base = SimCSE(head="none", temperature=0.15, hard_negative_weight=0.5)
+    assert SimCSE(**shared_options(base, SimCSE)) == base
+    assert shared_options(base, DCL) == {"head": "none", "temperature": 0.15}
+    assert shared_options(base, SCD) == {}  # its temperature is another
+    assert shared_options(SimCSE(), DCL) == {}

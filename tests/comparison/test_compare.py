@@ -21,7 +21,7 @@ from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import read_results
 from isospace.errors import Stopped, UserError
-from isospace.objectives import SCD, SimCSEPP
+from isospace.objectives import DCL, SCD, SimCSEPP
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.run import Run
@@ -35,6 +35,8 @@ def test_contestants_are_read(base):
         base, objective=SimCSEPP(temperature=0.1, head="none"), learning_rate=1e-4
     )
     assert candidate("simcse", base).objective == base.objective  # as `train simcse` has it
+    assert candidate("dcl", base).objective == DCL(head=base.objective.head)  # the same setting
+    assert candidate("dcl:head=mlp", base).objective == DCL()  # told otherwise
     assert candidate("scd", base).objective == SCD()
     listed = candidate("scd:projector=[8,16],learning_rate=1e-4", base)
     assert listed == replace(base, objective=SCD(projector=(8, 16)), learning_rate=1e-4)

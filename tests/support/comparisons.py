@@ -18,6 +18,7 @@ def base(toy_model: Path, toy_corpus: Path) -> TrainConfig:
         objective=SimCSE(head="none"),
         model=str(toy_model),
         batch_size=8,
+        learning_rate=3e-5,
         budget=(32, "sentences"),
         evaluations=1,
         select="last",

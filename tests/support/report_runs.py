@@ -44,7 +44,9 @@ EVIL = "<script>document.title = 'run'</script> & \"quoted\" sentences of the sa
 
 def write_run(folder: Path, mrr: float = 0.5, **settings: Any) -> Run:
     """An unfinished run that has logged four updates and three evaluations."""
-    run = Run.create(TrainConfig(output=folder, **{"objective": SimCSE(), **settings}))
+    run = Run.create(
+        TrainConfig(output=folder, **{"objective": SimCSE(), "learning_rate": 3e-5, **settings})
+    )
     for step in range(1, 5):
         terms = {"info_nce": 1 / step}
         run.log("step", {"step": step, "sentences": 64 * step, "terms": terms})

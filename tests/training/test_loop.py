@@ -44,7 +44,7 @@ def weights(loop: Loop) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in parts])
 
 
-CONFIG = TrainConfig(batch_size=8, seed=3)
+CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
 SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}}
 VARIANTS = {
     "triples": SimCSE(supervision="triples"),

@@ -17,7 +17,7 @@ from isospace.comparison.cells import Cell, require_runnable, run_cells
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
-from isospace.config import TrainConfig
+from isospace.config import TrainConfig, shared_options
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.objectives import OBJECTIVES
@@ -39,7 +39,8 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
     Args:
         text: NAME is an objective; a FIELD is one of its options, or learning_rate, dropout,
             batch_size, model or pooling.
-        base: everything else, also the options of its own objective where NAME is that one.
+        base: everything else, and those options of its objective that NAME shares (see
+            `shared_options`).
 
     Raises:
         UserError: an unknown name or field, or a value that the field cannot have.
@@ -47,28 +48,27 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
     name, _, rest = text.partition(":")
     if name not in OBJECTIVES:
         raise UserError(f"{text}: no objective {name!r}; expected one of {', '.join(OBJECTIVES)}")
-    own = {field.name for field in fields(OBJECTIVES[name])}
-    settings: dict[str, Any] = {}
+    kind = OBJECTIVES[name]
+    own = {field.name for field in fields(kind)}
+    options = shared_options(base.objective, kind)
     changes: dict[str, Any] = {}
     for part in filter(None, _COMMA.split(rest)):
         key, equals, value = part.partition("=")
         if not equals or key not in own | set(_CONFIG_KEYS):
             known = ", ".join(sorted(own | set(_CONFIG_KEYS)))
             raise UserError(f"{text}: {part!r} is not FIELD=VALUE with one of the fields {known}")
-        if key in ("model", "pooling"):  # names, also where they look like numbers
-            changes[key] = None if (key, value) == ("pooling", "null") else value
+        if key in own:
+            options[key] = _parse(value)
         else:
-            (settings if key in own else changes)[key] = _parse(value)
+            changes[key] = value if key == "model" else _parse(value)
     try:
-        kind = OBJECTIVES[name]
-        defaults = base.objective if type(base.objective) is kind else kind()
-        objective = kind.from_json({**defaults.to_json(), **settings})
-        return replace(base, objective=objective, **changes)
-    except (ValueError, TypeError, UserError) as error:
+        return replace(base, objective=kind.from_json(options), **changes)
+    except UserError as error:
         raise UserError(f"{text}: {error}") from error
 
 
 def _parse(value: str) -> Any:
+    """A number, a list, true, false or null; any other word is text."""
     try:
         return json.loads(value)
     except json.JSONDecodeError:

@@ -6,7 +6,6 @@ import difflib
 
 from isospace.config import TrainConfig
 from isospace.errors import UserError
-from isospace.objectives import SimCSE
 from isospace.recipes.base import Recipe
 from isospace.recipes.scd import SCD_ROWS
 from isospace.recipes.simcse import SIMCSE
@@ -15,12 +14,7 @@ from isospace.recipes.whitenedcse import WHITENEDCSE
 
 RECIPES: dict[str, Recipe] = {
     "adapt": Recipe(
-        TrainConfig(
-            objective=SimCSE(head="none", temperature=0.15),
-            learning_rate=1e-5,
-            budget=(6_400, "sentences"),
-            evaluations=4,
-        ),
+        TrainConfig(),
         "ours",
         note="Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "
         "the default.",
