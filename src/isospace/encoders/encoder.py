@@ -37,6 +37,9 @@ from isospace.system.unicode import without_surrogates
 _NO_LIMIT = 10**20
 """What tokenizers without a limit say lies above it."""
 
+_LONG_TEXT = 1 << 14
+"""Characters from which on a text may be more than is worth tokenising whole."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -233,8 +236,29 @@ class Encoder(nn.Module):
     def token_ids(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
         """Token ids with special tokens, truncated to `max_length` (default: the encoder's own)."""
         limit = self._limit(max_length)
+        prompted = [without_surrogates(self.prompt + text) for text in texts]
+        return self._tokenise([self._beginning(text, limit) for text in prompted], limit)
+
+    def _beginning(self, text: str, limit: int | None) -> str:
+        """So much of a long text as is read at all, since a tokenizer takes a text whole.
+
+        A beginning is enough where one of half its length fills the limit with the same tokens:
+        what a cut does to a word at its end is then far from what is read.
+        """
+        if limit is None or self.tokenizer.truncation_side != "right":
+            return text
+        size = max(_LONG_TEXT, 32 * limit)
+        ids_of_half: list[int] = []
+        while size < len(text):
+            [ids] = self._tokenise([text[:size]], limit)
+            if len(ids) == limit and ids == ids_of_half:
+                return text[:size]
+            ids_of_half, size = ids, 2 * size
+        return text
+
+    def _tokenise(self, texts: list[str], limit: int | None) -> list[list[int]]:
         encoded = self.tokenizer(
-            [without_surrogates(self.prompt + text) for text in texts],
+            texts,
             truncation=limit is not None,
             max_length=limit,
             return_attention_mask=False,
