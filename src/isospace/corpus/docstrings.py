@@ -64,7 +64,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Docstrings:
-    """What was found."""
+    """What the packages hold."""
 
     sentences: list[str]
     """Sentences in file order, with repetitions, those of the pairs among them."""
@@ -92,8 +92,12 @@ def read_docstrings(packages: Iterable[str]) -> Docstrings:
     shares = [files[i : i + 500] for i in range(0, len(files), 500)]
     with ThreadPoolExecutor(workers) as pool:
         modules = [module for share in pool.map(_extract_in_child, shares) for module in share]
-    sentences = [sentence for found, _ in modules for sentence in found]
-    return Docstrings(sentences, split_pairs([pair for _, found in modules for pair in found]))
+    sentences: list[str] = []
+    pairs: list[Pair] = []
+    for sentences_of_module, pairs_of_module in modules:
+        sentences += sentences_of_module
+        pairs += pairs_of_module
+    return Docstrings(sentences, split_pairs(pairs))
 
 
 def split_pairs(pairs: list[Pair]) -> Pairs:

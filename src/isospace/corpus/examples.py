@@ -80,13 +80,13 @@ def select_examples(
         leaked[distinct[(earlier >= 0) & (earlier < references)]] = True
     examples = first[references:].reshape(-1, texts)
     distinct_examples = np.sort(np.unique(examples, axis=0, return_index=True)[1])
-    kept = distinct_examples[~leaked[examples[distinct_examples]].any(axis=1)]
+    chosen = distinct_examples[~leaked[examples[distinct_examples]].any(axis=1)]
     counts |= {
         "exact duplicates": len(examples) - len(distinct_examples),
         "near duplicates": 0,
-        "evaluation pairs": len(distinct_examples) - len(kept),
+        "evaluation pairs": len(distinct_examples) - len(chosen),
     }
-    return (references + texts * kept[:, None] + np.arange(texts)).ravel()
+    return (references + texts * chosen[:, None] + np.arange(texts)).ravel()
 
 
 def hold_out(hashes: NDArray[np.uint64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -81,25 +81,25 @@ def paragraphs(docstring: str) -> list[tuple[int, str]]:
     description of a parameter, an item of a list and the body of a note are paragraphs, too; their
     indentation is positive.
     """
-    found: list[tuple[int, list[str]]] = []
+    parts: list[tuple[int, list[str]]] = []
     rest: int | None = None  # indentation of the lines that go on with the last paragraph
     for indent, text in _visible(docstring):
         marker = _MARKER.match(text)
         if marker:
-            found.append((indent + 1, [text[marker.end() :]]))
+            parts.append((indent + 1, [text[marker.end() :]]))
             rest = None
         elif not text or _DECLARATION.fullmatch(text):
             rest = -1
         elif _UNDERLINE.fullmatch(text):
-            del found[-1:]
+            del parts[-1:]
             rest = -1
-        elif found and (indent == rest or (rest is None and indent >= found[-1][0])):
-            found[-1][1].append(text)
+        elif parts and (indent == rest or (rest is None and indent >= parts[-1][0])):
+            parts[-1][1].append(text)
             rest = indent
         else:
-            found.append((indent, [text]))
+            parts.append((indent, [text]))
             rest = indent
-    return [(indent, _without_markup(" ".join(lines))) for indent, lines in found]
+    return [(indent, _without_markup(" ".join(lines))) for indent, lines in parts]
 
 
 def _visible(docstring: str) -> Iterator[tuple[int, str]]:
