@@ -21,6 +21,7 @@ from isospace.corpus import sentences as corpus_module
 from isospace.corpus.docstrings import Docstrings, Pairs
 from isospace.corpus.sentences import Corpus, clean, load_corpus
 from isospace.errors import UserError
+from isospace.system.files import file_hash
 
 NOUNS = ("cat", "dog", "horse", "tree", "stone", "river", "house", "road", "song", "book")
 LONG = (
@@ -184,6 +185,19 @@ def test_other_content_options_and_exclusions_are_other_results(tmp_path):
     assert digests[0] == digests[1]
     assert digests[2] == digests[3]
     assert digests[0] != digests[2]
+
+
+@pytest.mark.parametrize("module", ["records.py", "sentences.py", "dedup.py", "prose.py"])
+def test_an_edit_of_the_code_that_cleans_makes_another_result(tmp_path, monkeypatch, module):
+    file = put(tmp_path, sentences(30))
+    load(tmp_path, file)
+    monkeypatch.setattr(
+        corpus_module,
+        "file_hash",
+        lambda path: "edited" if path.name == module else file_hash(path),
+    )
+    load(tmp_path, file)
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2
 
 
 def test_a_failed_build_leaves_nothing(tmp_path):

@@ -244,7 +244,7 @@ def test_a_broken_file_is_named_with_its_line(folder, file, text, message):
 @pytest.mark.parametrize("file", ["CR/custrev.neg", "SST/binary/sentiment-test"])
 def test_a_missing_file_is_named_with_the_layout(folder, file):
     (folder / "downstream" / file).unlink()
-    with pytest.raises(UserError, match=rf"cannot read .*{file}.*SentEval's layout"):
+    with pytest.raises(UserError, match=rf"{file}.*SentEval's layout"):
         load_transfer(folder)
 
 

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 from toy import sentences
 
-from isospace.vectors import encode as module
-from isospace.vectors.encode import EncodeConfig, encode
+from isospace.system.progress import Silent
+from isospace.vectors.encode import encode
+from isospace.vectors.encode_config import EncodeConfig
 
 ROWS = 600
 TEXTS = [*sentences(ROWS - 4, seed=1), "", "   ", "😀 大きさ", "the cat " * 90]
 
 
+class Watched(Silent):
+    """A progress that keeps the lines and where the bar stood, and may act as the work begins."""
+
+    def __init__(self, on_begin=lambda: None):
+        self.lines, self.bars, self._on_begin = [], [], on_begin
+
+    def line(self, label, text):
+        self.lines.append(f"{label} {text}")
+
+    @contextmanager
+    def bar(self, label, total, done=0):
+        self.bars.append(done)
+        self._on_begin()
+
+        def advance(amount, story=""):
+            self.bars.append(self.bars[-1] + amount)
+
+        yield advance
+
+
 def run(config):
-    seen = []
-    last = encode(config, seen.append)
-    assert last == seen[-1]
-    return seen
+    return encode(config, Silent())
 
 
 def files(folder):
@@ -27,7 +47,7 @@ def files(folder):
 @pytest.fixture
 def small_windows(monkeypatch):
     """Windows of 64 rows, and two threads, where the tests' subprocesses have one."""
-    monkeypatch.setattr(module, "WINDOW", 64)
+    monkeypatch.setattr(EncodeConfig, "WINDOW", 64)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     yield

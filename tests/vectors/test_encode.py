@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from encode_files import ROWS, TEXTS, files, run
+from encode_files import ROWS, TEXTS, Watched, files, run
 from sentence_transformers.util import quantize_embeddings
 
 from isospace.encoders.loading import load_encoder
@@ -28,11 +28,12 @@ def config(encode_config):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from isospace.system.progress import Silent
 from isospace.vectors import encode
-from isospace.vectors.encode import EncodeConfig
+from isospace.vectors.encode_config import EncodeConfig
 import torch
 torch.set_num_threads(1)
-encode.WINDOW = 64
+EncodeConfig.WINDOW = 64
 rename, wanted = Path.replace, sys.argv[4]
 def replace(self, target):
     if Path(target).name == wanted:
@@ -44,7 +45,7 @@ else:
     encode.Shards.finish = lambda self, index, digest: os.kill(os.getpid(), signal.SIGKILL)
 encode.encode(
     EncodeConfig(sys.argv[1], (sys.argv[2],), Path(sys.argv[3]), shard_size=128, workers=int(sys.argv[5])),
-    lambda progress: None,
+    Silent(),
 )
 """
 
@@ -55,15 +56,17 @@ def vectors_of(folder):
 
 
 def test_every_row_gets_its_vector(config, toy_model):
-    seen = run(config)
+    watched = Watched()
+    encoded = module.encode(config, watched)
     encoder = load_encoder(str(toy_model), device="cpu")
     alone = np.concatenate([encoder.embed([text]) for text in TEXTS])  # without neighbours
     assert np.allclose(vectors_of(config.output), alone, atol=1e-6)
     texts = pq.read_table(config.output / "part-00004.parquet", partitioning=None)["text"]
     assert texts.to_pylist() == TEXTS[512:]
-    assert [seen[0].done, seen[-1].done, seen[-1].rows] == [0, ROWS, ROWS]
-    assert seen[-1].speed > 0
-    assert seen[-1].seconds_left == 0
+    assert [encoded.before, encoded.done, encoded.rows, encoded.missing] == [0, ROWS, ROWS, 0]
+    assert encoded.speed > 0
+    assert [watched.bars[0], watched.bars[-1]] == [0, ROWS]
+    assert watched.lines == []
 
 
 @pytest.mark.parametrize("shard_size", [64, 192, 1024])
@@ -94,12 +97,14 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path, workers):
     assert "part-00004.parquet" not in left
     entered = json.loads(left["manifest.json"])
     assert entered["complete"] is False
-    seen = run(replace(killed, workers=1))
+    watched = Watched()
+    encoded = module.encode(replace(killed, workers=1), watched)
     if workers == 1:
         assert len(entered["shards"]) == 2
         assert any(name.endswith(".tmp") for name in left)  # torn in the middle of the third
-        assert seen[0].before == 256
-        assert seen[-1].done == ROWS - 256
+        assert [encoded.before, encoded.done] == [256, ROWS - 256]
+        assert [watched.bars[0], watched.bars[-1]] == [256, ROWS]
+        assert watched.lines == ["encode 256 of 600 rows were there already"]
     run(config)
     assert files(killed.output) == files(config.output)
 
@@ -125,13 +130,13 @@ def test_a_kill_before_the_first_manifest_leaves_a_folder_to_use(config):
     config.output.mkdir()
     for name in (".lock", ".manifest.json.123.tmp"):
         (config.output / name).touch()
-    assert run(config)[-1].done == ROWS
+    assert run(config).done == ROWS
 
 
 def test_a_finished_output_is_left_alone(config):
     run(config)
     before = {path: path.stat().st_mtime_ns for path in config.output.glob("part-*")}
-    assert [progress.done for progress in run(config)] == [0]
+    assert run(config).done == 0
     assert before == {path: path.stat().st_mtime_ns for path in config.output.glob("part-*")}
 
 
@@ -168,8 +173,7 @@ def test_every_type_round_trips_within_its_error(config, toy_model, tmp_path, dt
 
 def write_table(path, rows):
     if path.suffix == ".parquet":
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        pq.write_table(pa.table(columns), path)
+        pq.write_table(pa.Table.from_pylist(rows), path)
     elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\r\n" for row in rows))
     else:
@@ -198,6 +202,42 @@ def test_what_is_no_text_is_replaced(config, tmp_path):
     assert table["text"].to_pylist() == ["half ? pair"]
 
 
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl"])
+def test_a_null_is_counted_and_gets_the_vector_of_the_empty_text(config, tmp_path, name):
+    rows = [{"text": text} for text in ("the cat", None, "", "a dog", None)]
+    file = write_table(tmp_path / name, rows)
+    watched = Watched()
+    assert module.encode(replace(config, inputs=(str(file),)), watched).missing == 2
+    assert watched.lines == [
+        f"texts 2 rows have no text (null), the first is {file}:2; they get the vector of the "
+        "empty text"
+    ]
+    vectors = vectors_of(config.output)
+    assert np.array_equal(vectors[1], vectors[2])
+    assert np.array_equal(vectors[4], vectors[2])
+
+
+def test_a_very_long_line_is_read_no_further_than_the_model_reads(config, tmp_path, monkeypatch):
+    """The tokenizer gets a small part of it, and the vector is that of the whole text."""
+    file = tmp_path / "in.txt"
+    long = "the old cat reads a book " * 80_000
+    file.write_text(f"{long}\n")
+    encoder = load_encoder(config.model, device="cpu")
+    tokenizer = type(encoder.tokenizer)
+    call, characters = tokenizer.__call__, []
+
+    def count(self, texts, **options):
+        characters.append(sum(map(len, texts)))
+        return call(self, texts, **options)
+
+    monkeypatch.setattr(tokenizer, "__call__", count)
+    run(replace(config, inputs=(str(file),)))
+    assert sum(characters) < 200_000
+    limit = encoder.max_length
+    beginning = encoder.embed([long[: 20 * limit]])
+    assert np.allclose(vectors_of(config.output), beginning, atol=1e-6)
+
+
 def test_standard_input(config, monkeypatch):
     raw = io.BytesIO(b"one line\r\n\r\nand another")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
@@ -210,7 +250,7 @@ def test_a_shard_that_was_deleted_is_made_again(config):
     run(config)
     before = files(config.output)
     (config.output / "part-00001.parquet").unlink()
-    assert run(config)[-1].done == 128
+    assert run(config).done == 128
     assert files(config.output) == before
 
 
@@ -221,14 +261,21 @@ def test_the_verb_tells_the_story(config, capsys):
     assert "sentences/s" in story
     assert Encode(config, json=True).run() == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown == {"rows": ROWS, "before": ROWS, "done": 0, "speed": 0.0, "output": str(config.output)}  # fmt: skip
+    assert shown == {
+        "rows": ROWS,
+        "before": ROWS,
+        "done": 0,
+        "missing": 0,
+        "speed": 0.0,
+        "output": str(config.output),
+    }
 
 
 def test_an_interruption_says_how_to_go_on(config, capsys, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isospace.verbs.encode.encode", interrupt)
+    monkeypatch.setattr(module, "encode", interrupt)
     assert Encode(config).run() == 1
     story = capsys.readouterr().err
     assert "the same command goes on" in story

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from encode_files import ROWS, files, run
+from encode_files import ROWS, Watched, files, run
 from transformers import BertConfig, BertModel
 
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.vectors import encode as module
 from isospace.vectors.shards import held
 from isospace.vectors.vector_files import Layout
@@ -92,18 +93,18 @@ def test_a_text_that_changes_meanwhile_is_refused(config, tmp_path, texts, singl
     output = tmp_path / "v.npy" if single else config.output
     config = replace(config, inputs=(str(path),), output=output)
     with pytest.raises(UserError, match=r"text\.txt: the text changed while it was encoded"):
-        module.encode(config, lambda progress: path.write_text("\n".join(texts) + "\n"))
+        module.encode(config, Watched(lambda: path.write_text("\n".join(texts) + "\n")))
     assert not (tmp_path / "v.npy").exists()
     assert json.loads((config.shard_folder / "manifest.json").read_text())["shards"] == []
     path.write_text("a dog\n" * ROWS)
-    assert run(config)[-1].done == ROWS
+    assert run(config).done == ROWS
 
 
 def test_a_text_that_only_grows_is_encoded_as_it_was(config, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("a dog\n" * ROWS)
     config = replace(config, inputs=(str(path),))
-    module.encode(config, lambda progress: path.write_text("a dog\n" * 2 * ROWS))
+    module.encode(config, Watched(lambda: path.write_text("a dog\n" * 2 * ROWS)))
     assert json.loads((config.output / "manifest.json").read_text())["complete"]
 
 
@@ -116,7 +117,7 @@ def test_a_folder_that_another_process_writes_is_left_alone(config):
         with pytest.raises(UserError, match="out: another process is writing it; wait for it, or"):
             run(config)
         assert files(config.output) == before
-    assert run(config)[-1].done == 128
+    assert run(config).done == 128
 
 
 def bad_inputs(folder: Path):
@@ -135,7 +136,7 @@ def bad_inputs(folder: Path):
         ({"inputs": ("empty.txt",)}, "is empty"),
         (
             {"inputs": ("bytes.parquet",), "id_column": "id"},
-            r"bytes\.parquet: column 'id' cannot be read: 'utf-8' codec can't decode",
+            r"bytes\.parquet: column \"id\" cannot be read \('utf-8' codec can't decode",
         ),
         ({"inputs": ("header.csv",)}, "no text to encode"),
         ({"inputs": ("rows.csv",)}, 'no column "text".* Name one with `column`[.]$'),
@@ -149,7 +150,7 @@ def bad_inputs(folder: Path):
         ({"model": "none"}, "none: no such folder here, and the Hub cannot be reached"),
         ({"model": "./none"}, "not a folder"),
         ({"inputs": (".",), "output": Path("out")}, "lies in the folder to encode"),
-        ({"output": Path("rows.csv")}, "holds no manifest.json"),
+        ({"output": Path("file")}, "holds no manifest.json"),
         ({"output": Path("folder")}, "holds no manifest.json"),
         ({"output": Path("there.npy")}, "exists already"),
     ],
@@ -164,6 +165,7 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
     Path("folder").mkdir()
     Path("folder", "mine.txt").touch()
     Path("there.npy").touch()
+    Path("file").touch()
     with pytest.raises(UserError, match=message):
         run(replace(config, **change))
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
@@ -179,11 +181,38 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
         ({"max_length": 2}, "`max_length` 2"),
         ({"output": Path("a.npy"), "id_column": "id"}, "npy holds vectors only"),
         ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
+        (
+            {"output": Path("a.csv")},
+            r"`output` a.csv: .csv files of vectors are not written. Expected .* .parquet or .npy",
+        ),
     ],
 )
 def test_settings_that_cannot_be_meant(config, change, message):
     with pytest.raises(UserError, match=message):
         replace(config, **change)
+
+
+def test_a_full_disk_says_what_is_kept_and_how_to_go_on(config, monkeypatch):
+    replace_path = Path.replace
+
+    def full_at_the_third(self, target):
+        if target.name == "part-00002.parquet":
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        return replace_path(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full_at_the_third)
+        with pytest.raises(
+            Stopped, match=r"No space left on device.*kept in .*same command"
+        ) as why:
+            run(config)
+    assert "part-00002.parquet cannot be written" in str(why.value)
+    assert run(config).done == ROWS - 256
+
+
+def test_a_folder_whose_name_has_a_dot_is_a_folder(config, tmp_path):
+    run(replace(config, output=tmp_path / "minilm-2.0"))
+    assert (tmp_path / "minilm-2.0" / "manifest.json").is_file()
 
 
 @pytest.mark.slow

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus import readers
+from isospace.corpus import records
 from isospace.corpus.docstrings import Pairs, installed_packages, read_docstrings
 from isospace.corpus.examples import hold_out, select_examples, select_sentences
 from isospace.corpus.prose import split_sentences
-from isospace.corpus.readers import Source
+from isospace.corpus.records import Column, Source
 from isospace.errors import UserError
 from isospace.system.cache import built_once, remove_stale
 from isospace.system.files import file_hash
@@ -130,7 +130,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
         files = (name for name in config.corpus if name != "docstrings")
-        sources = readers.find_sources(files, Path(spool))
+        sources = records.find_sources(files, Path(spool), config.encoding)
         _check(config, sources)
         options = {name: value for name, value in asdict(config).items() if name != "corpus"}
         inputs = [(source.format, source.compression, file_hash(source.path)) for source in sources]
@@ -160,9 +160,11 @@ def clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _columns(config: CorpusConfig) -> tuple[tuple[str, ...], str]:
-    """The columns to read, and the option that names them."""
-    return (config.columns, "`columns`") if config.columns else ((config.column,), "`column`")
+def _columns(config: CorpusConfig) -> list[Column]:
+    """The columns to read."""
+    if config.columns:
+        return [Column(name, "`columns`") for name in config.columns]
+    return [Column(config.column, "`column`")]
 
 
 def _check(config: CorpusConfig, sources: list[Source]) -> None:
@@ -178,10 +180,8 @@ def _check(config: CorpusConfig, sources: list[Source]) -> None:
             f"`columns` {' '.join(config.columns)}: {[*lines, 'docstrings'][0]} has no columns. "
             "Expected csv, tsv, jsonl or parquet files."
         )
-    columns, option = _columns(config)
     for source in sources:
-        for column in columns:
-            readers.check(source, column, config.encoding, option)
+        records.check(source, _columns(config))
 
 
 def _build(
@@ -192,17 +192,13 @@ def _build(
     excluded: list[str],
 ) -> None:
     """Fills the folder that `Corpus` reads."""
-    columns, option = _columns(config)
-    texts, encoding = len(columns), config.encoding
-    rows = chain.from_iterable(
-        zip(*(readers.read(s, column, encoding, option) for column in columns), strict=True)
-        for s in sources
-    )
+    rows = _rows(sources, _columns(config))
+    texts = len(_columns(config))
     pairs = Pairs([], [])
     if packages:
-        found = read_docstrings(packages)
-        pairs = found.pairs
-        rows = chain(zip(found.sentences), rows)
+        docstrings = read_docstrings(packages)
+        pairs = docstrings.pairs
+        rows = chain(zip(docstrings.sentences), rows)
         excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
     parts = chain(excluded, *map(split_sentences, excluded))
     references = [text for text in dict.fromkeys(map(clean, parts)) if text]
@@ -210,17 +206,17 @@ def _build(
     with tempfile.TemporaryFile(dir=folder) as staged:
         text, hashes = _stage(chain(references, _usable(rows, config, counts)), staged)
         if config.columns:
-            kept = select_examples(text, hashes, len(references), texts, folder, counts)
+            lines = select_examples(text, hashes, len(references), texts, folder, counts)
         else:
             near = config.near_duplicates
-            kept = select_sentences(text, hashes, len(references), near, folder, counts)
-        digest = _write_sentences(folder, text, kept)
-        examples = kept.reshape(-1, texts)
+            lines = select_sentences(text, hashes, len(references), near, folder, counts)
+        digest = _write_sentences(folder, text, lines)
+        examples = lines.reshape(-1, texts)
         held, train = hold_out(hashes[examples], min(config.held_out, len(examples) // 10))
         if config.columns:
             counts["sharing a held-out text"] = len(examples) - len(held) - len(train)
-            found_pairs = [(text[a], text[b]) for a, b in examples[held, :2]]
-            pairs = Pairs(found_pairs[::2], found_pairs[1::2])
+            held_pairs = [(text[a], text[b]) for a, b in examples[held, :2]]
+            pairs = Pairs(held_pairs[::2], held_pairs[1::2])
     np.save(folder / "held_out.npy", held * texts)
     np.save(folder / "train.npy", train * texts)
     counts |= {"held out": len(held), "for training": len(train)}
@@ -231,6 +227,13 @@ def _build(
         "pairs": asdict(pairs),
     }
     (folder / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
+
+
+def _rows(sources: list[Source], columns: list[Column]) -> Iterator[tuple[str, ...]]:
+    """The texts of each row of the files, a missing one as the empty text."""
+    for source in sources:
+        for record in records.read_records(source, columns):
+            yield tuple(text or "" for text in record.values)
 
 
 def _usable(
@@ -280,8 +283,12 @@ def _write_sentences(folder: Path, text: Lines, rows: NDArray[np.int64]) -> str:
 
 
 def _code_hashes() -> list[str]:
-    """Hashes of the modules that a result depends on."""
-    return [file_hash(module) for module in sorted(Path(__file__).parent.glob("*.py"))]
+    """What cleans and selects: every module of this package, whatever stands in which of them.
+
+    The tables of Unicode decide on characters and words; they come with Python.
+    """
+    modules = sorted(Path(__file__).parent.rglob("*.py"))
+    return [*map(file_hash, modules), unicodedata.unidata_version]
 
 
 def _hash(content: bytes) -> str:

@@ -24,7 +24,7 @@ from isospace.evaluation.pairs import Encode, remembering
 from isospace.evaluation.retrieval import RetrievalScores, same_meaning_retrieval
 from isospace.evaluation.sts import PAPER_COLUMNS, STSResult, STSTask, evaluate_sts
 from isospace.evaluation.transfer import TransferResult, evaluate_transfer, load_transfer
-from isospace.evaluation.user_files import Kind
+from isospace.evaluation.user_files import DataKind
 from isospace.objectives.base import View
 from isospace.system.progress import Logged, Progress
 
@@ -148,7 +148,7 @@ def evaluate(
     model: str,
     data: str | None = None,
     own: Sequence[Path] = (),
-    kind: Kind | None = None,
+    kind: DataKind | None = None,
     pooling: PoolingName | None = None,
     transfer: ProtocolName | None = None,
     geometry: bool = False,

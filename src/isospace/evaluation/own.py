@@ -23,7 +23,7 @@ from isospace.evaluation.pairs import (
 )
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.evaluation.sts import pair_cosines
-from isospace.evaluation.user_files import Kind, UserFile, read_user_file, text_cell
+from isospace.evaluation.user_files import DataKind, UserFile, read_user_file, text_cell
 from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
 
@@ -86,7 +86,7 @@ class OwnScores:
     """
 
     file: str
-    kind: Kind
+    kind: DataKind
     n: int
     protocol: str
     values: dict[str, float]
@@ -96,7 +96,7 @@ class OwnScores:
         return asdict(self)
 
 
-def load_own(path: Path, kind: Kind | None = None) -> OwnData:
+def load_own(path: Path | str, kind: DataKind | None = None) -> OwnData:
     """Read a user's file.
 
     Args:
@@ -108,7 +108,7 @@ def load_own(path: Path, kind: Kind | None = None) -> OwnData:
     """
     file = read_user_file(path, kind)
     columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
-    return OwnData(path.name, columns, _CONTENT[file.kind](file))
+    return OwnData(file.path.name, columns, _PARSERS[file.kind](file))
 
 
 def evaluate_own(encode: Encode, data: OwnData) -> OwnScores:
@@ -124,7 +124,7 @@ def evaluate_own(encode: Encode, data: OwnData) -> OwnScores:
     return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values)
 
 
-_Scored: TypeAlias = tuple[Kind, int, str, dict[str, float]]
+_Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]
 
 
 def _score(encode: Encode, content: Content) -> _Scored:
@@ -226,7 +226,7 @@ def _label(path: Path, line: int, cell: Any) -> str:
     return str(int(cell)) if number and cell.is_integer() else str(cell).strip()
 
 
-_CONTENT: dict[Kind, Callable[[UserFile], Any]] = {
+_PARSERS: dict[DataKind, Callable[[UserFile], Any]] = {
     "pairs": as_pairs,
     "scored": as_scored_pairs,
     "triples": _as_triples,

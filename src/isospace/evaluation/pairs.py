@@ -51,7 +51,7 @@ class ScoredPairs(TextPairs):
     """Where the scores come from, as a protocol names it: "SentEval files", a Hub copy, a file."""
 
 
-def load_pairs(path: Path) -> TextPairs:
+def load_pairs(path: Path | str) -> TextPairs:
     """Read a file of two columns: two texts that belong together.
 
     Args:
@@ -65,7 +65,7 @@ def load_pairs(path: Path) -> TextPairs:
     return as_pairs(read_user_file(path, "pairs"))
 
 
-def load_scored_pairs(path: Path) -> ScoredPairs:
+def load_scored_pairs(path: Path | str) -> ScoredPairs:
     """Read a file of three columns: sentence1, sentence2, score.
 
     Scores may have any range: only their order counts.
@@ -82,7 +82,10 @@ def as_pairs(file: UserFile) -> TextPairs:
     Raises:
         UserError: an empty text, or one second text in all rows.
     """
-    rows = [tuple(text_cell(file.path, line, cell) for cell in cells) for line, cells in file.rows]
+    rows = []
+    for line, (first_cell, second_cell) in file.rows:
+        row = text_cell(file.path, line, first_cell), text_cell(file.path, line, second_cell)
+        rows.append(row)
     first, second = zip(*rows, strict=True)
     if len(set(second)) < 2:
         raise UserError(
@@ -136,14 +139,14 @@ def encode_distinct(
 def remembering(encode: Encode) -> Encode:
     """The same encoder, which keeps all vectors it has made and encodes no text twice."""
     rows: dict[str, int] = {}
-    kept: list[NDArray[np.float32]] = []
+    vectors: list[NDArray[np.float32]] = []  # one array of all, once there is one
 
     def encode_new(texts: Sequence[str]) -> NDArray[np.float32]:
         new = [text for text in dict.fromkeys(texts) if text not in rows]
-        if new or not kept:
-            kept[:] = [np.concatenate([*kept, encode(new)])]
+        if new or not vectors:
+            vectors[:] = [np.concatenate([*vectors, encode(new)])]
             for text in new:
                 rows[text] = len(rows)
-        return kept[0][[rows[text] for text in texts]]
+        return vectors[0][[rows[text] for text in texts]]
 
     return encode_new

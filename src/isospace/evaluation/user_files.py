@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from isospace.corpus.records import Cells, Source, file_source, read_rows
 from isospace.errors import UserError
-from isospace.evaluation.rows import Row, columns_in_words, read_rows
 
-Kind = Literal["pairs", "triples", "scored", "labelled"]
+DataKind = Literal["pairs", "triples", "scored", "labelled"]
 
 _FIRST = (
     "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
@@ -27,7 +27,7 @@ _SECOND = (
 )  # fmt: skip
 _TEXT = ("text", "sentence", "content", "review", "body", "description")
 
-COLUMNS: dict[Kind, dict[str, tuple[str, ...]]] = {
+COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
     "triples": {
         "anchor": _FIRST,
         "positive": _SECOND,
@@ -63,12 +63,12 @@ class UserFile:
     """
 
     path: Path
-    kind: Kind
+    kind: DataKind
     columns: tuple[str, ...]
     rows: list[tuple[int, list[Any]]]
 
 
-def read_user_file(path: Path, kind: Kind | None = None) -> UserFile:
+def read_user_file(path: Path | str, kind: DataKind | None = None) -> UserFile:
     """Read a file of pairs, triples, scored pairs or labelled sentences.
 
     Args:
@@ -79,17 +79,28 @@ def read_user_file(path: Path, kind: Kind | None = None) -> UserFile:
         UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
             fewer than two rows, columns that could be of two kinds, or a header of other names.
     """
-    rows = read_rows(path, _is_header)
+    path = Path(path)
+    source = file_source(path)
+    rows = _read_rows(source)
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))
     if len(rows) < 2:
         raise UserError(f"{path}: expected at least two rows, found {len(rows)}")
-    if not names and ".jsonl" not in path.name.lower():
+    if not names and source.format != "jsonl":
         _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
     kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _choose(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
     return UserFile(path, kind, columns, cells)
+
+
+def columns_in_words(number: int) -> str:
+    """How many columns there are.
+
+    >>> columns_in_words(1), columns_in_words(3)
+    ('1 column', '3 columns')
+    """
+    return f"{number} column{'' if number == 1 else 's'}"
 
 
 def text_cell(path: Path, line: int, cell: Any) -> str:
@@ -115,6 +126,27 @@ def parse_score(path: Path, line: int, cell: Any) -> float:
     return score
 
 
+def _read_rows(source: Source) -> list[tuple[int, Cells]]:
+    """Every row with its line; by column where a header in the first line names the columns."""
+    rows: list[tuple[int, Cells]] = []
+    header: list[str] = []
+    for line, cells in read_rows(source):
+        if isinstance(cells, dict):
+            rows.append((line, cells))
+        elif line == 1 and source.format != "jsonl" and _is_header(cells):
+            header = cells
+        elif not header:
+            rows.append((line, cells))
+        elif len(cells) != len(header):
+            raise UserError(
+                f"{source.name}:{line}: {columns_in_words(len(cells))}; expected {len(header)} "
+                f"as in the header ({', '.join(header)})"
+            )
+        else:
+            rows.append((line, dict(zip(header, cells, strict=True))))
+    return rows
+
+
 def _is_header(cells: Sequence[str]) -> bool:
     return not any(_number(cell) is not None for cell in cells) and any(
         _match(kind, cells) for kind in COLUMNS
@@ -128,10 +160,12 @@ def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
     known look like any row.
     """
     first, *others = rows
-    names = {name for columns in COLUMNS.values() for known in columns.values() for name in known}
-    found = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
+    names: set[str] = set()
+    for columns in COLUMNS.values():
+        names.update(*columns.values())
+    known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
     if (
-        found
+        known
         and len(first) > 1
         and all(0 < len(cell.split()) <= _LABEL_WORDS and _number(cell) is None for cell in first)
         and all(len(row) == len(first) for row in others)
@@ -139,12 +173,12 @@ def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
     ):
         raise UserError(
             f"{where}: {', '.join(first)} look like names of columns, of which "
-            f"{', '.join(found)} alone say nothing; expected {_kinds_in_words()}. Rename them; if "
+            f"{', '.join(known)} alone say nothing; expected {_kinds_in_words()}. Rename them; if "
             "they are a row, put a line of such names above it"
         )
 
 
-def _recognise(path: Path, names: Sequence[str], rows: Sequence[Row]) -> Kind:
+def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
     """The kind that the columns' names say, else their number and the last one's values."""
     for kind in COLUMNS:
         if (columns := _match(kind, names)) and not (kind == "scored" and _labels(columns, rows)):
@@ -155,9 +189,9 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Row]) -> Kind:
     if width == 3:
         return "scored" if numeric else "triples"
     if width != 2:
-        found = f" ({', '.join(names)})" if names else ""
+        given = f" ({', '.join(names)})" if names else ""
         raise UserError(
-            f"{path}: {columns_in_words(width)}{found}; expected {_kinds_in_words()}, "
+            f"{path}: {columns_in_words(width)}{given}; expected {_kinds_in_words()}, "
             "in this order or under these names"
         )
     if not names:
@@ -186,7 +220,7 @@ def _require_no_labels_first(path: Path, rows: Sequence[Sequence[Any]]) -> None:
         )
 
 
-def _labels(scored: Sequence[str], rows: Sequence[Row]) -> bool:
+def _labels(scored: Sequence[str], rows: Sequence[Cells]) -> bool:
     """Whether columns named as scored pairs are a text, perhaps with a title, and its label.
 
     Names of pairs of sentences with words for a score, as in NLI, stay scored pairs: their error is
@@ -206,24 +240,24 @@ def _kinds_in_words() -> str:
     return ", or ".join(f"{kind} ({', '.join(columns)})" for kind, columns in COLUMNS.items())
 
 
-def _match(kind: Kind, names: Sequence[str]) -> tuple[str, ...] | None:
+def _match(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | None:
     """The names of the kind's columns, in its order, or None where one is missing."""
-    found: list[str] = []
+    columns: list[str] = []
     for known in COLUMNS[kind].values():
-        free = {name.strip().lower(): name for name in reversed(names) if name not in found}
+        free = {name.strip().lower(): name for name in reversed(names) if name not in columns}
         name = next((free[name] for name in known if name in free), None)
         if name is None:
             return None
-        found.append(name)
-    return tuple(found)
+        columns.append(name)
+    return tuple(columns)
 
 
-def _choose(where: str, kind: Kind, names: tuple[str, ...]) -> tuple[str, ...]:
+def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ...]:
     """Which of the named columns to read; none where the file has no names."""
     if not names:
         return ()
     if kind == "pairs":
-        wider: tuple[Kind, ...] = ("triples", "scored")
+        wider: tuple[DataKind, ...] = ("triples", "scored")
         for more in wider:
             if _match(more, names):  # pairs of texts that do not all belong together
                 raise UserError(
@@ -241,7 +275,7 @@ def _choose(where: str, kind: Kind, names: tuple[str, ...]) -> tuple[str, ...]:
     return columns
 
 
-def _cells(path: Path, line: int, row: Row, kind: Kind, columns: Sequence[str]) -> list[Any]:
+def _cells(path: Path, line: int, row: Cells, kind: DataKind, columns: Sequence[str]) -> list[Any]:
     if isinstance(row, dict) and columns:
         missing = [name for name in columns if name not in row]
         if missing:
@@ -256,7 +290,7 @@ def _cells(path: Path, line: int, row: Row, kind: Kind, columns: Sequence[str]) 
     return _values(row)
 
 
-def _values(row: Row) -> list[Any]:
+def _values(row: Cells) -> list[Any]:
     return list(row.values()) if isinstance(row, dict) else row
 
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from isospace.corpus import readers
+from isospace.corpus import records
 from isospace.corpus.docstrings import extract
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -114,11 +114,13 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
     """Sentences of the user's files, else those that the run kept, else of Python's docstrings."""
     if file is not None:
         with tempfile.TemporaryDirectory() as spool:
-            sources = readers.find_sources([str(file)], Path(spool))
+            sources = records.find_sources([str(file)], Path(spool), encoding)
+            columns = [records.Column(column, "`column`")]
             for source in sources:
-                readers.check(source, column, encoding)
-            texts = chain.from_iterable(readers.read(one, column, encoding) for one in sources)
-            sentences = list(islice(filter(None, map(str.strip, texts)), SAMPLE_SIZE))
+                records.check(source, columns)
+            rows = chain.from_iterable(records.read_records(one, columns) for one in sources)
+            texts = ((row.values[0] or "").strip() for row in rows)
+            sentences = list(islice(filter(None, texts), SAMPLE_SIZE))
             sentences = list(map(without_surrogates, sentences))
         if not sentences:
             raise UserError(f"`sample` {file}: only blank lines. Expected at least one sentence")

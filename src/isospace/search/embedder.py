@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.operators.nearest import unit_rows
 from isospace.search.memory_index import MemoryIndex
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.records import open_records
+from isospace.vectors.texts import open_texts
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
 Model: TypeAlias = str | Path | SentenceTransformer | Encoder
@@ -148,8 +148,8 @@ class Embedder:
             UserError: the file cannot be read.
         """
         if isinstance(corpus, str | Path):
-            with open_records([str(corpus)], column, None, "utf-8") as records:
-                corpus = [text for text, _ in records]
+            with open_texts([str(corpus)], column, None, "utf-8") as rows:
+                corpus = [row.text for row in rows]
         texts = list(corpus)
         return MemoryIndex(texts, unit_rows(self.encoder.embed(texts)), self._unit_vectors)
 

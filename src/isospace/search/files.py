@@ -16,7 +16,7 @@ from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
 from isospace.search.index import SLICE, Changes, SearchIndex
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.records import Part, Records, Row, open_records
+from isospace.vectors.texts import TextFile, TextRow, Texts, open_texts
 
 _ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expected to share one
 
@@ -79,7 +79,7 @@ def index_files(
         )
     if about is None:
         require_room(to)
-    with open_records(inputs, column, id_column, encoding, keep) as records:
+    with open_texts(inputs, column, id_column, encoding, keep) as records:
         progress.line("reading", ", ".join(inputs))
         survey = _survey(records, dict(about.columns) if about else None)
         if about is None:
@@ -89,7 +89,7 @@ def index_files(
         changes = Changes(repeated=len(survey.superseded))
         places = count()
         with progress.bar("index", survey.rows - changes.repeated) as advance:
-            for part in records.parts():
+            for part in records.files():
                 changes += _add(index, records, part, places, survey.superseded, advance)
     index.refresh()
     rows = len(index)
@@ -111,11 +111,11 @@ class _Survey:
     superseded: frozenset[int]
 
 
-def _survey(records: Records, columns: dict[str, ColumnType] | None) -> _Survey:
+def _survey(records: Texts, columns: dict[str, ColumnType] | None) -> _Survey:
     """Read everything once; refuses what cannot be indexed."""
     rows, texts, guess = 0, 0, TypeGuess(records.keep)
     ids = bytearray()
-    for part in records.parts():
+    for part in records.files():
         for number, row in enumerate(part.rows, 1):
             rows += 1
             texts += bool(row.text.strip())
@@ -142,8 +142,8 @@ def _superseded(ids: bytearray) -> frozenset[int]:
 
 def _add(
     index: SearchIndex,
-    records: Records,
-    part: Part,
+    records: Texts,
+    part: TextFile,
     places: Iterator[int],
     superseded: frozenset[int],
     advance: Callable[[int], None],
@@ -171,11 +171,13 @@ def _add(
     return changes + Changes(deleted=index.delete_numbered(part.name, has))
 
 
-def _id(part: Part, number: int, row: Row) -> str:
+def _id(part: TextFile, number: int, row: TextRow) -> str:
     return row.key or f"{part.name}:{number}"
 
 
-def _given(records: Records, part: Part, number: int, row: Row) -> tuple[dict[str, Any], str, bool]:
+def _given(
+    records: Texts, part: TextFile, number: int, row: TextRow
+) -> tuple[dict[str, Any], str, bool]:
     """Metadata of a row, what messages call the row, and whether it is of cells of text."""
     values = dict(zip(records.keep, row.values, strict=True))
     return values, f"{part.name}, row {number}", part.format in ("csv", "tsv")

@@ -5,118 +5,45 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
-from isospace.encoders.precision import Precision
-from isospace.errors import UserError
-from isospace.system.files import write_text
-from isospace.vectors.records import Records, RowsHash, open_records
+from isospace.errors import Stopped, UserError
+from isospace.system.files import require_writable, write_text
+from isospace.system.progress import Logged, Progress
+from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import Shards, held, require_shards
-from isospace.vectors.vector_files import Dtype, Format, Key, Layout
+from isospace.vectors.texts import RowsSeen, Texts, open_texts
+from isospace.vectors.vector_files import Key, Layout
 from isospace.vectors.workers import Job, Task, write_shards
 
-WINDOW = 4096
-"""So many rows are sorted by length together; a shard is a multiple of it."""
-
-_SINGLE: dict[str, Format] = {".parquet": "parquet", ".npy": "npy"}
-
 
 @dataclass(frozen=True)
-class EncodeConfig:
-    """What to encode, by which model, into what."""
-
-    model: Annotated[str, tyro.conf.Positional]
-    """minilm, a model folder, a run's folder, or a Hub name."""
-    inputs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard input, or
-    docstrings. Every row gets a vector, an empty line that of the empty text."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """A folder of shards, or one file if it ends in .parquet or .npy."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    id_column: str | None = None
-    """Which column holds ids, to be written instead of the texts."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
-    dtype: Dtype = "float32"
-    """Of the vectors in the files: int8 with a scale for each, binary by sign, eight to a byte."""
-    format: Format | None = None
-    """Of the shards; default: parquet, or what `output` ends in."""
-    precision: Precision = "float32"
-    """bf16 is faster where the processor has it; a vector moves by a cosine of about 1e-4."""
-    max_length: int | None = None
-    """Texts are cut to so many tokens; default: the model's own limit."""
-    shard_size: int = 4 * WINDOW
-    """Rows of a shard: what a kill can cost each worker."""
-    workers: int = 1
-    """Processes, each with the model in memory; the processor's threads are divided among them."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that cannot be meant."""
-        if not self.inputs:
-            raise UserError("give one or more files to encode, or - for standard input")
-        if self.shard_size < 1 or self.shard_size % WINDOW:
-            raise UserError(
-                f"`shard_size` {self.shard_size}: expected a multiple of {WINDOW}: rows that are "
-                "batched together stay together"
-            )
-        if self.workers < 1:
-            raise UserError(f"`workers` {self.workers}: expected 1 or more")
-        if self.max_length is not None and self.max_length < 3:
-            raise UserError(f"`max_length` {self.max_length}: no word is left; expected 3 or more")
-        if self.format is not None and self.kind != self.format:
-            raise UserError(f"`format` {self.format}: `output` ends in {self.output.suffix}")
-        if self.id_column is not None and self.kind == "npy":
-            raise UserError("`id_column`: npy holds vectors only, in the order of the rows")
-
-    @property
-    def kind(self) -> Format:
-        """The format of what is written."""
-        return _SINGLE.get(self.output.suffix, self.format or "parquet")
-
-    @property
-    def single(self) -> bool:
-        """Whether one file is made of the shards."""
-        return self.output.suffix in _SINGLE
-
-    @property
-    def shard_folder(self) -> Path:
-        """Where the shards are, for good or until one file is made of them."""
-        return self.output.with_name(f"{self.output.name}.parts") if self.single else self.output
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far it is.
+class Encoded:
+    """What a call of `encode` did.
 
     Attributes:
         rows: of the whole output.
-        before: rows that an earlier process had finished.
-        done: rows that have been encoded now.
-        speed: sentences per second since the first batch, 0 before the second.
+        before: rows that an earlier call had finished.
+        done: rows that this call encoded.
+        missing: rows that have a null in place of their text, and the vector of the empty text.
+        speed: sentences per second from the first batch on, 0 where there was no second.
     """
 
     rows: int
     before: int
     done: int
+    missing: int
     speed: float
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated, `None` before the second batch."""
-        left = self.rows - self.before - self.done
-        return left / self.speed if self.speed else None
 
-
-def encode(config: EncodeConfig, report: Callable[[Progress], None]) -> Progress:
+def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     """Encode files to files, or go on where an earlier call was stopped.
 
     Memory holds the model, and one shard of texts and vectors for each worker. On the same machine
@@ -126,39 +53,48 @@ def encode(config: EncodeConfig, report: Callable[[Progress], None]) -> Progress
     Args:
         config: what and how. With several workers a script needs the usual
             `if __name__ == "__main__":`.
-        report: called after each batch.
-
-    Returns:
-        The last that was reported.
+        progress: where it is shown; default: the log.
 
     Raises:
         UserError: input, model or an earlier output is not what is expected.
+        Stopped: the disk is full or fails; the finished shards are kept.
     """
+    progress = progress or Logged()
     _require_room(config)
-    with open_records(config.inputs, config.column, config.id_column, config.encoding) as records:
+    with open_texts(config.inputs, config.column, config.id_column, config.encoding) as texts:
         encoder = load_encoder(config.model)
-        scanned = records.scan()
+        scanned = texts.scan()
         if not scanned.rows:
             raise UserError(f"{', '.join(config.inputs)}: no text to encode")
+        if scanned.missing:
+            progress.line(
+                "texts",
+                f"{scanned.missing:,} rows have no text (null), the first is "
+                f"{scanned.first_missing}; they get the vector of the empty text",
+            )
         layout = _layout(config, encoder)
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
-        with held(config.shard_folder):
+        with _failing_disk(config), held(config.shard_folder):
             shards = Shards(
-                config.shard_folder, settings, scanned.rows, config.shard_size, f".{config.kind}"
+                config.shard_folder,
+                settings,
+                scanned.rows,
+                config.shard_size,
+                f".{config.file_format}",
             )
-            seen = RowsHash()
-            jobs = _jobs(records, shards, seen)
-            before = set(shards.done)
-            progress = _encode_missing(config, encoder, layout, jobs, shards, report)
+            seen = RowsSeen()
+            jobs = _jobs(texts, shards, seen)
+            finished_before = set(shards.done)
+            encoded = _encode_missing(config, encoder, layout, jobs, shards, scanned, progress)
             if seen.digest != scanned.digest:
-                shards.forget(set(shards.done) - before)
+                shards.forget(set(shards.done) - finished_before)
                 raise UserError(
                     f"{', '.join(config.inputs)}: the text changed while it was encoded. Encode it "
                     f"again: remove {config.shard_folder}, or give another `output`"
                 )
             if config.single:
                 _join(config, layout, shards)
-    return progress
+    return encoded
 
 
 def _layout(config: EncodeConfig, encoder: Encoder) -> Layout:
@@ -168,7 +104,7 @@ def _layout(config: EncodeConfig, encoder: Encoder) -> Layout:
         "max_length": config.max_length,
     }
     key: Key = "text" if config.id_column is None else "id"
-    return Layout(config.kind, config.dtype, encoder.dim, key, about)
+    return Layout(config.file_format, config.dtype, encoder.dim, key, about)
 
 
 def _require_room(config: EncodeConfig) -> None:
@@ -180,6 +116,20 @@ def _require_room(config: EncodeConfig) -> None:
     for name in config.inputs:  # an output among them would be read as text the next time
         if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
             raise UserError(f"`output` {config.output}: lies in the folder to encode ({name})")
+    require_writable(config.shard_folder, inside=True)
+
+
+@contextmanager
+def _failing_disk(config: EncodeConfig) -> Iterator[None]:
+    """Says what a disk that is full or fails has cost, which is nothing that was finished."""
+    try:
+        yield
+    except OSError as error:
+        raise Stopped(
+            f"{error.filename or config.output} cannot be written: {error.strerror or error}. "
+            f"Finished shards are kept in {config.shard_folder}. Make room on the disk, or mend "
+            "what the reason says, and the same command goes on"
+        ) from error
 
 
 def _encode_missing(
@@ -188,49 +138,51 @@ def _encode_missing(
     layout: Layout,
     jobs: Iterator[Job],
     shards: Shards,
-    report: Callable[[Progress], None],
-) -> Progress:
-    task = Task(config.model, layout, WINDOW, config.max_length, config.precision)
-    progress = Progress(shards.rows, shards.rows_done, 0, 0.0)
-    report(progress)
-    first: tuple[float, int] | None = None  # when the first batch was done, and its rows
+    scanned: RowsSeen,
+    progress: Progress,
+) -> Encoded:
+    """Write the shards that are not there yet."""
+    before, done, speed = shards.rows_done, 0, 0.0
+    if before:
+        progress.line("encode", f"{before:,} of {shards.rows:,} rows were there already")
+    task = Task(config.model, layout, config.WINDOW, config.max_length, config.precision)
+    first_batch: tuple[float, int] | None = None  # when it was done, and its rows
+    with progress.bar("encode", shards.rows, before) as advance:
 
-    def tick(rows: int) -> None:
-        nonlocal progress, first
-        done, now, speed = progress.done + rows, time.monotonic(), 0.0
-        if first is None and rows:
-            first = now, done
-        elif first is not None and now > first[0]:
-            speed = (done - first[1]) / (now - first[0])
-        progress = Progress(shards.rows, progress.before, done, speed)
-        report(progress)
+        def on_batch(rows: int) -> None:
+            nonlocal done, speed, first_batch
+            done, now = done + rows, time.monotonic()
+            if first_batch is None and rows:
+                first_batch = now, done
+            elif first_batch is not None and now > first_batch[0]:
+                speed = (done - first_batch[1]) / (now - first_batch[0])
+            advance(rows, f"{speed:,.0f} sentences/s" if speed else "")
 
-    for index, digest in write_shards(task, encoder, jobs, config.workers, tick):
-        shards.finish(index, digest)
-    return progress
+        for index, digest in write_shards(task, encoder, jobs, config.workers, on_batch):
+            shards.finish(index, digest)
+    return Encoded(shards.rows, before, done, scanned.missing, speed)
 
 
-def _jobs(records: Records, shards: Shards, seen: RowsHash) -> Iterator[Job]:
+def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[Job]:
     """The shards that are not there yet; `seen` sees every row of the text as it is now."""
-    rows = iter(records)
+    rows = iter(texts)
     for index in range(len(shards)):
-        part = list(islice(rows, shards.size(index)))
-        for record in part:
-            seen.add(record)
-        if len(part) < shards.size(index):
+        shard = list(islice(rows, shards.size(index)))
+        for row in shard:
+            seen.add(row)
+        if len(shard) < shards.size(index):
             return  # the text is shorter than it was; `seen` tells
         if index not in shards.done:
-            texts, keys = map(list, zip(*part, strict=True))
-            if records.id_column is None:
-                keys = texts
-            yield Job(index, shards.path(index), texts, keys)
+            contents = [row.text for row in shard]
+            keys = contents if texts.id_column is None else [row.key for row in shard]
+            yield Job(index, shards.path(index), contents, keys)
 
 
 def _join(config: EncodeConfig, layout: Layout, shards: Shards) -> None:
     """Make the one file, and only then remove the shards."""
     parts = [shards.path(index) for index in range(len(shards))]
     layout.join(parts, shards.rows, config.output)
-    if config.kind == "npy":  # Parquet has it inside
+    if config.file_format == "npy":  # Parquet has it inside
         about = json.dumps(shards.to_json(), indent=2) + "\n"
         write_text(config.output.with_name(f"{config.output.name}.json"), about)
     config.shard_folder.rename(_removed(config))  # first, so that a kill leaves no half of them

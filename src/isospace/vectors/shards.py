@@ -28,7 +28,7 @@ _WORDS = {
     "text": "text to encode",
     "key": "`id_column`",
 }
-"""What settings are called in messages, where that is not their option."""
+"""What settings are called in messages, where that is not the name of a field."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Shards:
         path = self.folder / MANIFEST
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            settings, found = content["settings"], [Shard(**shard) for shard in content["shards"]]
+            settings, shards = content["settings"], [Shard(**shard) for shard in content["shards"]]
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"{path} is damaged ({type(error).__name__}: {error}). Remove {self.folder}, or "
@@ -123,7 +123,7 @@ class Shards:
             ) from error
         self._require_same(settings)
         by_file = {self.path(index).name: index for index in range(len(self))}
-        for shard in found:
+        for shard in shards:
             shard_path = self.folder / shard.file
             if not shard_path.is_file():
                 continue  # it is made again
@@ -137,7 +137,7 @@ class Shards:
     def _require_same(self, settings: Mapping[str, Any]) -> None:
         for name, value in self._settings.items():
             if settings.get(name) != value:
-                what = _WORDS.get(name, f"--{name.replace('_', '-')}")
+                what = _WORDS.get(name, f"`{name}`")
                 raise UserError(
                     f"{self.folder}: was begun with another {what} ({settings.get(name)}, now "
                     f"{value}). Give the same, or another `output`"

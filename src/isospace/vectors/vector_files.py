@@ -11,6 +11,7 @@ binary   bit i is 1 where x_i > 0, eight dimensions to a uint8, first dimension 
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,9 +25,8 @@ from numpy.typing import NDArray
 
 from isospace.errors import UserError
 from isospace.system.files import atomic_path
+from isospace.vectors.encode_config import Dtype, Format
 
-Dtype = Literal["float32", "float16", "int8", "binary"]
-Format = Literal["parquet", "npy"]
 Key = Literal["text", "id"]
 STORED: dict[Dtype, str] = {
     "float32": "float32",
@@ -118,7 +118,9 @@ class Layout:
                 )
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             if self.format == "npy":
-                np.save(file, values)
+                contents = io.BytesIO()  # np.save on a full disk gives an error without a reason
+                np.save(contents, values)
+                file.write(contents.getbuffer())
                 return
             flat = pa.array(values.reshape(-1))
             columns = [pa.array(keys), pa.FixedSizeListArray.from_arrays(flat, self.width)]

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from isospace.corpus import readers
+from isospace.corpus import records
+from isospace.corpus.records import Column
 from isospace.errors import UserError
 
 TEXTS = ["One plain sentence.", 'Quotes "and, commas".', "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]
@@ -53,12 +54,19 @@ WRITERS = {
 }
 
 
-def load(*files: Path | str, column: str = "text", encoding: str = "utf-8") -> list[str]:
-    sources = readers.find_sources(map(str, files), Path())
+TEXT = Column("text", "`column`")
+
+
+def read(*files: Path | str, columns=(TEXT,), encoding: str = "utf-8") -> list[records.Record]:
+    sources = records.find_sources(map(str, files), Path(), encoding)
     for source in sources:
-        readers.check(source, column, encoding)
-    texts = (text for source in sources for text in readers.read(source, column, encoding))
-    return [text.rstrip("\n") for text in texts]
+        records.check(source, columns)
+    return [record for source in sources for record in records.read_records(source, columns)]
+
+
+def load(*files: Path | str, column: str = "text", encoding: str = "utf-8") -> list[str]:
+    columns = (Column(column, "`column`"),)
+    return [record.values[0] for record in read(*files, columns=columns, encoding=encoding)]
 
 
 def put(folder: Path, name: str, content: bytes | str) -> Path:
@@ -115,12 +123,55 @@ def test_tsv_quotes_are_text(tmp_path):
     ]
 
 
-def test_missing_values_are_empty_texts(tmp_path):
+def test_missing_values_are_told_from_empty_texts(tmp_path):
     jsonl = put(tmp_path, "a.jsonl", '{"text": null}\n\n{"text": "b"}')
     table = pa.table({"text": pa.array([None, "b"]).dictionary_encode()})
     pq.write_table(table, tmp_path / "a.parquet")
-    assert load(jsonl) == ["", "", "b"]
-    assert load(tmp_path / "a.parquet") == ["", "b"]
+    assert load(jsonl) == [None, "", "b"]
+    assert load(tmp_path / "a.parquet") == [None, "b"]
+
+
+def test_every_record_knows_its_line(tmp_path):
+    csv_file = put(tmp_path, "a.csv", 'text\r\n"two\r\nlines"\r\n\r\nlast\r\n')
+    assert [record.line for record in read(csv_file)] == [2, 4, 5]
+    jsonl = put(tmp_path, "a.jsonl", '{"text": "a"}\n\n{"text": "b"}')
+    assert [record.line for record in read(jsonl)] == [1, 2, 3]
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
+    assert [record.line for record in read(tmp_path / "a.parquet")] == [1, 2]
+    assert {record.file for record in read(jsonl)} == {str(jsonl)}
+
+
+SEVERAL = (
+    Column("b", "`b`", text=False),
+    TEXT,
+    Column("absent", "`c`", text=False, required=False),
+)
+
+
+def test_several_columns_of_one_pass(tmp_path, monkeypatch):
+    """Values that are no texts are as the file has them."""
+    jsonl = put(tmp_path, "a.jsonl", '{"text": "a", "b": [1]}\n\n{"b": 2.5, "text": null}\n')
+    expected = [([1], "a", None), (None, "", None), (2.5, None, None)]
+    assert [record.values for record in read(jsonl, columns=SEVERAL)] == expected
+    table = pa.table({"text": ["a", None], "b": [1, None], "c": [True, False]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    columns = (Column("b", "`b`", text=False), TEXT, Column("b", "`again`", text=False))
+    values = [record.values for record in read(tmp_path / "a.parquet", columns=columns)]
+    assert values == [(1, "a", 1), (None, None, None)]
+    (source,) = records.find_sources([str(jsonl)], tmp_path, "utf-8")
+    opened = []
+    input_stream = records.pa.input_stream
+    monkeypatch.setattr(
+        records.pa, "input_stream", lambda *a, **k: opened.append(a) or input_stream(*a, **k)
+    )
+    assert len(list(records.read_records(source, SEVERAL))) == 3
+    assert len(opened) == 1
+
+
+def test_a_required_column_is_in_every_object(tmp_path):
+    jsonl = put(tmp_path, "a.jsonl", '{"text": "a", "b": 1}\n{"text": "a"}\n')
+    with pytest.raises(UserError, match=r'a\.jsonl:2: no column "b".* Name one with `b`\.$'):
+        read(jsonl, columns=SEVERAL)
 
 
 def test_another_column(tmp_path):
@@ -134,11 +185,13 @@ def test_a_line_of_a_megabyte(tmp_path):
 
 
 def test_a_line_without_end_is_cut_and_the_next_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "LINE_LIMIT", 8)
+    monkeypatch.setattr(records, "LINE_LIMIT", 8)
     path = put(tmp_path, "a.txt", "short\n" + "x" * 50 + "\nafter\n" + "y" * 8)
     assert load(path) == ["short", "x" * 8, "after", "y" * 8]
     with pytest.raises(UserError, match=r"a\.csv:2: a line of 8 characters or more"):
         load(put(tmp_path, "a.csv", "text\n" + "x" * 50))
+    with pytest.raises(UserError, match=r"a\.jsonl:1: a line of 8 characters or more"):
+        load(put(tmp_path, "a.jsonl", '{"text": "x"}'))
 
 
 def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
@@ -169,6 +222,8 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
         ("a.md", b"text", r"a\.md: unknown kind of file\. Expected \.txt, \.jsonl"),
         ("a.parquet.gz", b"text", r"a\.parquet\.gz: unknown kind of file"),
         ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 at byte 5 .* `encoding` latin-1"),
+        ("a.txt", b"na\xefve \x93ok\x94\n", r"a\.txt:1: not utf-8 at byte 2 .* `encoding` cp1252"),
+        ("a.txt", b"na\xefve \x93ok\x9d\n", r"a\.txt:1: not utf-8 at byte 2 .* `encoding` latin-1"),
         ("a.txt", b"ok\r\rcut \xe7\x8c", r"a\.txt:3: not utf-8 at byte 8 "),
         ("a.txt", "ab\n".encode("utf-16"), r"a\.txt:1: not utf-8 at byte 0 .* `encoding` utf-16"),
         ("a.csv", b"text\nna\xefve\n", r"a\.csv:2: not utf-8 at byte 7 "),
@@ -182,6 +237,7 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
         ("a.parquet", b"not a parquet file", r"a\.parquet cannot be read as parquet"),
         ("a.jsonl", b'{"text": "a"}\n{"text": "b}\n', r"a\.jsonl:2: not valid JSON"),
         ("a.jsonl", b"[" * 100_000, r"a\.jsonl:1: not valid JSON"),
+        ("a.jsonl", b"7\n", r"a\.jsonl:1: expected a JSON object, not '7'"),
         ("a.jsonl", b'["a"]\n', r'a\.jsonl:1: expected a JSON object with "text"'),
         (
             "a.jsonl",
@@ -191,7 +247,7 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
         ("a.jsonl", b'{"text": "a"}\n{"text": 7}\n', r'a\.jsonl:2: "text" is 7, expected a string'),
         ("a.csv", b"id,body\n1,a\n", r'a\.csv:1: no column "text"\. Columns: id, body\.'),
         ("a.csv", b"id,text\n1,a\n2\n", r"a\.csv:3: 1 fields, the header has 2"),
-        ("a.csv", b'text\nfine\n"never closed\nmore\n', r"a\.csv:4: not valid csv"),
+        ("a.csv", b'text\nfine\n"never closed\nmore\n', r"a\.csv:3: not valid csv"),
         ("a.tsv", b"id\tbody\n1\ta\n", r'a\.tsv:1: no column "text"'),
     ],
 )
@@ -240,17 +296,17 @@ def test_no_permission(tmp_path, monkeypatch):
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(readers.pa, "input_stream", refuse)  # root may read everything
+    monkeypatch.setattr(records.pa, "input_stream", refuse)  # root may read everything
     with pytest.raises(UserError, match=r"a\.txt cannot be read as txt: Permission denied"):
         load(path)
 
 
 def test_check_reads_no_more_than_the_beginning(tmp_path):
     path = put(tmp_path, "a.txt", b"fine\n" * 10_000 + b"\xff")
-    (source,) = readers.find_sources([str(path)], tmp_path)
-    readers.check(source, "text", "utf-8")
+    (source,) = records.find_sources([str(path)], tmp_path, "utf-8")
+    records.check(source, [TEXT])
     with pytest.raises(UserError, match=":10001: not utf-8"):
-        list(readers.read(source, "text", "utf-8"))
+        list(records.read_records(source, [TEXT]))
 
 
 def test_utf_16_without_its_mark_is_refused(tmp_path):

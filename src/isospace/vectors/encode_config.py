@@ -1,0 +1,93 @@
+"""What `encode` is asked for. Nothing heavy is imported: the command line shows it as its help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from isospace.encoders.precision import Precision
+from isospace.errors import UserError
+
+Dtype = Literal["float32", "float16", "int8", "binary"]
+Format = Literal["parquet", "npy"]
+
+_SINGLE: dict[str, Format] = {".parquet": "parquet", ".npy": "npy"}
+_OTHER_FILES = (
+    ".txt", ".csv", ".tsv", ".json", ".jsonl", ".gz", ".zst", ".zip", ".npz", ".pt", ".pkl", ".bin",
+    ".safetensors", ".h5", ".hdf5", ".arrow", ".feather", ".faiss",
+)  # fmt: skip
+"""Endings of files that are not written; a folder of shards under such a name misleads."""
+
+
+@dataclass(frozen=True)
+class EncodeConfig:
+    """What to encode, by which model, into what."""
+
+    model: str
+    """minilm, a model folder, a run's folder, or a Hub name."""
+    inputs: tuple[str, ...]
+    """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard input, or
+    docstrings. Every row gets a vector; an empty line gets that of the empty text."""
+    output: Path
+    """A folder of shards, or one file if it ends in .parquet or .npy."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    id_column: str | None = None
+    """Which column holds ids, to be written instead of the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    dtype: Dtype = "float32"
+    """Type of the stored numbers: int8 has a scale for each vector, binary keeps signs, eight to a
+    byte."""
+    format: Format | None = None
+    """Format of the shards; default: parquet, or what `output` ends in."""
+    precision: Precision = "float32"
+    """bf16 is faster where the processor has it; a vector moves by a cosine of about 1e-4."""
+    max_length: int | None = None
+    """Texts are cut to so many tokens; default: the model's own limit."""
+    shard_size: int = 16_384
+    """Rows of a shard, which is what a kill can cost each worker; a multiple of 4096."""
+    workers: int = 1
+    """Processes, each with the model in memory; the processor's threads are divided among them."""
+
+    WINDOW: ClassVar[int] = 4096
+    """So many rows are sorted by length together; a shard is a multiple of it."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot be meant."""
+        if not self.inputs:
+            raise UserError("give one or more files to encode, or - for standard input")
+        if self.output.suffix.lower() in _OTHER_FILES:
+            raise UserError(
+                f"`output` {self.output}: {self.output.suffix} files of vectors are not written. "
+                "Expected a name that ends in .parquet or .npy, or a folder for shards"
+            )
+        if self.shard_size < 1 or self.shard_size % self.WINDOW:
+            raise UserError(
+                f"`shard_size` {self.shard_size}: expected a multiple of {self.WINDOW}: rows that "
+                "are batched together stay together"
+            )
+        if self.workers < 1:
+            raise UserError(f"`workers` {self.workers}: expected 1 or more")
+        if self.max_length is not None and self.max_length < 3:
+            raise UserError(f"`max_length` {self.max_length}: no word is left; expected 3 or more")
+        if self.format is not None and self.file_format != self.format:
+            raise UserError(f"`format` {self.format}: `output` ends in {self.output.suffix}")
+        if self.id_column is not None and self.file_format == "npy":
+            raise UserError("`id_column`: npy holds vectors only, in the order of the rows")
+
+    @property
+    def file_format(self) -> Format:
+        """The format of what is written."""
+        return _SINGLE.get(self.output.suffix, self.format or "parquet")
+
+    @property
+    def single(self) -> bool:
+        """Whether one file is made of the shards."""
+        return self.output.suffix in _SINGLE
+
+    @property
+    def shard_folder(self) -> Path:
+        """Where the shards are, for good or until one file is made of them."""
+        return self.output.with_name(f"{self.output.name}.parts") if self.single else self.output

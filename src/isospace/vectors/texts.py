@@ -1,0 +1,191 @@
+"""Texts to encode, streamed from files, with ids and other columns where the files have some.
+
+A row of the input is a row of the output: an empty line is the empty text and gets its vector, and
+so does a missing value, which is counted. Nothing is cleaned or dropped; the line's end and halves
+of surrogate pairs, which are no text, are all that is changed. Only docstrings are no file: they
+are a corpus, cleaned and de-duplicated.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isospace.config import CorpusConfig
+from isospace.corpus import records
+from isospace.corpus.records import Column, FileFormat, Source
+from isospace.corpus.sentences import load_corpus
+from isospace.errors import UserError
+from isospace.system.cache import cache_folder
+from isospace.system.unicode import without_surrogates
+
+
+class TextRow(NamedTuple):
+    """A row of a file.
+
+    Attributes:
+        text: to encode.
+        key: its id, "" where there is none.
+        values: of the columns to keep: text in csv and tsv, none in files without columns, else as
+            the file has them.
+        missing: where the row stands ("a.parquet:7") if it has a null in place of its text.
+    """
+
+    text: str
+    key: str
+    values: tuple[Any, ...]
+    missing: str | None = None
+
+
+class TextFile(NamedTuple):
+    """A file, or the docstrings, with its rows.
+
+    Attributes:
+        name: what messages call it.
+        format: of the file.
+        rows: in order; they can be read once.
+    """
+
+    name: str
+    format: FileFormat
+    rows: Iterator[TextRow]
+
+
+class RowsSeen:
+    """Number and hash of the rows seen so far.
+
+    Attributes:
+        rows: how many.
+        missing: how many of them have a null in place of their text.
+        first_missing: where the first of those stands.
+    """
+
+    def __init__(self) -> None:
+        self.rows, self.missing = 0, 0
+        self.first_missing: str | None = None
+        self._content = blake2b(digest_size=16)
+
+    def add(self, row: TextRow) -> None:
+        """See the next row."""
+        self.rows += 1
+        if row.missing is not None:
+            self.missing += 1
+            self.first_missing = self.first_missing or row.missing
+        for part in (row.text, row.key):
+            encoded = part.encode()
+            self._content.update(len(encoded).to_bytes(8, "little") + encoded)
+
+    @property
+    def digest(self) -> str:
+        """A hash of texts and ids, in hexadecimal digits."""
+        return self._content.hexdigest()
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The rows of some files in order; every iteration reads the files again.
+
+    Attributes:
+        sources: the files.
+        docstrings: begin with the prose of the installed Python packages.
+        column: holds the texts, where a file has columns.
+        id_column: holds the ids, `None` for no ids.
+        keep: other columns that are read.
+    """
+
+    sources: Sequence[Source]
+    docstrings: bool
+    column: str
+    id_column: str | None
+    keep: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[TextRow]:
+        for file in self.files():
+            yield from file.rows
+
+    def files(self) -> Iterator[TextFile]:
+        """The files, each with its rows."""
+        if self.docstrings:
+            corpus = load_corpus(CorpusConfig(corpus=("docstrings",)), cache_folder())
+            nothing = (None,) * len(self.keep)
+            yield TextFile("docstrings", "txt", (TextRow(text, "", nothing) for text in corpus))
+        for source in self.sources:
+            yield TextFile(source.name, source.format, self._rows(source))
+
+    def scan(self) -> RowsSeen:
+        """Count and hash the rows; reads everything once, so that errors come first."""
+        seen = RowsSeen()
+        for row in self:
+            seen.add(row)
+        return seen
+
+    @property
+    def columns(self) -> list[Column]:
+        """What is read of a file that has columns: texts, then what to keep, then ids."""
+        columns = [Column(self.column, "`column`")]
+        columns += [Column(name, "`keep`", text=False, required=False) for name in self.keep]
+        if self.id_column is not None:
+            columns.append(Column(self.id_column, "`id_column`", text=False))
+        return columns
+
+    def _rows(self, source: Source) -> Iterator[TextRow]:
+        kept = slice(1, 1 + len(self.keep))
+        for record in records.read_records(source, self.columns):
+            text = record.values[0]
+            key = "" if self.id_column is None else _id(record.values[-1])
+            if text is None:
+                place = f"{record.file}:{record.line}"
+                yield TextRow("", key, record.values[kept], missing=place)
+            else:
+                yield TextRow(_text(text), key, record.values[kept])
+
+
+@contextmanager
+def open_texts(
+    inputs: Sequence[str],
+    column: str,
+    id_column: str | None,
+    encoding: str,
+    keep: tuple[str, ...] = (),
+) -> Iterator[Texts]:
+    """Find the files and look at the beginning of each; standard input is kept while this is open.
+
+    Args:
+        inputs: files, folders, - for standard input, or docstrings.
+        column: holds the texts, where a file has columns.
+        id_column: holds the ids, `None` for no ids.
+        encoding: of text files.
+        keep: other columns that are read.
+
+    Raises:
+        UserError: what cannot be read, and why.
+    """
+    docstrings = "docstrings" in inputs
+    with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
+        files = [name for name in inputs if name != "docstrings"]
+        sources = records.find_sources(files, Path(spool), encoding)
+        without_columns = [source.name for source in sources if source.format == "txt"]
+        if docstrings:
+            without_columns.append("docstrings")
+        if id_column is not None and without_columns:
+            raise UserError(
+                f"`id_column` {id_column}: {without_columns[0]} has no columns. "
+                "Expected csv, tsv, jsonl or parquet files"
+            )
+        texts = Texts(sources, docstrings, column, id_column, keep)
+        for source in sources:
+            records.check(source, texts.columns)
+        yield texts
+
+
+def _text(raw: str) -> str:
+    return without_surrogates(raw.rstrip("\r\n"))
+
+
+def _id(value: Any) -> str:
+    return "" if value is None else _text(str(value))
