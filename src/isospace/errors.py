@@ -15,3 +15,7 @@ class Stopped(Exception):
 
     The command line prints it and exits with status 1.
     """
+
+
+class Interrupted(Stopped):
+    """Ended early by a signal: Ctrl-C, a polite kill, a closed terminal."""

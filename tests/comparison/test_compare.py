@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from isospace.cli import main
-from isospace.comparison.cells import share
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import read_results
@@ -113,7 +112,7 @@ def long_comparison(base, tmp_path):
         yield process, children
     assert not any(child.is_running() for child in children)
     logs = [(run / "train.log").read_text() for run in runs]
-    assert any("`resume`" in log for log in logs)  # stopped politely
+    assert any("--resume" in log for log in logs)  # stopped politely
 
 
 def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
@@ -124,7 +123,7 @@ def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
     assert process.returncode == 1
     assert said.splitlines()[-1].endswith("Continue with the same command")
     logs = [log.read_text() for log in (tmp_path / "c").glob("*/*/train.log")]
-    assert ["`resume`" in log for log in logs] == [True, True]
+    assert ["--resume" in log for log in logs] == [True, True]
 
 
 def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
@@ -132,14 +131,6 @@ def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
     process.kill()
     gone, _ = psutil.wait_procs(children, timeout=120)
     assert len(gone) == 2
-
-
-def test_a_run_that_was_killed_is_told_by_that_and_not_by_its_last_progress(long_comparison):
-    process, children = long_comparison
-    children[0].kill()
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "seed 42: was killed by signal 9" in said.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -159,14 +150,6 @@ def test_processes_can_share_every_run(base, tmp_path):
     assert done.stderr == ""
     found = json.loads(done.stdout)  # the first process alone prints
     assert [found["scores"][name]["MRR"]["n"] for name in ("simcse:head=none", "dcl")] == [2, 2]
-
-
-def test_processes_take_turns_on_the_gpus(monkeypatch):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert [share(slot, 3)["CUDA_VISIBLE_DEVICES"] for slot in range(3)] == ["0", "1", "0"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5c5a8c3e")
-    assert [share(slot, 2)["CUDA_VISIBLE_DEVICES"] for slot in range(2)] == ["2", "GPU-5c5a8c3e"]
 
 
 def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):

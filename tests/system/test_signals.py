@@ -1,33 +1,119 @@
-"""Signals are noted, not obeyed in the middle of a step."""
+"""A signal ends the work, at once or where the work says, and none is lost."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+from contextlib import suppress
 
 import pytest
 
 from isospace.system.signals import polite_stop
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_is_noted_and_the_second_insists(number):
-    old = signal.signal(number, signal.SIG_DFL)  # the tests themselves may run under nohup
-    try:
-        with polite_stop() as received:
-            os.kill(os.getpid(), number)
-            assert received == [number]
-            with pytest.raises(KeyboardInterrupt):
-                os.kill(os.getpid(), number)
-    finally:
-        signal.signal(number, old)
+def ask(number: int = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def number(request):
+    old = signal.signal(request.param, signal.SIG_DFL)  # the tests themselves may run under nohup
+    yield request.param
+    signal.signal(request.param, old)
+
+
+def test_a_signal_ends_the_block_at_once(number):
+    passed = []
+
+    def work() -> None:
+        with polite_stop():
+            ask(number)
+            passed.append("the signal")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert passed == []
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_delayed_block_ends_itself_and_a_second_signal_insists(number):
+    passed = []
+
+    def work() -> None:
+        with polite_stop() as request, request.delayed():
+            ask(number)
+            passed.append(request.received)
+            ask(number)
+            passed.append("the second")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert passed == [True]
+
+
+def test_a_delayed_block_that_takes_no_notice_loses_no_signal():
+    passed = []
+
+    def work() -> None:
+        with polite_stop() as request:
+            with request.delayed():
+                ask()
+                passed.append("the signal")
+            passed.append("the block")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert passed == ["the signal"]
+
+
+def test_what_swallows_exceptions_swallows_no_signal():
+    def work() -> None:
+        with polite_stop(), suppress(KeyboardInterrupt):
+            ask()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+
+def test_the_error_of_a_block_is_the_one_that_is_seen():
+    def work() -> None:
+        with polite_stop() as request, request.delayed():
+            ask()
+            raise ValueError("its own")
+
+    with pytest.raises(ValueError, match="its own"):
+        work()
+
+
+def test_of_two_blocks_the_inner_one_passes_the_signal_on():
+    def work() -> None:
+        with polite_stop(), polite_stop():
+            ask()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
 
 
 def test_a_closed_terminal_does_not_stop_what_runs_under_nohup():
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with polite_stop() as received:
-            os.kill(os.getpid(), signal.SIGHUP)
-        assert received == []
+        with polite_stop() as request:
+            ask(signal.SIGHUP)
+        assert not request.received
     finally:
         signal.signal(signal.SIGHUP, old)
+
+
+def test_another_thread_than_the_main_one_leaves_signals_to_whoever_runs_it():
+    before = signal.getsignal(signal.SIGINT)
+    inside = []
+
+    def work() -> None:
+        with polite_stop():
+            inside.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert inside == [before]

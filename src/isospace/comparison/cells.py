@@ -6,28 +6,21 @@ A cell that is finished is read, one that was stopped is resumed, the rest are b
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
+from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.processes import first
 from isospace.system.progress import Progress, Silent
-from isospace.system.signals import END_WITH_INPUT, polite_stop
 from isospace.training.run import Run
 from isospace.training.train import train
 
 _FREE = ("output", "checkpoint_minutes", "trackers")
 """Settings that may change when a cell is gone on with."""
-_LOOK_EVERY = 0.2
-"""Seconds between two looks at the processes."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +84,11 @@ def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> bool:
 
     Raises:
         UserError: bad input.
-        Stopped: a cell was stopped or diverged; called again, this goes on from there.
+        Stopped, KeyboardInterrupt: a cell diverged or was stopped; called again, this goes on from
+            there.
     """
     if jobs > 1:
-        with closing(_SideBySide(cells, jobs, progress)) as side_by_side:
-            side_by_side.run()
+        _SideBySide(cells, progress).run(jobs)
     else:
         _one_by_one(cells, progress if first() else Silent())
     return first()
@@ -105,11 +98,11 @@ def _require_same_settings(cell: Cell) -> None:
     if not cell.begun:
         return
     there, wanted = Run(cell.folder).config.to_dict(), cell.config.to_dict()
-    other = [name for name in wanted if name not in _FREE and there[name] != wanted[name]]
-    if other:
-        name = other[0]
+    changed = [name for name in wanted if name not in _FREE and there[name] != wanted[name]]
+    if changed:
+        name = changed[0]
         raise UserError(
-            f"{cell.folder}: holds a run with other settings ({', '.join(other)}: {name} was "
+            f"{cell.folder}: holds a run with other settings ({', '.join(changed)}: {name} was "
             f"{there[name]}, is {wanted[name]}); give another `output`, or remove it"
         )
 
@@ -122,111 +115,45 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
             train(None if resume else cell.config, resume, progress)
 
 
-@dataclass(frozen=True)
-class _Running:
-    """A cell in a process of its own.
-
-    Attributes:
-        cell: the cell.
-        process: of `isospace train --resume`.
-        logged: bytes of its log that earlier processes wrote.
-    """
-
-    cell: Cell
-    process: subprocess.Popen[bytes]
-    logged: int
-
-
 class _SideBySide:
-    """Processes of `isospace train --resume`, each with a log beside its run."""
+    """The cells that are missing, each a process of `isospace train --resume` with a log."""
 
-    def __init__(self, cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
+    def __init__(self, cells: Sequence[Cell], progress: Progress) -> None:
         self._cells, self._progress = cells, progress
-        self._waiting = [cell for cell in cells if not cell.finished]
-        self._slots: list[_Running | None] = [None] * jobs
-        # Nothing is ever written to it: where this process is killed it ends, and so do they.
-        self._lifeline = os.pipe()
+        self._missing = [cell for cell in cells if not cell.finished]
 
-    def run(self) -> None:
-        """Start what waits, as places come free, until all are done."""
-        done = len(self._cells) - len(self._waiting)
+    def run(self, jobs: int) -> None:
+        """Run them, so many at a time."""
+        done = len(self._cells) - len(self._missing)
         self._progress.line("cells", f"{done} of {len(self._cells)} are there")
-        with polite_stop() as stop, self._progress.bar("cells", len(self._cells)) as advance:
-            advance(done)
-            while self._waiting or any(self._slots):
-                if stop:
-                    raise Stopped("interrupted; nothing is lost. Continue with the same command")
-                for slot, running in enumerate(self._slots):
-                    if running is not None and running.process.poll() is not None:
-                        self._slots[slot] = None
-                        self._finish(running)
-                        advance(1)
-                    if self._slots[slot] is None and self._waiting:
-                        self._slots[slot] = self._start(self._waiting.pop(0), slot)
-                time.sleep(_LOOK_EVERY)
+        with self._progress.bar("cells", len(self._cells), done) as advance:
 
-    def _start(self, cell: Cell, slot: int) -> _Running:
+            def end(cell: Cell, ended: Ended) -> None:
+                self._end(cell, ended)
+                advance(1)
+
+            run_jobs(self._missing, jobs, self._begin, end)
+
+    def _begin(self, cell: Cell) -> Job:
         if not cell.begun:
             Run.create(cell.config)
-        command = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(cell.folder)]
-        environment = {**os.environ, **share(slot, len(self._slots)), END_WITH_INPUT: "1"}
-        with _log(cell).open("ab") as log:
-            logged = os.fstat(log.fileno()).st_size
-            process = subprocess.Popen(
-                command,
-                stdin=self._lifeline[0],
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,  # Ctrl-C is for this process to hear; it asks each once
-            )
         self._say(cell, f"started; its progress: {_log(cell)}")
-        return _Running(cell, process, logged)
+        command = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(cell.folder)]
+        return Job(command, _log(cell))
 
-    def _finish(self, running: _Running) -> None:
-        cell, status = running.cell, running.process.returncode
+    def _end(self, cell: Cell, ended: Ended) -> None:
         results = Run(cell.folder).results
-        if status == 0 and results is not None:
+        if ended.status == 0 and results is not None:
             self._say(cell, f"done in {results.seconds:.0f} s")
             return
-        said = _log(cell).read_bytes()[running.logged :].decode("utf-8", "replace")
-        reason = "".join(said.splitlines()[-1:]).removeprefix("isospace: ")
-        if status < 0:
-            reason = f"was killed by signal {-status} (9 by the system: was there memory enough?)"
-        failure = UserError if status == 2 else Stopped
-        reason = reason or f"exit status {status}"
+        failure = UserError if ended.status == 2 else Stopped
+        reason = ended.reason.removeprefix("isospace: ")
         raise failure(f"{cell}: {reason} (all it said: {_log(cell)})")
 
     def _say(self, cell: Cell, what: str) -> None:
         place = self._cells.index(cell) + 1
         self._progress.line("cell", f"{place} of {len(self._cells)}: {cell}: {what}")
 
-    def close(self) -> None:
-        """Stop what still runs, politely: each writes a checkpoint."""
-        processes = [running.process for running in self._slots if running is not None]
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
-        for end in self._lifeline:
-            os.close(end)
-
 
 def _log(cell: Cell) -> Path:
     return cell.folder / "train.log"
-
-
-def share(slot: int, jobs: int) -> dict[str, str]:
-    """The environment variables that give one of several processes its part of the machine.
-
-    >>> share(0, 10_000)["OMP_NUM_THREADS"]
-    '1'
-    """
-    found = {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // jobs))}
-    count = torch.cuda.device_count()
-    if count > 1:
-        # In a new process numbers are those of the machine again, so the names given here count.
-        given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        names = given if len(given) >= count else list(map(str, range(count)))
-        found["CUDA_VISIBLE_DEVICES"] = names[slot % count].strip()
-    return found

@@ -1,4 +1,4 @@
-"""Ctrl-C, a polite kill or a closed terminal, as a flag that is looked at between steps."""
+"""Ctrl-C, a polite kill and a closed terminal: one signal ends the work, and none is lost."""
 
 from __future__ import annotations
 
@@ -24,28 +24,60 @@ def _wait_for_its_end() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@contextmanager
-def polite_stop() -> Iterator[list[int]]:
-    """Collect signals instead of dying in the middle of a step; a second one insists.
+class StopRequest:
+    """What `polite_stop` heard so far."""
 
-    SIGINT, SIGTERM, and SIGHUP where nobody (`nohup`) has it ignored.
-    """
-    received: list[int] = []
+    def __init__(self) -> None:
+        self.received = False
+        self._delayed = False
 
-    def note(number: int, _: object) -> None:
-        if received:
+    @contextmanager
+    def delayed(self) -> Iterator[None]:
+        """Let a block end itself soon after `received` is true; a second signal insists.
+
+        Raises:
+            KeyboardInterrupt: the block took no notice of a signal.
+        """
+        self._delayed = True
+        try:
+            yield
+        finally:
+            self._delayed = False
+        if self.received:
             raise KeyboardInterrupt
-        received.append(number)
 
+    def receive(self, *_: object) -> None:
+        """The handler of the signals.
+
+        Raises:
+            KeyboardInterrupt: at once, but for the first signal of a `delayed` block.
+        """
+        wait = self._delayed and not self.received
+        self.received = True
+        if not wait:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def polite_stop() -> Iterator[StopRequest]:
+    """Make SIGINT and SIGTERM, and SIGHUP where `nohup` does not ignore it, end a block.
+
+    Raises:
+        KeyboardInterrupt: where a signal came, at the end of the block at the latest: what swallows
+            exceptions, such as a finaliser, swallows no request.
+    """
+    request = StopRequest()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     try:
-        old = {number: signal.signal(number, note) for number in numbers}
+        old = {number: signal.signal(number, request.receive) for number in numbers}
     except ValueError:  # not the main thread: whoever runs us handles signals
         old = {}
     try:
-        yield received
+        yield request
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+    if request.received:
+        raise KeyboardInterrupt

@@ -22,7 +22,7 @@ import isospace
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
-from isospace.errors import Stopped, UserError
+from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.statistics.bootstrap import Kind
@@ -30,7 +30,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import environment, memory_gb
 from isospace.system.processes import agreed, anywhere, arithmetic
 from isospace.system.progress import Logged, Progress, Silent
-from isospace.system.signals import polite_stop
+from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.card import model_card
 from isospace.training.evaluations import run_evaluation
@@ -57,29 +57,45 @@ def train(
 
     Raises:
         UserError: bad input; refused before the work starts.
-        Stopped: Ctrl-C, SIGTERM, or a loss that diverged.
+        Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
     """
-    if resume is not None and config is None:
-        run = Run(resume)
-        # A model that somebody removed is made again, of the weights that were kept.
-        removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
-        if run.results is not None and not removed:
-            return FinishedRun(run, run.results)
-        return _Session(run.config, progress or Logged()).go(run)
-    if config is not None and resume is None:
-        if config.output is not None:
-            require_free(config.output)
-        # In the settings, because a resumed run may find another environment.
-        return _Session(replace(config, data=sts_data(config.data)), progress or Logged()).go(None)
-    raise UserError("give either the settings of a new run or the folder of a run to resume")
+    run = None if resume is None else Run(resume)
+    try:
+        with polite_stop() as stop:
+            if run is not None and config is None:
+                finished = _resume(run, progress or Logged(), stop)
+            elif run is None and config is not None:
+                finished = _begin(config, progress or Logged(), stop)
+            else:
+                raise UserError("give either the settings of a new run or the folder of a run")
+            run = finished.run
+            return finished
+    except KeyboardInterrupt as error:
+        left = "no run was begun" if run is None else run.how_to_resume
+        raise Interrupted(f"interrupted; {left}") from error
+
+
+def _begin(config: TrainConfig, progress: Progress, stop: StopRequest) -> FinishedRun:
+    if config.output is not None:
+        require_free(config.output)
+    # In the settings, because a resumed run may find another environment.
+    return _Session(replace(config, data=sts_data(config.data)), progress, stop).go(None)
+
+
+def _resume(run: Run, progress: Progress, stop: StopRequest) -> FinishedRun:
+    # A model that somebody removed is made again, of the weights that were kept.
+    removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
+    if run.results is not None and not removed:
+        return FinishedRun(run, run.results)
+    return _Session(run.config, progress, stop).go(run)
 
 
 class _Session:
     """One process's part in a run: everything loaded, then `go`."""
 
-    def __init__(self, config: TrainConfig, progress: Progress) -> None:
+    def __init__(self, config: TrainConfig, progress: Progress, stop: StopRequest) -> None:
         self.started, self._earlier_seconds = time.monotonic(), 0.0
-        self.config = config
+        self.config, self._stop = config, stop
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
@@ -118,8 +134,10 @@ class _Session:
                 f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
                 f"a lower `learning_rate` than {self.config.learning_rate:g}"
             ) from error
-        except (KeyboardInterrupt, OSError, SafetensorError) as error:  # Ctrl-C, a full disk
-            raise Stopped(f"{str(error) or 'interrupted'}; {run.how_to_resume}") from error
+        except KeyboardInterrupt as error:
+            raise Interrupted(f"interrupted; {run.how_to_resume}") from error
+        except (OSError, SafetensorError) as error:  # a full disk
+            raise Stopped(f"{error}; {run.how_to_resume}") from error
         finally:
             for tracker in self.accelerator.trackers:
                 tracker.finish()
@@ -231,7 +249,7 @@ class _Session:
             for i in range(1, self.config.evaluations + 1)
         }
         bar = self.progress.bar("train", total, loop.step)
-        with polite_stop() as stop, bar as advance:
+        with self._stop.delayed(), bar as advance:
             for step in loop:
                 now = loop.sentences_per_step / step.seconds
                 speed = now if speed is None else 0.9 * speed + 0.1 * now
@@ -246,11 +264,11 @@ class _Session:
                     self._record_evaluation(run)
                     self._show_evaluation()
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
-                stopping, late = anywhere(self.accelerator, bool(stop), late)
+                stopping, late = anywhere(self.accelerator, self._stop.received, late)
                 if evaluated or stopping or late:
                     self._save(run)
-                if stopping and loop.step < total:
-                    raise Stopped(
+                if stopping:
+                    raise Interrupted(
                         f"interrupted after step {loop.step} of {total}; {run.how_to_resume}"
                     )
 

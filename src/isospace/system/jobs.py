@@ -1,0 +1,167 @@
+"""Commands that run side by side, each a process with its share of the machine and a log.
+
+What ends this process ends them too: asked to stop it asks each of them once, and where it is
+killed their standard input ends, which `signals.end_with_input` takes for a request to stop.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from isospace.system.signals import END_WITH_INPUT, polite_stop
+
+Item = TypeVar("Item")
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command to run.
+
+    Attributes:
+        command: its words.
+        log: the file that what it says is added to.
+    """
+
+    command: Sequence[str]
+    log: Path
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended.
+
+    Attributes:
+        status: its exit status, 0 for success; negative: the signal that killed it.
+        last_line: of what it said, empty where it said nothing.
+    """
+
+    status: int
+    last_line: str
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in words."""
+        if self.status < 0:
+            hint = "9 by the system: was there memory enough?"
+            return f"was killed by signal {-self.status} ({hint})"
+        return self.last_line or f"exit status {self.status}"
+
+
+def run_jobs(
+    items: Iterable[Item],
+    at_once: int,
+    begin: Callable[[Item], Job],
+    end: Callable[[Item, Ended], None],
+) -> None:
+    """Run a job for each item, so many at a time.
+
+    Args:
+        items: in the order in which they are begun.
+        at_once: how many; they share the processor's threads, and the GPUs where there are several.
+        begin: makes an item's job, when there is a place for it.
+        end: takes how it ended. An exception from either stops the jobs that run, politely.
+
+    Raises:
+        KeyboardInterrupt: on a signal, once the jobs that ran have stopped.
+    """
+    waiting = list(items)
+    running: dict[int, tuple[Item, _Process]] = {}  # by place
+    lifeline, never_written = os.pipe()
+    with polite_stop() as request, request.delayed():
+        try:
+            while (waiting or running) and not request.received:
+                for place in range(at_once):
+                    if place in running:
+                        item, process = running[place]
+                        ended = process.ended()
+                        if ended is None:
+                            continue
+                        del running[place]
+                        end(item, ended)
+                    if waiting and not request.received:
+                        item = waiting.pop(0)
+                        running[place] = (
+                            item,
+                            _Process(begin(item), share(place, at_once), lifeline),
+                        )
+                time.sleep(_POLL_SECONDS)
+        finally:
+            for _, process in running.values():
+                process.ask_to_stop()
+            try:
+                for _, process in running.values():
+                    process.wait()
+            finally:  # a second signal insists
+                os.close(lifeline)
+                os.close(never_written)
+
+
+class _Process:
+    """A job that runs.
+
+    Args:
+        job: which.
+        variables: of its environment, beside those of this process.
+        lifeline: the end of a pipe to read from, its standard input.
+    """
+
+    def __init__(self, job: Job, variables: dict[str, str], lifeline: int) -> None:
+        self._log = job.log
+        with job.log.open("ab") as log:
+            self._earlier_bytes = os.fstat(log.fileno()).st_size
+            self._process = subprocess.Popen(
+                job.command,
+                stdin=lifeline,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **variables, END_WITH_INPUT: "1"},
+                start_new_session=True,  # Ctrl-C is for this process to hear; it asks each once
+            )
+
+    def ask_to_stop(self) -> None:
+        """Once."""
+        self._process.terminate()
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        self._process.wait()
+
+    def ended(self) -> Ended | None:
+        """How it ended, `None` while it runs."""
+        status = self._process.poll()
+        if status is None:
+            return None
+        said = self._log.read_bytes()[self._earlier_bytes :].decode("utf-8", "replace")
+        return Ended(status, "".join(said.splitlines()[-1:]))
+
+
+def threads_of_each(count: int) -> int:
+    """How many threads each of several processes has that share this one's."""
+    return max(1, torch.get_num_threads() // count)
+
+
+def share(place: int, count: int) -> dict[str, str]:
+    """The environment variables that give one of several processes its part of the machine.
+
+    >>> share(0, 10_000)["OMP_NUM_THREADS"]
+    '1'
+    """
+    threads = str(threads_of_each(count))
+    variables = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads}  # torch, tokenizers
+    gpus = torch.cuda.device_count()
+    if gpus > 1:
+        # In a new process numbers are those of the machine again, so the names given here count.
+        given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        names = given if len(given) >= gpus else list(map(str, range(gpus)))
+        variables["CUDA_VISIBLE_DEVICES"] = names[place % gpus].strip()
+    return variables

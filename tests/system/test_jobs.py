@@ -1,0 +1,162 @@
+"""Commands side by side: order, places, logs, failures, and nothing that runs on behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isospace.system.jobs import Ended, Job, run_jobs, share
+
+POLITE = """
+import signal, sys, time
+def stop(*_):
+    print("saved", flush=True)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, stop)
+from isospace.system.signals import end_with_input
+end_with_input()
+print("ready", flush=True)
+time.sleep(60)
+"""
+"""A program that runs until it is asked to stop."""
+
+VARIABLES = """
+import json, os, sys
+print(json.dumps({name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")}))
+"""
+
+
+class Programs:
+    """Python programs as jobs, and what became of them."""
+
+    def __init__(self, folder: Path, ended: Callable[[str], None] = lambda _: None) -> None:
+        self.folder, self._ended = folder, ended
+        self.begun: list[str] = []
+        self.ends: dict[str, Ended] = {}
+        self.most = 0
+
+    def run(self, programs: dict[str, str], at_once: int) -> None:
+        def begin(name: str) -> Job:
+            self.begun.append(name)
+            self.most = max(self.most, len(self.begun) - len(self.ends))
+            return Job([sys.executable, "-c", programs[name]], self.log(name))
+
+        def end(name: str, ended: Ended) -> None:
+            self.ends[name] = ended
+            self._ended(name)
+
+        run_jobs(list(programs), at_once, begin, end)
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def wait_until_ready(self, *names: str) -> None:
+        deadline = time.monotonic() + 60
+        while not all(self.log(n).is_file() and "ready" in self.log(n).read_text() for n in names):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_all_run_in_turn_so_many_at_a_time(tmp_path):
+    programs = Programs(tmp_path)
+    programs.run({name: f"print('{name}')" for name in "abcde"}, 2)
+    assert programs.begun == list("abcde")
+    assert programs.most == 2
+    assert programs.ends == {name: Ended(0, name) for name in "abcde"}
+
+
+def test_nothing_to_do_is_done_at_once(tmp_path):
+    programs = Programs(tmp_path)
+    programs.run({}, 2)
+    assert programs.begun == []
+
+
+def test_a_failure_is_told_by_the_last_line_of_this_process_and_the_others_go_on(tmp_path):
+    programs = Programs(tmp_path)
+    programs.log("silent").write_text("of an earlier process\n")
+    programs.run(
+        {
+            "loud": "import sys; print('why'); sys.exit(2)",
+            "silent": "import sys; sys.exit(3)",
+            "killed": "import os; print('going well', flush=True); os.kill(os.getpid(), 9)",
+            "good": "print('good')",
+        },
+        2,
+    )
+    ends = programs.ends
+    assert (ends["loud"].status, ends["loud"].reason) == (2, "why")
+    assert (ends["silent"].status, ends["silent"].reason) == (3, "exit status 3")
+    assert ends["killed"].reason.startswith("was killed by signal 9")
+    assert ends["good"].status == 0
+    assert programs.log("silent").read_text() == "of an earlier process\n"
+
+
+def test_an_exception_stops_the_others_politely(tmp_path):
+    def fail(_: str) -> None:
+        programs.wait_until_ready("long")
+        raise ValueError("enough")
+
+    programs = Programs(tmp_path, fail)
+    with pytest.raises(ValueError, match="enough"):
+        programs.run({"long": POLITE, "short": "", "never": ""}, 2)
+    assert programs.log("long").read_text().splitlines() == ["ready", "saved"]
+    assert programs.begun == ["long", "short"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_stops_all_politely(tmp_path, number):
+    def ask(_: str) -> None:
+        programs.wait_until_ready("long")
+        os.kill(os.getpid(), number)
+
+    programs = Programs(tmp_path, ask)
+    with pytest.raises(KeyboardInterrupt):
+        programs.run({"long": POLITE, "short": "", "never": ""}, 2)
+    assert programs.log("long").read_text().splitlines() == ["ready", "saved"]
+    assert "never" not in programs.begun
+    assert psutil.Process().children() == []
+
+
+def test_a_killed_parent_takes_its_jobs_with_it(tmp_path):
+    """They see their standard input end."""
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom isospace.system.jobs import Job, run_jobs\n"
+        f"jobs = {{name: Job([sys.executable, '-c', {POLITE!r}], Path(name + '.log')) "
+        "for name in 'ab'}\n"
+        "run_jobs(list(jobs), 2, jobs.__getitem__, lambda *_: None)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path) as parent:
+        Programs(tmp_path).wait_until_ready("a", "b")
+        children = psutil.Process(parent.pid).children()
+        parent.kill()
+    gone, left = psutil.wait_procs(children, timeout=60)
+    assert (len(gone), left) == (2, [])
+    assert (tmp_path / "a.log").read_text().splitlines() == ["ready", "saved"]
+
+
+@pytest.mark.parametrize(("threads", "each"), [(5, "2"), (1, "1")])
+def test_each_has_its_share_of_the_threads(tmp_path, monkeypatch, threads, each):
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    programs = Programs(tmp_path)
+    programs.run({"a": VARIABLES}, 2)
+    assert json.loads(programs.ends["a"].last_line) == {
+        "OMP_NUM_THREADS": each,
+        "RAYON_NUM_THREADS": each,
+    }
+
+
+def test_they_take_turns_on_the_gpus(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [share(place, 3)["CUDA_VISIBLE_DEVICES"] for place in range(3)] == ["0", "1", "0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5c5a8c3e")
+    assert [share(place, 2)["CUDA_VISIBLE_DEVICES"] for place in range(2)] == ["2", "GPU-5c5a8c3e"]
