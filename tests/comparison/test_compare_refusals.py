@@ -11,6 +11,7 @@ from sts_files import write_senteval
 from isospace.comparison.compare import candidate, compare
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
+from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.training.train import train
 
@@ -169,6 +170,24 @@ def test_where_the_data_are_is_part_of_the_settings(base, tmp_path, monkeypatch)
     monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path / "sts"))
     with pytest.raises(UserError, match="data was None, is "):
         compare(settings, 1, tmp_path / "c")
+
+
+def test_a_folder_where_another_comparison_runs_is_refused(base, tmp_path):
+    settings = {"simcse": candidate("simcse", base)}
+
+    class Another(Silent):
+        """Compares in the same folder as soon as a run has begun."""
+
+        def line(self, label: str, text: str) -> None:
+            if label == "train":
+                with pytest.raises(UserError, match="another process is comparing there; wait"):
+                    compare(settings, 1, tmp_path / "c")
+                asked.append(label)
+
+    asked: list[str] = []
+    compare(settings, 1, tmp_path / "c", progress=Another())
+    assert asked == ["train"]
+    compare(settings, 1, tmp_path / "c")  # it has let go
 
 
 def test_nothing_to_compare(base, tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,10 +19,13 @@ from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import TrainConfig, shared_options
-from isospace.errors import UserError
+from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.objectives import OBJECTIVES
+from isospace.system.locks import locked
+from isospace.system.processes import first
 from isospace.system.progress import Logged, Progress
+from isospace.system.signals import polite_stop
 from isospace.training.prepare import require_usable
 from isospace.training.run import REPORT, Run
 
@@ -98,6 +102,22 @@ def compare(
         UserError: bad input, refused before the first run; or a folder that holds other settings.
         Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
+    try:
+        with polite_stop():
+            return _compare(candidates, seeds, folder, measure, jobs, progress or Logged())
+    except (KeyboardInterrupt, Interrupted) as error:
+        what = "interrupted; nothing is lost. Continue with the same command"
+        raise Interrupted(what) from error
+
+
+def _compare(
+    candidates: Mapping[str, TrainConfig],
+    seeds: int,
+    folder: Path,
+    measure: Measure,
+    jobs: int,
+    progress: Progress,
+) -> ComparisonResults | None:
     _require_comparable(candidates, seeds, folder, jobs)
     # In the settings, because the command that goes on may find another environment.
     settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
@@ -109,19 +129,31 @@ def compare(
         for name, config in settings.items()
     ]
     require_runnable(cells, jobs)
-    if not all(cell.finished for cell in cells):
+    if folder.is_dir():
+        with _held(folder):
+            pass  # refused now, and not after the checks, which take long and make no folder
+    missing = not all(cell.finished for cell in cells)
+    if missing:
         data = require_usable(list(settings.values()))
         if measure == "sts":
             _require_average(cells[0].config, data.benchmark)
         _require_same_text(cells, data.corpus.digest)
-        for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
-            (folder / old).unlink(missing_ok=True)
-    if not run_cells(cells, jobs, progress or Logged()):
-        return None
-    runs = {name: [Run(cell.folder) for cell in cells if cell.name == name] for name in settings}
-    results = judge_runs(runs, "Avg" if measure == "sts" else "MRR")
-    write_results(folder / _RESULTS, results)
+    with _held(folder):
+        if missing:
+            for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
+                (folder / old).unlink(missing_ok=True)
+        if not run_cells(cells, jobs, progress):
+            return None
+        runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
+        results = judge_runs(runs, "Avg" if measure == "sts" else "MRR")
+        write_results(folder / _RESULTS, results)
     return results
+
+
+def _held(folder: Path) -> AbstractContextManager[None]:
+    """Keep other comparisons off a folder; of processes that share the runs the first does."""
+    busy = f"{folder}: another process is comparing there; wait for it, or stop it"
+    return locked(folder / ".lock", busy) if first() else nullcontext()
 
 
 def _require_comparable(

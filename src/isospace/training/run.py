@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import folder_of, run_model
@@ -37,6 +36,7 @@ from isospace.system.files import (
     require_writable,
     write_text,
 )
+from isospace.system.locks import locked
 from isospace.training.results import RunResults, read_results
 
 REPORT = "report.html"  # in the folder of a run or of a comparison
@@ -131,15 +131,11 @@ class Run:
             UserError: another process holds it.
         """
         lock = self.last_checkpoint.with_name(".lock")
-        lock.parent.mkdir(exist_ok=True)
-        try:
-            with FileLock(lock, blocking=False):
-                remove_torn(self.folder)
-                remove_torn(lock.parent)
-                yield
-        except Timeout:
-            what = "another process is training this run; wait for it, or stop it"
-            raise UserError(f"{self.folder}: {what}") from None
+        busy = f"{self.folder}: another process is training this run; wait for it, or stop it"
+        with locked(lock, busy):
+            remove_torn(self.folder)
+            remove_torn(lock.parent)
+            yield
 
     @property
     def results(self) -> RunResults | None:

@@ -14,10 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from isospace.errors import UserError
 from isospace.system.files import file_hash, remove_torn, write_text
+from isospace.system.locks import locked
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
@@ -151,14 +150,9 @@ def held(folder: Path) -> Iterator[None]:
     Raises:
         UserError: another process holds it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / _LOCK, blocking=False):
-            yield
-    except Timeout:
-        raise UserError(
-            f"{folder}: another process is writing it; wait for it, or give another `output`"
-        ) from None
+    busy = f"{folder}: another process is writing it; wait for it, or give another `output`"
+    with locked(folder / _LOCK, busy):
+        yield
 
 
 def require_shards(folder: Path) -> None:
