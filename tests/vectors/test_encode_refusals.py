@@ -19,7 +19,7 @@ from isospace.errors import Stopped, UserError
 from isospace.vectors import encode as module
 from isospace.vectors.shards import held
 from isospace.vectors.vector_files import Layout
-from isospace.vectors.workers import Task, write_shards
+from isospace.vectors.workers import ShardTexts, Task, write_shards
 
 
 @pytest.fixture
@@ -220,6 +220,6 @@ def test_a_worker_that_cannot_start_is_an_error_not_a_hang(config, toy_model, tm
     layout = Layout("npy", "float32", 32, "text", {})
     task = Task(str(tmp_path / "none"), layout, 64, None, "float32")
     encoder = load_encoder(str(toy_model), device="cpu")
-    job = module.Job(0, tmp_path / "x.npy", ["a"], ["a"])
+    job = ShardTexts(0, tmp_path / "x.npy", ["a"], ["a"])
     with pytest.raises(UserError, match="`workers` 2"):
         list(write_shards(task, encoder, iter([job]), 2, lambda rows: None))

@@ -21,7 +21,7 @@ from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
 from isospace.vectors.vector_files import Key, Layout
-from isospace.vectors.workers import Job, Task, write_shards
+from isospace.vectors.workers import ShardTexts, Task, write_shards
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _encode_missing(
     config: EncodeConfig,
     encoder: Encoder,
     layout: Layout,
-    jobs: Iterator[Job],
+    jobs: Iterator[ShardTexts],
     shards: Shards,
     scanned: RowsSeen,
     progress: Progress,
@@ -163,7 +163,7 @@ def _encode_missing(
     return Encoded(shards.rows, before, done, scanned.missing, speed)
 
 
-def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[Job]:
+def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
     """The shards that are not there yet; `seen` sees every row of the text as it is now."""
     rows = iter(texts)
     for index in range(len(shards)):
@@ -175,7 +175,7 @@ def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[Job]:
         if index not in shards.done:
             contents = [row.text for row in shard]
             keys = contents if texts.id_column is None else [row.key for row in shard]
-            yield Job(index, shards.path(index), contents, keys)
+            yield ShardTexts(index, shards.path(index), contents, keys)
 
 
 def _join(config: EncodeConfig, layout: Layout, shards: Shards) -> None:

@@ -1,7 +1,9 @@
 """Writing shards in this process, or in several.
 
 The processes are new interpreters that load the model themselves: a fork of a process with threads
-can hang. Each takes its part of the threads (and, where there are several GPUs, one of them).
+can hang. Each takes its part of the threads (and, where there are several GPUs, one of them). They
+are a pool and not jobs of `system.jobs`, because each loads the model once and is then handed shard
+after shard, texts and all.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -27,13 +28,15 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.system.files import file_hash
+from isospace.system.jobs import threads_of_each
+from isospace.system.signals import end_with_parent
 from isospace.vectors.vector_files import Layout
 
 _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Job:
+class ShardTexts:
     """A shard to write.
 
     Attributes:
@@ -68,31 +71,37 @@ class Task:
     max_length: int | None
     precision: Precision
 
-    def write(self, encoder: Encoder, job: Job, on_batch: Callable[[int], None]) -> tuple[int, str]:
+    def write(
+        self, encoder: Encoder, shard: ShardTexts, on_batch: Callable[[int], None]
+    ) -> tuple[int, str]:
         """Encode and write one shard; returns its index and its file's hash."""
         windows = [
             encoder.embed(
-                job.texts[start : start + self.window],
+                shard.texts[start : start + self.window],
                 max_length=self.max_length,
                 on_batch=on_batch,
                 precision=self.precision,
                 one_thread=True,
             )
-            for start in range(0, len(job.texts), self.window)
+            for start in range(0, len(shard.texts), self.window)
         ]
-        self.layout.write(job.path, job.keys, np.concatenate(windows))
-        return job.index, file_hash(job.path)
+        self.layout.write(shard.path, shard.keys, np.concatenate(windows))
+        return shard.index, file_hash(shard.path)
 
 
 def write_shards(
-    task: Task, encoder: Encoder, jobs: Iterator[Job], workers: int, tick: Callable[[int], None]
+    task: Task,
+    encoder: Encoder,
+    shards: Iterator[ShardTexts],
+    workers: int,
+    tick: Callable[[int], None],
 ) -> Iterator[tuple[int, str]]:
     """Write shards; gives index and hash of each when it is there.
 
     Args:
         task: how.
         encoder: the task's model, for a single worker.
-        jobs: read as workers come free, one ahead.
+        shards: read as workers come free, one ahead.
         workers: processes; 1 is this one.
         tick: called with numbers of rows that were encoded.
 
@@ -100,17 +109,18 @@ def write_shards(
         UserError: a worker died.
     """
     if workers == 1:
-        for job in jobs:
-            yield task.write(encoder, job, tick)
+        for shard in shards:
+            yield task.write(encoder, shard, tick)
         return
     context = multiprocessing.get_context("spawn")
     state = _Shared(context.Value("q", 0), context.Value("q", 0), context.Event())
-    threads = max(1, torch.get_num_threads() // workers)
-    executor = ProcessPoolExecutor(workers, context, _begin, (task, threads, state))
+    initial = (task, threads_of_each(workers), state)
+    executor = ProcessPoolExecutor(workers, context, _begin, initial)
     running: set[Future[tuple[int, str]]] = set()
     try:
         while True:
-            running |= {executor.submit(_work, j) for j in islice(jobs, workers + 1 - len(running))}
+            for shard in islice(shards, workers + 1 - len(running)):
+                running.add(executor.submit(_work, shard))
             if not running:
                 return
             finished, running = wait(running, _POLL_SECONDS, FIRST_COMPLETED)
@@ -165,7 +175,7 @@ _worker: tuple[Task, Encoder, _Shared]
 def _begin(task: Task, threads: int, shared: _Shared) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which says stop
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
     torch.set_num_threads(threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -175,14 +185,6 @@ def _begin(task: Task, threads: int, shared: _Shared) -> None:
     _worker = (task, encoder, shared)
 
 
-def _end_with_parent() -> None:
-    """A killed parent would leave its workers waiting for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _work(job: Job) -> tuple[int, str]:
+def _work(shard: ShardTexts) -> tuple[int, str]:
     task, encoder, shared = _worker
-    return task.write(encoder, job, shared.on_batch)
+    return task.write(encoder, shard, shared.on_batch)
