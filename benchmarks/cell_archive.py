@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
-from isospace.system.files import atomic_path
+from isospace.system.files import atomic_path, sync_tree
 from isospace.training.prepare import load_data
 from isospace.training.run import Run
 
@@ -69,37 +70,43 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
     Raises:
         UserError: the text or the sets are not those of the archive.
     """
-    known: dict[str, Any] = {}
+    shared: dict[str, dict[str, np.ndarray]] = {}
     for file in sorted(archive.glob("*.tar.xz")):
         with tarfile.open(file) as tar:
             folder = runs / Path(tar.getnames()[0]).parent
             # Where there is a checkpoint the run was trained here.
             if any((folder / part).exists() for part in (_RESULTS, "checkpoints")):
                 continue
-            folder.mkdir(parents=True, exist_ok=True)
+            # Beside its place until it is whole, since results make a run a finished one.
+            new = folder.with_name(f".{folder.name}.tmp")
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(parents=True)
             for part in tar.getnames():
                 member = tar.extractfile(part)
                 if member is not None:
-                    (folder / Path(part).name).write_bytes(member.read())
+                    (new / Path(part).name).write_bytes(member.read())
         for name in (_RESULTS, _SETTINGS):
-            path = folder / name
+            path = new / name
             path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))
-        run = Run(folder)
-        known = known or {
-            "before": dict(np.load(archive / _START)),
-            **_same_benchmark(run).test_pairs(),
-        }
-        run.write_items(after=dict(np.load(folder / _ITEMS)), **known)
-        (folder / _ITEMS).unlink()
+        run = Run(new)
+        if not shared:
+            before = dict(np.load(archive / _START))
+            shared = {"before": before, **_same_benchmark(run).test_pairs()}
+        run.write_items(after=dict(np.load(new / _ITEMS)), **shared)
+        (new / _ITEMS).unlink()
+        sync_tree(new)
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
 
 
 def _same_benchmark(run: Run) -> Benchmark:
     """What the run was scored on, where it is still that."""
-    data, results = load_data(run.config), run.finished
+    config, results = run.config, run.finished
+    data = load_data(config)
     if (data.corpus.digest, data.benchmark.digest()) != (results.corpus.digest, results.benchmark):
         raise UserError(
-            f"{run.folder}: comes from the archive, and was trained on other text than "
-            f"{' '.join(run.config.text.corpus)} or scored on other sets than {run.config.data}"
+            f"{config.output}: comes from the archive, and was trained on other text than "
+            f"{' '.join(config.text.corpus)} or scored on other sets than {config.data}"
         )
     return data.benchmark
 

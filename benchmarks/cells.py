@@ -5,20 +5,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from common import write_dev_file
 from isospace.system.files import write_text
+from isospace.system.jobs import Ended, Job, run_jobs
+from isospace.system.signals import end_with_input
 
 Cell = tuple[str, str, int]
 """Table or start, objective, seed."""
 DEV_FILE = "stsb-dev.csv"
 """STS-B dev, in the folder of the runs."""
+_RECORD = "CELL "
+"""How the last line begins that a cell's process says."""
 
 
 def main(
@@ -40,10 +45,15 @@ def main(
         draw: puts what is there into the page.
     """
     options = _parse(description, work)
+    os.environ.pop("ISOSPACE_DATA", None)  # what a cell is scored on is the table's
     if options.cell:
+        end_with_input()
+        # Two small processes finish more sentences so than one with two threads, and what a cell
+        # comes to does not depend on --jobs.
+        torch.set_num_threads(1)
         table, name, seed = options.cell
         record = run_cell((table, name, int(seed)), options.corpus, options.sts, options.work)
-        print("CELL", json.dumps(record))
+        print(f"{_RECORD}{json.dumps(record)}")
         return
     write_dev_file(options.sts, options.work / DEV_FILE)
     _run_missing(list(cells), results, options, draw)
@@ -69,29 +79,31 @@ def _run_missing(
 ) -> None:
     """Run what the results lack, and write each record as soon as it is there."""
     done = {tuple(record["cell"]) for record in read(results)}
+    missing = [c for c in cells if c not in done and (not options.only or c[0] in options.only)]
     failed = []
-    todo = [c for c in cells if c not in done and (not options.only or c[0] in options.only)]
-    running: dict[Cell, tuple[subprocess.Popen[str], Path]] = {}
-    while todo or running:
-        while todo and len(running) < options.jobs:
-            cell = todo.pop(0)
-            log = options.work / f"{'-'.join(map(str, cell))}.log"
-            running[cell] = (_start(cell, options, log), log)
-            _say("started", cell)
-        for cell, (process, log) in list(running.items()):
-            if process.poll() is None:
-                continue
-            del running[cell]
-            last = log.read_text().splitlines()[-1:]
-            if process.returncode or not last or not last[0].startswith("CELL "):
-                _say("FAILED", cell, f"see {log}")
-                failed.append(cell)
-                continue
-            record = json.loads(last[0].removeprefix("CELL "))
-            _write(results, [*read(results), record], sorted(cells, key=lambda c: c[2]))
-            _say("done", cell)
-            draw()
-        time.sleep(2)
+
+    def log(cell: Cell) -> Path:
+        return options.work / f"{'-'.join(map(str, cell))}.log"
+
+    def begin(cell: Cell) -> Job:
+        _say("started", cell)
+        command = [sys.executable, sys.argv[0], str(options.corpus), str(options.sts)]
+        return Job([*command, "--work", str(options.work), "--cell", *map(str, cell)], log(cell))
+
+    def end(cell: Cell, ended: Ended) -> None:
+        if ended.status or not ended.last_line.startswith(_RECORD):
+            _say("FAILED", cell, f"{ended.reason}; see {log(cell)}")
+            failed.append(cell)
+            return
+        record = json.loads(ended.last_line.removeprefix(_RECORD))
+        _write(results, [*read(results), record], sorted(cells, key=lambda c: c[2]))
+        _say("done", cell)
+        draw()
+
+    try:
+        run_jobs(missing, options.jobs, begin, end)
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on")
     if failed:
         sys.exit(f"{len(failed)} of the cells failed; the page is drawn without them")
 
@@ -99,18 +111,6 @@ def _run_missing(
 def read(results: Path) -> list[dict[str, Any]]:
     """The records that are there."""
     return json.loads(results.read_text()) if results.is_file() else []
-
-
-def _start(cell: Cell, options: argparse.Namespace, log: Path) -> subprocess.Popen[str]:
-    # One thread each: two small processes finish more sentences than one with two threads.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    environment.pop("ISOSPACE_DATA", None)
-    command = [sys.executable, sys.argv[0], str(options.corpus), str(options.sts)]
-    command += ["--work", str(options.work), "--cell", *map(str, cell)]
-    with log.open("w") as file:
-        return subprocess.Popen(
-            command, stdout=file, stderr=subprocess.STDOUT, env=environment, text=True
-        )
 
 
 def _write(results: Path, records: list[dict[str, Any]], cells: list[Cell]) -> None:

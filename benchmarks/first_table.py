@@ -145,13 +145,10 @@ def _table(table: str) -> str:
 
 def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
     """Train one objective with one seed and score what the table's rule keeps."""
-    import torch
-
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.encoders.loading import load_encoder
     from isospace.training.train import train
 
-    torch.set_num_threads(1)
     name, seed = cell[1:]
     table = TABLES[cell[0]]
     record: dict[str, Any] = {"cell": cell, "seconds": 0.0, "sentences": table.sentences}

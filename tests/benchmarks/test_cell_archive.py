@@ -5,13 +5,16 @@ import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from isospace.comparison.compare import compare
 from isospace.errors import UserError
+from isospace.training.run import Run
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+PUBLISHED = BENCHMARKS.parent / "docs" / "results" / "comparison-cells"
 
 
 @pytest.fixture
@@ -38,16 +41,45 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
     with pytest.raises(UserError, match=r"trained on other text than .*other\.txt"):
         archive.unpack(kept, tmp_path / "elsewhere", other, tmp_path)
 
+    assert not list((tmp_path / "elsewhere").rglob("seed-*/results.json"))  # torn: not finished
+
     corpus, there = shutil.copy(toy_corpus, tmp_path / "moved.txt"), tmp_path / "there"
     archive.unpack(kept, there, corpus, tmp_path)
-    torn = there / "simcse" / "seed-43" / "results.json"
-    torn.unlink()
+    shutil.rmtree(there / "simcse" / "seed-43")
     archive.unpack(kept, there, corpus, tmp_path)
-    cells = sorted(there.glob("simcse/seed-*/results.json"))
-    assert len(cells) == 2
-    written = [cell.stat().st_mtime_ns for cell in cells]
+    runs = [Run(folder) for folder in sorted(there.glob("simcse/seed-*"))]
+    assert [run.items("after").keys() for run in runs] == [
+        run.items("before").keys() for run in runs
+    ]
+    written = [run.results_path.stat().st_mtime_ns for run in runs]
+    assert len(written) == 2
     moved = replace(base, text=replace(base.text, corpus=(str(corpus),)))
     again = compare({"simcse": moved}, 2, there)
     assert again.scores == found.scores
     assert again.gains == found.gains
-    assert [cell.stat().st_mtime_ns for cell in cells] == written  # none was run
+    assert [run.results_path.stat().st_mtime_ns for run in runs] == written  # none was run
+
+
+@pytest.fixture
+def published(archive, tmp_path, monkeypatch):
+    """A run of the published comparison, unpacked without its text, which is no part of a clone."""
+    data = SimpleNamespace(test_pairs=dict)
+    monkeypatch.setattr(archive, "_same_benchmark", lambda run: data)
+    cells = tmp_path / "cells"
+    cells.mkdir()
+    for name in ("start.npz", "iso-seed-0.tar.xz"):
+        shutil.copy(PUBLISHED / name, cells)
+    archive.unpack(cells, tmp_path / "runs", tmp_path / "text.txt", tmp_path / "sts")
+    return Run(tmp_path / "runs" / "iso" / "seed-0")
+
+
+def test_the_published_archive_can_still_be_read(published):
+    """It was written when evaluations were looks and the benchmark an exam."""
+    results = published.finished
+    assert results.benchmark
+    assert len(results.evaluations) == 5
+    assert results.choice.step in [evaluation["step"] for evaluation in results.evaluations]
+    assert published.items("after").keys() == published.items("before").keys()
+    assert published.config.evaluations == 4
+    assert published.config.output == published.folder
+    assert len(published.evaluations()) == 5
