@@ -18,6 +18,7 @@ from rich.console import Console as Terminal
 from isospace.errors import Stopped, UserError
 from isospace.system.lazy import lazy_imports
 from isospace.system.signals import end_with_input
+from isospace.system.waiting import wait_passively
 from isospace.verbs import VERBS, load_verb
 from isospace.verbs.options import as_options, write_help
 from isospace.verbs.printing import print_result
@@ -89,6 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 stopped before the end, 2 bad input.
     """
+    wait_passively()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, TextIOWrapper):  # a text that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
