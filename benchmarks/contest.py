@@ -7,11 +7,13 @@ slows them all, and a ratio is taken within a round before the median is taken o
 
 from __future__ import annotations
 
+import os
 import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -54,6 +56,7 @@ def contest(
     candidates: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]],
     rounds: int,
     warm_up: bool = True,
+    environments: Mapping[str, Mapping[str, str | None]] | None = None,
 ) -> dict[str, Result]:
     """Let all work in turn.
 
@@ -62,14 +65,17 @@ def contest(
             and a dictionary of notes.
         rounds: that count.
         warm_up: let all do one round before that does not count.
+        environments: name -> variables that its process starts with, `None` for those it lacks.
     """
+    environments = environments or {}
     context = get_context("spawn")
     results = {name: Result() for name in candidates}
     workers = {}
     for name, (prepare, arguments) in candidates.items():
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, prepare, arguments), daemon=True)
-        process.start()
+        with _variables(environments.get(name, {})):
+            process.start()
         theirs.close()  # held here too, its end would never be seen
         workers[name] = (process, ours)
         _receive(ours, results[name])  # prepared, or failed
@@ -86,6 +92,25 @@ def contest(
         pipe.close()
         process.join(timeout=20)
     return results
+
+
+@contextmanager
+def _variables(changes: Mapping[str, str | None]) -> Iterator[None]:
+    """Change this process's environment for as long as another one is started."""
+    before = {name: os.environ.get(name) for name in changes}
+    _set_variables(changes)
+    try:
+        yield
+    finally:
+        _set_variables(before)
+
+
+def _set_variables(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _receive(pipe: Connection, result: Result) -> float | None:
@@ -120,10 +145,9 @@ def _work(pipe: Connection, prepare: Callable[..., Any], arguments: tuple[Any, .
 
 
 def _peak_mb() -> float:
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 2**20
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return float(torch.cuda.max_memory_allocated() / 2**20)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -137,8 +161,8 @@ def machine() -> str:
     bf16 = "with" if torch.cpu._is_avx512_bf16_supported() else "without"
     count = torch.get_num_threads()
     cores = "1 core" if count == 1 else f"{count} cores"
-    found = f"{cores} of {model or platform.machine()} ({bf16} AVX512-BF16)"
+    processor = f"{cores} of {model or platform.machine()} ({bf16} AVX512-BF16)"
     if torch.cuda.is_available():
-        found = f"{torch.cuda.get_device_name()}, {found}"
+        processor = f"{torch.cuda.get_device_name()}, {processor}"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-    return f"{found}, Python {platform.python_version()}, {versions}"
+    return f"{processor}, Python {platform.python_version()}, {versions}"

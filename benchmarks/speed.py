@@ -1,6 +1,6 @@
 """docs/results/speed.md: isospace against what users would pick instead, in one run.
 
-    python benchmarks/speed.py CORPUS STS_FOLDER [--parts train encode evaluate operators scores]
+    python benchmarks/speed.py CORPUS STS_FOLDER [--parts train encode ... scores]
 
 CORPUS is a text file of real sentences, STS_FOLDER the seven sets in SentEval's layout. Tables go
 between their markers in the page, so that a part can be measured again alone. A candidate that
@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+import busy
 import dev_scores
 import encoding
 import evaluating
@@ -53,19 +54,19 @@ def main() -> None:
     parser.add_argument("--page", default="speed")
     options = parser.parse_args()
     page = RESULTS / f"{options.page}.md"
-    found = page.with_suffix(".json")
-    record = json.loads(found.read_text()) if found.is_file() else {}
+    numbers = page.with_suffix(".json")
+    record = json.loads(numbers.read_text()) if numbers.is_file() else {}
     for part in options.parts:
         print(f"{part} ...", file=sys.stderr, flush=True)
         os.environ["TOKENIZERS_PARALLELISM"] = "true"
         record[part] = {"machine": machine(), "tables": PARTS[part](options)}
-        write_text(found, json.dumps(record, indent=1) + "\n")
+        write_text(numbers, json.dumps(record, indent=1) + "\n")
         draw(page, {name: _section(record[name]) for name in PARTS if name in record})
 
 
-def _section(found: dict[str, Any]) -> str:
-    tables = "".join(_markdown(**table) for table in found["tables"])
-    return f"Machine: {found['machine']}.\n{tables}"
+def _section(part: dict[str, Any]) -> str:
+    tables = "".join(_markdown(**table) for table in part["tables"])
+    return f"Machine: {part['machine']}.\n{tables}"
 
 
 def _markdown(title: str, columns: list[str], rows: list[list[str]]) -> str:
@@ -219,10 +220,12 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "evaluate": _evaluate,
     "operators": operators.tables,
     "scores": dev_scores.tables,
+    "busy": busy.tables,
 }
 
-DEFAULT = [part for part in PARTS if part != "scores"]
-"""`scores` trains nine encoders; all others together take less than 20 minutes."""
+DEFAULT = [part for part in PARTS if part not in ("scores", "busy")]
+"""`scores` trains nine encoders and `busy` measures two machines; all others together take less
+than 20 minutes."""
 
 if __name__ == "__main__":
     main()

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 
 from common import BATCH, LENGTH, lines
+from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
+from isospace.training.loop import Loop
 
 
 def random_bert_base(folder: Path) -> Path:
@@ -55,19 +57,19 @@ def gpu_busy(work: Callable[[], Any]) -> float:
     return float(kernels / seconds)
 
 
-def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
+def own_loop(
+    model: str, objective: str, fields: dict[str, Any], corpus: Path, precision: PrecisionChoice
+) -> Loop:
     """Isospace's own loop, as `isospace train` runs it between two evaluations."""
-    from isospace.config import CorpusConfig, TrainConfig
     from isospace.corpus.sentences import load_corpus
     from isospace.corpus.tokens import tokenise
     from isospace.encoders.loading import load_encoder
     from isospace.objectives import OBJECTIVES
     from isospace.system.cache import cache_folder
-    from isospace.training.loop import Loop
     from isospace.training.prepare import make_accelerator
 
     text = CorpusConfig(corpus=(str(corpus),))
-    config = TrainConfig(text=text, objective=OBJECTIVES[objective](**fields), precision="bf16")
+    config = TrainConfig(text=text, objective=OBJECTIVES[objective](**fields), precision=precision)
     accelerator = make_accelerator(config)
     sentences = load_corpus(text, cache_folder())
     encoder = load_encoder(model, "mean")
@@ -80,16 +82,24 @@ def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps
     )
     loop = Loop(config, encoder, tokens, sentences.train_rows, accelerator)
     loop.total_steps = 10**6
-    updates = iter(loop)
+    return loop
 
-    def one_round() -> float:
-        return sum(next(updates).seconds for _ in range(steps))
 
+def updates(loop: Loop, steps: int) -> Callable[[], float]:
+    """A round of so many updates."""
+    iterator = iter(loop)
+    return lambda: sum(next(iterator).seconds for _ in range(steps))
+
+
+def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
+    """The loop in bf16, with notes on where its time goes."""
+    loop = own_loop(model, objective, fields, corpus, "bf16")
+    one_round, encoder, config = updates(loop, steps), loop.encoder, loop.config
     layers = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)]
     weights = sum(m.weight.numel() for m in layers if m.weight.shape != (encoder.dim, encoder.dim))
     square = sum(m.weight.numel() for m in layers if m.weight.shape == (encoder.dim, encoder.dim))
     in_layers = weights + square - encoder.dim**2  # the pooler is not run
-    per_sentence = float(tokens.lengths[sentences.train_rows].mean())
+    per_sentence = float(loop.tokens.lengths[loop.rows].mean())
     views = len(config.objective.views)
     flop = 6 * in_layers * per_sentence * BATCH * views
     return one_round, {
