@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from isospace.whiten.outcome import HEADS, name_of
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from common import draw
@@ -35,6 +34,7 @@ from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.bootstrap import judge, paired_bootstrap
 from isospace.system.cache import cache_folder
 from isospace.whiten.fold import drop_normalize
+from isospace.whiten.results import HEADS, name_of
 from isospace.whiten.whiten import Maps, Power, fit_rows, through, try_powers
 from isospace.whiten.whiten_config import POWERS
 
