@@ -25,8 +25,9 @@ from torch import Tensor
 
 from isospace.evaluation.classifiers import PROTOCOLS
 from isospace.evaluation.pairs import Encode
+from isospace.evaluation.senteval import TRANSFER_NAMES
 from isospace.evaluation.stacked import Fold, Stacked
-from isospace.evaluation.transfer import TASKS, TransferTask, evaluate_transfer, load_transfer
+from isospace.evaluation.transfer import TransferSet, evaluate_transfer, load_transfer
 
 
 def train_one(settings: Stacked, x: Tensor, y: Tensor, fold: Fold, l2: float) -> torch.nn.Linear:
@@ -89,7 +90,7 @@ class Loop:
         return weights
 
 
-def compare(encode: Encode, task: TransferTask, protocol: str, every: int) -> tuple[float, float]:
+def compare(encode: Encode, task: TransferSet, protocol: str, every: int) -> tuple[float, float]:
     """Print one task's accuracies and ratio; the seconds of the loop and of isospace."""
     started = time.perf_counter()
     ours = evaluate_transfer(encode, {task.name: task}, protocol).scores[0]
@@ -113,7 +114,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     stacked = [name for name, p in PROTOCOLS.items() if isinstance(p.train, Stacked)]
     parser.add_argument("--protocol", default="senteval", choices=stacked)
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
+    parser.add_argument("--tasks", nargs="+", default=list(TRANSFER_NAMES), choices=TRANSFER_NAMES)
     options = parser.parse_args()
     tasks = load_transfer(options.senteval, options.tasks)
     if not options.embeddings.is_file():
@@ -130,7 +131,7 @@ def main() -> None:
     print(f"all: the loop takes {loop / ours:.1f} times as long")
 
 
-def write_embeddings(path: Path, tasks: Mapping[str, TransferTask]) -> None:
+def write_embeddings(path: Path, tasks: Mapping[str, TransferSet]) -> None:
     """Embed every distinct sentence of the tasks with all-MiniLM-L6-v2."""
     from isospace.encoders.loading import load_encoder
 

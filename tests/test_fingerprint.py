@@ -84,7 +84,7 @@ def evaluate() -> dict[str, Any]:
     interval = paired_bootstrap(ranks.reciprocal_ranks, other.reciprocal_ranks)
     x, labels = vectors(TEXTS), [str(text < "m") for text in TEXTS]
     split = ScoredPairs("dev", first, second, gold[::-1].copy(), "drawn")
-    task = sts.STSTask("STSBenchmark", {"dev": split, "test": scored})
+    task = sts.STSSet("STSBenchmark", {"dev": split, "test": scored})
     moments = Moments.of(torch.from_numpy(x[:50])) + Moments.of(torch.from_numpy(x[50:]))
     whitened = Whitening().fit(moments, 0.5)(torch.from_numpy(x))
     return {

@@ -14,9 +14,11 @@ from toy import sentences
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.evaluate import Evaluation, evaluate
-from isospace.evaluation.geometry import PROTOCOLS
-from isospace.evaluation.isotropy import describe
-from isospace.evaluation.sts import YEARS
+from isospace.evaluation.isotropy import Isotropy, describe
+from isospace.evaluation.own import OwnFiles
+from isospace.evaluation.senteval import YEARS
+from isospace.evaluation.stsb_geometry import PROTOCOLS, STSBGeometry
+from isospace.evaluation.task import Conditions
 from isospace.evaluation.transfer import TransferResult, TransferScore
 
 
@@ -93,8 +95,8 @@ def test_sts_geometry_and_retrieval(capsys, toy_model, folder):
 def test_dropout_views_are_the_same_in_every_call(toy_model, folder):
     first, second = (evaluate(str(toy_model), str(folder), geometry=True) for _ in range(2))
     assert first.to_json() == second.to_json()
-    (views,) = (found for found in first.geometry if found.name == "dropout-views")
-    assert views.alignment > 0
+    by_protocol = {scores.name: scores for scores in first.of(STSBGeometry).by_protocol}
+    assert by_protocol["dropout-views"].alignment > 0
 
 
 def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
@@ -124,12 +126,20 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
 
 def test_geometry_of_own_texts(toy_model, tmp_path, texts):
     path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
-    report = evaluate(str(toy_model), own=[path], geometry=True)
-    assert report.geometry == ()
-    assert report.isotropy is not None
+    evaluation = evaluate(str(toy_model), own=[path], geometry=True)
+    assert evaluation.of(STSBGeometry).by_protocol == ()
+    isotropy = evaluation.of(Isotropy)
     expected = describe(load_encoder(str(toy_model)).embed(texts))
-    assert report.isotropy.measures == pytest.approx(expected, rel=1e-4)
-    assert report.isotropy.protocol.startswith("24 distinct sentences of pairs.tsv")
+    assert isotropy.measures == pytest.approx(expected, rel=1e-4)
+    assert isotropy.protocol.startswith("24 distinct sentences of pairs.tsv")
+
+
+def test_files_may_be_named_by_plain_strings(toy_model, tmp_path, texts):
+    path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
+    by_string, by_path = (evaluate(str(toy_model), own=[name]) for name in (str(path), path))
+    assert by_string.to_json() == by_path.to_json()
+    (scores,) = by_string.of(OwnFiles).files
+    assert (scores.file, scores.n) == ("pairs.tsv", 12)
 
 
 def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
@@ -155,8 +165,8 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
     scores = TransferResult(
         (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),), {}
     )
-    found = Evaluation("m", "cls", "float32", None, (), None, None, scores, None, ())
-    monkeypatch.setattr("isospace.evaluation.evaluate.evaluate", lambda *_: found)
+    evaluation = Evaluation(Conditions("m", "cls", "float32"), {"transfer": scores})
+    monkeypatch.setattr("isospace.evaluation.evaluate.evaluate", lambda *_: evaluation)
     words = ["evaluate", finished.folder, "--json", "--transfer"]
     for other in (["--pooling", "mean"], ["--precision", "bf16"]):
         assert run(capsys, *words, "sklearn", *other)[0] == 0
@@ -172,13 +182,21 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
     ("words", "message"),
     [
         ([], "--own FILE"),
+        (["--geometry"], "--own FILE"),
         (["--own", "bad.tsv"], "bad.tsv:2: 1 column; expected 2"),
-        (["--own", "small.tsv", "--geometry"], "--geometry on small.tsv: expected more than k=10"),
+        (
+            ["--own", "small.tsv", "--geometry"],
+            "--geometry on small.tsv: expected more than 10 distinct texts",
+        ),
         (["--own", "small.tsv", "--mteb"], "--mteb: give the folder that holds the tasks"),
+        (["--own", "small.tsv", "--transfer", "sklearn"], "--transfer: give the folder that holds"),
     ],
 )
-def test_what_is_refused(capsys, toy_model, tmp_path, monkeypatch, words, message):
+def test_what_is_refused_before_a_model_is_loaded(
+    capsys, toy_model, tmp_path, monkeypatch, words, message
+):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("isospace.evaluation.evaluate.load_encoder", None)  # any work would fail
     write_rows(tmp_path / "bad.tsv", [("q r", "d"), ("q s",), ("q t", "e")])
     write_rows(tmp_path / "small.tsv", [("q r", "d s"), ("q s", "d t")])
     status, _, err = run(capsys, "evaluate", toy_model, *words)

@@ -158,7 +158,8 @@ def test_pairs_of_one_meaning_are_looked_for_from_both_sides():
         "STSBenchmark test: both sides of the 2 pairs with gold >= 5, each ranked for the other by "
         "cosine among the 7 other distinct sentences, ties at their mean rank"
     )
-    assert same_meaning_retrieval(encode, pairs, gold=5.1) is None
+    with pytest.raises(ValueError, match=r"no pair of two different sentences has gold >= 5\.1"):
+        same_meaning_retrieval(encode, pairs, gold=5.1)
 
 
 def test_a_remembering_encoder_encodes_no_text_twice():

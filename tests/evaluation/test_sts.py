@@ -14,10 +14,10 @@ from sts_files import write, write_senteval
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
+from isospace.evaluation.senteval import YEARS
 from isospace.evaluation.sts import (
     PAPER_COLUMNS,
-    YEARS,
-    STSTask,
+    STSSet,
     evaluate_sts,
     load_sts,
 )
@@ -97,7 +97,7 @@ def test_the_headline_is_the_test_split_and_every_number_carries_its_protocol(fo
 def test_all_mean_and_wmean_are_three_different_numbers():
     first = ScoredPairs("x", ("0", "0", "0"), ("10", "40", "80"), np.array([3.0, 2.0, 1.0]), "s")
     second = ScoredPairs("y", ("0", "0"), ("20", "60"), np.array([0.0, 5.0]), "s")
-    result = evaluate_sts(angle_encoder, {"T": STSTask("T", {"x": first, "y": second})})
+    result = evaluate_sts(angle_encoder, {"T": STSSet("T", {"x": first, "y": second})})
     together, _ = scipy.stats.spearmanr(-np.array([10, 40, 80, 20, 60]), [3, 2, 1, 0, 5])
     values = {name: result.score("T", name).value for name in ("all", "mean", "wmean")}
     assert values == pytest.approx({"all": together, "mean": 0.0, "wmean": (3 - 2) / 5})
@@ -105,7 +105,7 @@ def test_all_mean_and_wmean_are_three_different_numbers():
 
 def test_an_undivided_set_has_no_mean_and_an_incomplete_row_no_average():
     pairs = ScoredPairs("x", ("0", "0"), ("10", "40"), np.array([3.0, 2.0]), "hub")
-    result = evaluate_sts(angle_encoder, {"STS12": STSTask("STS12", {"test": pairs})})
+    result = evaluate_sts(angle_encoder, {"STS12": STSSet("STS12", {"test": pairs})})
     assert result.score("STS12", "mean") is None
     assert result.paper_row()["STS12"] == 100.0
     assert result.paper_row()["STS13"] is None

@@ -12,8 +12,8 @@ import torch
 
 from isospace.errors import UserError
 from isospace.evaluation.classifiers import PROTOCOLS, Protocol
+from isospace.evaluation.senteval import TRANSFER_NAMES
 from isospace.evaluation.transfer import (
-    TASKS,
     TransferResult,
     TransferScore,
     evaluate_transfer,
@@ -79,7 +79,7 @@ def class_encoder(sentences):
 @pytest.mark.parametrize("inner", ["", "downstream", "downstream/MR"])
 def test_the_folder_may_be_named_at_three_levels(folder, inner):
     tasks = load_transfer(folder / inner)
-    assert tuple(tasks) == TASKS
+    assert tuple(tasks) == TRANSFER_NAMES
     assert {
         name: [len(split.labels) for split in task.splits.values()] for name, task in tasks.items()
     } == {
@@ -88,7 +88,7 @@ def test_the_folder_may_be_named_at_three_levels(folder, inner):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", TRANSFER_NAMES)
 def test_labels_belong_to_their_sentences(folder, name):
     for split in load_transfer(folder, [name])[name].splits.values():
         if name == "MRPC":
@@ -129,7 +129,7 @@ def test_trec_is_read_as_latin_1(folder):
 
 def test_an_encoder_that_knows_the_classes_has_every_row_right(folder):
     result = evaluate_transfer(class_encoder, load_transfer(folder))
-    assert result.row() == {name: 100.0 for name in (*TASKS, "Avg")}
+    assert result.row() == {name: 100.0 for name in (*TRANSFER_NAMES, "Avg")}
     assert {name: (hits.all(), len(hits)) for name, hits in result.correct.items()} == {
         score.task: (True, score.n) for score in result.scores
     }
@@ -202,10 +202,10 @@ def test_the_average_is_that_of_the_rounded_columns():
     tests = (75.97, 80.61, 91.78, 87.42, 81.44, 90.0, 72.12)
     scores = [
         TransferScore(task, "senteval", "", test, 0.0, None, 1, 1, 1111)
-        for task, test in zip(TASKS, tests, strict=True)
+        for task, test in zip(TRANSFER_NAMES, tests, strict=True)
     ]
     row = TransferResult(tuple(scores), {}).row()
-    assert list(row) == [*TASKS, "Avg"]
+    assert list(row) == [*TRANSFER_NAMES, "Avg"]
     assert row["Avg"] == 82.76
 
 
@@ -264,7 +264,7 @@ def test_an_unknown_task_and_an_unknown_protocol_are_refused(folder):
     "names",
     [
         pytest.param(("CR", "TREC"), marks=pytest.mark.slow),
-        pytest.param(TASKS, marks=pytest.mark.exhaustive),
+        pytest.param(TRANSFER_NAMES, marks=pytest.mark.exhaustive),
     ],
 )
 def test_sentevals_accuracies_on_the_real_model(names):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isospace.evaluation.sts import YEARS
+from isospace.evaluation.senteval import YEARS
 
 
 def write(path, text):

@@ -14,7 +14,7 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.evaluation.mteb import mteb_model, mteb_name, mteb_scores
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.sts import STSTask, evaluate_sts, load_sts
+from isospace.evaluation.sts import STSSet, evaluate_sts, load_sts
 
 DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[2] / "../shared/data/senteval"))
 quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -30,8 +30,8 @@ def scored(name, seed, count=12):
 def test_mteb_scores_two_small_tasks_as_we_do(toy_model):
     pytest.importorskip("mteb", reason="needs isospace[mteb]")
     tasks = {
-        "STS13": STSTask("STS13", {"FNWN": scored("a", 1), "OnWN": scored("b", 2)}),
-        "SICKRelatedness": STSTask(
+        "STS13": STSSet("STS13", {"FNWN": scored("a", 1), "OnWN": scored("b", 2)}),
+        "SICKRelatedness": STSSet(
             "SICKRelatedness", {"train": scored("c", 3), "test": scored("d", 4)}
         ),
     }
@@ -71,7 +71,7 @@ def test_two_local_models_of_one_name_have_results_of_their_own(toy_model, tmp_p
         ).task_results[0]
         found.append(result.scores["test"][0]["main_score"])
         ours = evaluate_sts(
-            load_encoder(str(folder)).embed, {"STS12": STSTask("STS12", {"x": pairs})}
+            load_encoder(str(folder)).embed, {"STS12": STSSet("STS12", {"x": pairs})}
         )
         assert found[-1] == pytest.approx(ours.score("STS12", "all").value, abs=1e-4)
         revision = weights_hash(load_encoder(str(folder)))
@@ -88,7 +88,7 @@ def test_mteb_gives_our_numbers_on_the_real_model():
         pytest.skip(f"needs SentEval's files at {DATA}")
     tasks = {}
     for name, task in load_sts(DATA, ["STS12", "STSBenchmark", "SICKRelatedness"]).items():
-        tasks[name] = STSTask(
+        tasks[name] = STSSet(
             name,
             {
                 subset: ScoredPairs(p.name, p.first[::30], p.second[::30], p.gold[::30], p.source)

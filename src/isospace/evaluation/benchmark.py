@@ -21,7 +21,7 @@ from isospace.evaluation.sts import (
     PAPER_COLUMNS,
     STSResult,
     STSScore,
-    STSTask,
+    STSSet,
     evaluate_pairs,
     evaluate_sts,
     load_sts,
@@ -39,12 +39,12 @@ def sts_data(data: str | None) -> str | None:
     return data or os.environ.get("ISOSPACE_DATA") or None
 
 
-def load_sts_data(data: str) -> dict[str, STSTask]:
+def load_sts_data(data: str) -> dict[str, STSSet]:
     """The seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
     return load_sts_hub() if data == "hub" else load_sts(Path(data))
 
 
-def load_labels(labels: str, tasks: Mapping[str, STSTask]) -> ScoredPairs:
+def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
     """The labelled pairs by which checkpoints are chosen.
 
     Args:
@@ -161,7 +161,7 @@ class Benchmark:
 
     pairs: TextPairs
     protocol: str
-    tasks: Mapping[str, STSTask]
+    tasks: Mapping[str, STSSet]
     labels: ScoredPairs | None
     sample: tuple[str, ...]
 
@@ -170,7 +170,7 @@ class Benchmark:
         cls,
         corpus: Corpus,
         pairs: TextPairs | None = None,
-        tasks: Mapping[str, STSTask] | None = None,
+        tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
     ) -> Benchmark:
         """A benchmark of held-out text and of what the user gave.
@@ -247,7 +247,7 @@ class Benchmark:
             "seen": {column: np.isin(of_column, labelled) for column, of_column in ids.items()},
         }
 
-    def _columns(self) -> dict[str, STSTask]:
+    def _columns(self) -> dict[str, STSSet]:
         """The papers' columns that can be scored."""
         return {PAPER_COLUMNS[name]: task for name, task in self.tasks.items() if task.in_papers}
 

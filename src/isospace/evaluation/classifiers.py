@@ -39,7 +39,7 @@ class Protocol:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Accuracies:
     """Accuracies in per cent, rounded as SentEval rounds them, and the predicted test labels."""
 
     dev: float
@@ -47,7 +47,7 @@ class Outcome:
     predicted: IntArray
 
 
-def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Outcome:
+def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
     """The protocol's folds, each with the strength that is best in as many of its training rows.
 
     Args:
@@ -76,12 +76,12 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Outcome:
         predicted[test] = predict(weight, features[test])[0]
     accuracies = [_per_cent(np.mean(predicted[test] == y[test])) for _, test in outer]
     mean_dev, mean_test = np.round([np.mean(dev.max(axis=1)), np.mean(accuracies)], 2)
-    return Outcome(float(mean_dev), float(mean_test), predicted)
+    return Accuracies(float(mean_dev), float(mean_test), predicted)
 
 
 def k_fold_then_test(
     protocol: Protocol, x: Features, y: IntArray, x_test: Features, y_test: IntArray
-) -> Outcome:
+) -> Accuracies:
     """The strength that is best in folds of the training rows; then all of them, and the test.
 
     Args as in `nested_k_fold`, with the features and labels of the test rows.
@@ -92,7 +92,7 @@ def k_fold_then_test(
     dev = _per_cent(_search(protocol, features, labels, folds).mean(axis=0))
     strength = np.array([[protocol.grid[dev.argmax()]]])
     weights = protocol.train(features, labels, [Fold(np.arange(len(y)))], strength)
-    return _outcome(dev, weights[0], x_test, y_test)
+    return _accuracies(dev, weights[0], x_test, y_test)
 
 
 def given_split(
@@ -103,7 +103,7 @@ def given_split(
     y_dev: IntArray,
     x_test: Features,
     y_test: IntArray,
-) -> Outcome:
+) -> Accuracies:
     """The strength that is best on the dev rows, which also decide when to stop; then the test.
 
     Args as in `nested_k_fold`, with the features and labels of the dev and test rows.
@@ -114,7 +114,7 @@ def given_split(
     weights = protocol.train(features, labels, [Fold(train, valid)], np.array([protocol.grid]))[0]
     dev = _per_cent((predict(weights, features[valid]) == y_dev).mean(axis=1))
     # SentEval trains the best one again, with the same draws: it is the same classifier.
-    return _outcome(dev, weights[[dev.argmax()]], x_test, y_test)
+    return _accuracies(dev, weights[[dev.argmax()]], x_test, y_test)
 
 
 def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) -> Tensor:
@@ -165,9 +165,9 @@ def _search(protocol: Protocol, x: Tensor, y: Tensor, folds: Sequence[Fold]) -> 
     return np.array(shares)
 
 
-def _outcome(dev: FloatArray, weights: Tensor, x_test: Features, y_test: IntArray) -> Outcome:
+def _accuracies(dev: FloatArray, weights: Tensor, x_test: Features, y_test: IntArray) -> Accuracies:
     predicted = predict(weights, torch.from_numpy(x_test))[0]
-    return Outcome(float(dev.max()), float(_per_cent(np.mean(predicted == y_test))), predicted)
+    return Accuracies(float(dev.max()), float(_per_cent(np.mean(predicted == y_test))), predicted)
 
 
 def _per_cent(share: FloatArray) -> FloatArray:

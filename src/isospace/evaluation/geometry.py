@@ -1,23 +1,19 @@
-"""The geometry of an embedding: alignment and uniformity by named protocols, rank, neighbours.
+"""The geometry of an embedding: alignment, uniformity, rank, neighbours.
 
 Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`, computes in float64
 (the neighbours in float32) and works through pairs of rows in chunks of bounded memory. How evenly
 the space is used (IsoScore, hubs, redundant dimensions) is in `isotropy`, with `isotropy.describe`
-for all measures of one array.
+for all measures of one array; alignment and uniformity on STS-B in `stsb_geometry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
-from isospace.evaluation.sts import STSTask
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.statistics.correlation import FloatArray
 
@@ -129,147 +125,6 @@ def common_neighbours(a: Embeddings, b: Embeddings, k: int) -> NDArray[np.int64]
 def _neighbour_rows(x: Embeddings, k: int) -> NDArray[np.int64]:
     units = unit_rows(as_array(x))
     return np.array([near.rows for near in nearest(units, units, k, np.arange(len(units)))])
-
-
-@dataclass(frozen=True)
-class STSBProtocol:
-    """The sentences and positive pairs of STS-B that alignment and uniformity are taken over.
-
-    Attributes:
-        splits: of STS-B, put together.
-        positives: a key of `_REACHES` (encoded without dropout), or `DROPOUT_VIEWS`.
-        used_by: whose numbers it is for.
-        repeated: whether uniformity counts a sentence once for every pair that it is in.
-    """
-
-    splits: tuple[str, ...]
-    positives: str
-    used_by: str
-    repeated: bool = False
-
-    @property
-    def where(self) -> str:
-        """The splits in words."""
-        return " + ".join(self.splits)
-
-
-DROPOUT_VIEWS = "two dropout views"
-_REACHES = {"gold >= 4": np.greater_equal, "gold > 4": np.greater}
-_WHOLE = ("train", "dev", "test")
-
-PROTOCOLS = {
-    "stsb-dev >= 4": STSBProtocol(
-        ("dev",), "gold >= 4", "isospace's tables; WhitenedCSE looks at dev (threshold not said)"
-    ),
-    "stsb-dev > 4": STSBProtocol(("dev",), "gold > 4", "SimCSE's wording (higher than 4), on dev"),
-    "stsb-test >= 4": STSBProtocol(
-        ("test",), "gold >= 4", "DiffCSE's split, with the threshold of released code"
-    ),
-    "stsb-test > 4": STSBProtocol(("test",), "gold > 4", "DiffCSE's split, with SimCSE's wording"),
-    "stsb-all >= 4": STSBProtocol(
-        _WHOLE, "gold >= 4", "near SCD's code, which takes the three splits one by one"
-    ),
-    "stsb-all > 4": STSBProtocol(_WHOLE, "gold > 4", "SimCSE, by its authors' answer in issue 52"),
-    **{
-        f"stsb-{name} >= 4, repeated": STSBProtocol(
-            splits, "gold >= 4", "code that takes the files' columns as they are", repeated=True
-        )
-        for name, splits in {"dev": ("dev",), "test": ("test",), "all": _WHOLE}.items()
-    },
-    "dropout-views": STSBProtocol(
-        ("dev",), DROPOUT_VIEWS, "SimCSE++, whose code takes the batches it trains on"
-    ),
-}
-"""The definitions in use. Uniformity is over all sentences of the splits, without dropout: the
-distinct ones, each once, or as many as the pairs have (in STS-B dev 2,909 or 3,000)."""
-
-
-@dataclass(frozen=True)
-class STSBGeometry:
-    """Alignment and uniformity on STS-B, and how they were made."""
-
-    alignment: float
-    uniformity: float
-    name: str
-    n_positives: int
-    n_sentences: int
-
-    @property
-    def protocol(self) -> str:
-        """The protocol in words."""
-        named = PROTOCOLS[self.name]
-        sentences = "sentences as the pairs have them" if named.repeated else "distinct sentences"
-        return (
-            f"STS-B {named.where}, L2-normalised; alignment over {self.n_positives} "
-            f"pairs ({named.positives}), uniformity over {self.n_sentences} {sentences}, no dropout"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields, the protocol in words, and whose numbers it is for."""
-        named = {"protocol": self.protocol, "used_by": PROTOCOLS[self.name].used_by}
-        return asdict(self) | named
-
-
-def possible_protocols(tasks: Mapping[str, STSTask], rates: Sequence[float]) -> list[str]:
-    """The protocols that data and encoder allow.
-
-    Args:
-        tasks: copies of STS-B on the Hub lack its train split; one's own may have other scores.
-        rates: the encoder's own dropout rates; without dropout two views are one.
-    """
-    subsets = tasks["STSBenchmark"].subsets
-    return [
-        name
-        for name, protocol in PROTOCOLS.items()
-        if set(protocol.splits) <= set(subsets)
-        and (any(rates) if protocol.positives == DROPOUT_VIEWS else _positives(subsets, protocol))
-    ]
-
-
-def _positives(subsets: Mapping[str, ScoredPairs], protocol: STSBProtocol) -> list[int]:
-    """Positions of the positives among the pairs of its splits."""
-    gold = np.concatenate([subsets[split].gold for split in protocol.splits])
-    return list(np.flatnonzero(_REACHES[protocol.positives](gold, 4.0)))
-
-
-def stsb_geometry(
-    encode: Encode,
-    tasks: Mapping[str, STSTask],
-    protocol: str = "stsb-dev >= 4",
-    encode_noisy: Encode | None = None,
-) -> STSBGeometry:
-    """Alignment and uniformity on STS-B, as the papers draw them.
-
-    Papers differ in split, threshold and noise and seldom say so: the result names all three.
-
-    Args:
-        encode: sentences -> `(sentence, dim)`, without dropout.
-        tasks: as `sts.load_sts` gives them, with STSBenchmark.
-        protocol: a key of `PROTOCOLS`.
-        encode_noisy: the same under dropout, drawn anew at each call; for "dropout-views".
-
-    Raises:
-        ValueError: where a split is missing, where no pair reaches the threshold, or where
-            "dropout-views" has no `encode_noisy`.
-    """
-    named, subsets = PROTOCOLS[protocol], tasks["STSBenchmark"].subsets
-    for split in named.splits:
-        if split not in subsets:
-            raise ValueError(f"{protocol} needs STS-B {split}; there is {', '.join(subsets)}")
-    pairs = [pair for split in named.splits for pair in subsets[split]]
-    texts = [text for pair in pairs for text in pair]
-    rows, clean = encode_distinct(encode, texts)
-    if named.positives == DROPOUT_VIEWS:
-        if encode_noisy is None:
-            raise ValueError(f"{protocol} needs encode_noisy")
-        x, y = encode_noisy(list(rows)), encode_noisy(list(rows))
-    else:
-        chosen = _positives(subsets, named)
-        if not chosen:
-            raise ValueError(f"{protocol}: no pair of STS-B {named.where} has {named.positives}")
-        x, y = (clean[[rows[pairs[i][side]] for i in chosen]] for side in (0, 1))
-    spread = clean[[rows[text] for text in texts]] if named.repeated else clean
-    return STSBGeometry(alignment(x, y), uniformity(spread), protocol, len(x), len(spread))
 
 
 def as_array(x: Embeddings) -> FloatArray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.sts import STSTask
+from isospace.evaluation.sts import STSSet
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ SICK_TEST = {"pairs": 4927, "gold_sum": 17392.415, "characters": 454_356}
 _TOLERANCE = 0.01  # on a sum of gold scores: they are stored as decimal fractions or as float32
 
 
-def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, STSTask]:
+def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, STSSet]:
     """The seven STS sets from the Hub, checked against known counts and sums.
 
     STS-B has its dev and test splits. SICK-R on the Hub is one split of 9,927 pairs, which holds
@@ -107,7 +107,7 @@ def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, ST
         subsets = {
             name: _load_copy(load_dataset, task, name, copy) for name, copy in copies.items()
         }
-        tasks[task] = STSTask(task, subsets)
+        tasks[task] = STSSet(task, subsets)
     tasks["SICKRelatedness"] = _split_sick(tasks["SICKRelatedness"].subsets["all"])
     return tasks
 
@@ -159,7 +159,7 @@ def _check(copy: Copy, gold: np.ndarray[Any, np.dtype[np.float64]], characters: 
             )
 
 
-def _split_sick(every: ScoredPairs) -> STSTask:
+def _split_sick(every: ScoredPairs) -> STSSet:
     """Find the run of rows that has the test file's sums, if the rows lie in that order."""
     n = int(SICK_TEST["pairs"])
     lengths = [len(first) + len(second) for first, second in every]
@@ -170,7 +170,7 @@ def _split_sick(every: ScoredPairs) -> STSTask:
     )
     starts = np.flatnonzero(match)
     if len(starts) != 1:
-        return STSTask("SICKRelatedness", {f"all {len(every):,} pairs": every})
+        return STSSet("SICKRelatedness", {f"all {len(every):,} pairs": every})
     rows = slice(starts[0], starts[0] + n)
     test = ScoredPairs(
         "SICKRelatedness test",
@@ -179,4 +179,4 @@ def _split_sick(every: ScoredPairs) -> STSTask:
         every.gold[rows],
         f"{every.source}, rows {rows.start}-{rows.stop - 1}",
     )
-    return STSTask("SICKRelatedness", {"test": test})
+    return STSSet("SICKRelatedness", {"test": test})

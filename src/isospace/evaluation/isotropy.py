@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from isospace.errors import UserError
 from isospace.evaluation.geometry import (
     COLLAPSED,
     Embeddings,
@@ -22,6 +23,7 @@ from isospace.evaluation.geometry import (
     uniformity,
 )
 from isospace.evaluation.pairs import Encode
+from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows
 from isospace.operators.nearest import other_products, shares_of_places, unit_rows
 from isospace.statistics.correlation import FloatArray
 
@@ -215,6 +217,11 @@ class IsotropyScores:
         """The measures and the protocol."""
         return {"protocol": self.protocol} | self.measures
 
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """A row a measure."""
+        rows = [{"measure": name, "value": f"{x:.4g}"} for name, x in self.measures.items()]
+        return [(f"isotropy ({self.protocol})", rows)]
+
 
 def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:
     """`describe` the vectors of texts, each once and shuffled, at most `SAMPLE` of them.
@@ -233,6 +240,38 @@ def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> Isotro
     part = f"{len(order):,} of " if len(order) < len(distinct) else ""
     protocol = f"{part}{len(distinct):,} distinct sentences of {name}, shuffled, no dropout"
     return IsotropyScores(measures, protocol)
+
+
+class Isotropy(Task[IsotropyScores]):
+    """How evenly STS-B dev, or the user's own texts, use the space; where it is asked for."""
+
+    name = "isotropy"
+
+    def __init__(self, texts: Sequence[str], texts_name: str) -> None:
+        self.texts, self.texts_name = texts, texts_name
+
+    @classmethod
+    def load(cls, request: Request) -> Isotropy | None:
+        """Take the texts of STS-B dev or, without STS data, of the user's files."""
+        if not request.geometry:
+            return None
+        if request.sts:
+            dev = request.sts["STSBenchmark"].subsets["dev"]
+            name, texts = "STS-B dev", [*dev.first, *dev.second]
+        else:
+            name = ", ".join(data.file for data in request.own)
+            texts = [text for data in request.own for text in data.texts()]
+        distinct = len(set(texts))
+        if distinct <= NEIGHBOURS:
+            raise UserError(
+                f"`geometry` on {name}: expected more than {NEIGHBOURS} distinct texts, because "
+                f"each one's {NEIGHBOURS} nearest are counted; there are {distinct}"
+            )
+        return cls(texts, name)
+
+    def score(self, subject: Subject) -> IsotropyScores:
+        """Every measure."""
+        return evaluate_isotropy(subject.encode, self.texts, self.texts_name)
 
 
 def _standardised(values: FloatArray) -> FloatArray:

@@ -20,7 +20,9 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs
-from isospace.evaluation.sts import PAPER_COLUMNS, YEARS, STSTask
+from isospace.evaluation.senteval import YEARS
+from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts
+from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
 
 MTEB_NAMES = {name: name for name in YEARS} | {
     "STSBenchmark": "STSBenchmark",
@@ -149,12 +151,12 @@ class MTEBScores:
         }
 
 
-def mteb_scores(model: MTEBModel, tasks: Mapping[str, STSTask]) -> MTEBScores:
+def mteb_scores(model: MTEBModel, sets: Mapping[str, STSSet]) -> MTEBScores:
     """Let mteb's own task classes score a model on local data, without network and cache.
 
     Args:
         model: from `mteb_model`.
-        tasks: as `sts.load_sts` reads them from SentEval's files. mteb's pairs are those of all
+        sets: as `sts.load_sts` reads them from SentEval's files. mteb's pairs are those of all
             sub-sets of a year, the test split of STS-B and all three splits of SICK-R.
 
     Raises:
@@ -162,18 +164,60 @@ def mteb_scores(model: MTEBModel, tasks: Mapping[str, STSTask]) -> MTEBScores:
     """
     mteb, datasets = require_mteb(), importlib.import_module("datasets")
     pairs, spearman = {}, {}
-    for name, task in tasks.items():
-        subsets = task.test_only() if name == "STSBenchmark" else task
-        rows = _rows(subsets.subsets.values())
-        theirs = mteb.get_task(MTEB_NAMES[name])
-        split = datasets.Dataset.from_dict(rows)
-        theirs.dataset = {"default": datasets.DatasetDict({"test": split})}
-        theirs.data_loaded = True
-        scores = theirs.evaluate(model, "test", encode_kwargs={"batch_size": 1024})["default"]
+    for name, sts_set in sets.items():
+        mtebs_pairs = sts_set.test_only() if name == "STSBenchmark" else sts_set
+        split = datasets.Dataset.from_dict(_rows(mtebs_pairs.subsets.values()))
+        task = mteb.get_task(MTEB_NAMES[name])
+        task.dataset = {"default": datasets.DatasetDict({"test": split})}
+        task.data_loaded = True
+        scores = task.evaluate(model, "test", encode_kwargs={"batch_size": 1024})["default"]
         pairs[PAPER_COLUMNS[name]] = len(split)
         spearman[PAPER_COLUMNS[name]] = float(scores["main_score"])
     meta = model.mteb_model_meta
     return MTEBScores(mteb.__version__, meta.name, meta.revision, pairs, spearman)
+
+
+@dataclass(frozen=True)
+class MTEBBeside:
+    """What mteb makes of the local files, and the papers' row as isospace has it."""
+
+    mteb: MTEBScores
+    paper_row: dict[str, float | None]
+
+    def to_json(self) -> dict[str, Any]:
+        """The part of mteb; isospace's is among the scores of the STS sets."""
+        return self.mteb.to_json()
+
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """One row above the other."""
+        rows = [
+            {"scored by": "isospace"} | cells(self.paper_row),
+            {"scored by": "mteb"} | cells(self.mteb.row()),
+        ]
+        return [(f"x 100; {self.mteb.protocol}", rows)]
+
+
+class MTEB(Task[MTEBBeside]):
+    """mteb's own code on the STS sets, where it is asked for."""
+
+    name = "mteb"
+
+    def __init__(self, sets: Mapping[str, STSSet]) -> None:
+        self.sets = sets
+
+    @classmethod
+    def load(cls, request: Request) -> MTEB | None:
+        """The STS sets of the folder: the copies on the Hub lack pairs that mteb scores."""
+        if not request.mteb:
+            return None
+        require_mteb()
+        return cls(request.sts)
+
+    def score(self, subject: Subject) -> MTEBBeside:
+        """Score by mteb's code and by our own."""
+        name, revision = mteb_name(subject.conditions.model), weights_hash(subject.encoder)
+        scores = mteb_scores(MTEBModel(subject.encode, name, revision), self.sets)
+        return MTEBBeside(scores, evaluate_sts(subject.encode, self.sets).paper_row())
 
 
 def _rows(subsets: Iterable[ScoredPairs]) -> dict[str, list[Any]]:

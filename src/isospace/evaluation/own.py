@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +23,14 @@ from isospace.evaluation.pairs import (
 )
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.evaluation.sts import pair_cosines
+from isospace.evaluation.task import (
+    Conditions,
+    Request,
+    Subject,
+    Task,
+    TitledRows,
+    percent_cells,
+)
 from isospace.evaluation.user_files import DataKind, UserFile, read_user_file, text_cell
 from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
@@ -122,6 +130,42 @@ def evaluate_own(encode: Encode, data: OwnData) -> OwnScores:
     """
     kind, n, protocol, values = _score(encode, data.content)
     return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values)
+
+
+@dataclass(frozen=True)
+class OwnFilesScores:
+    """The scores of every file, in the order in which the files were named."""
+
+    files: tuple[OwnScores, ...]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """One after the other."""
+        return [scores.to_json() for scores in self.files]
+
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """A table a file."""
+        return [
+            (f"{own.file}, {own.kind}, x 100 ({own.protocol})", [percent_cells(own.values)])
+            for own in self.files
+        ]
+
+
+class OwnFiles(Task[OwnFilesScores]):
+    """The user's own files; there may be none."""
+
+    name = "own"
+
+    def __init__(self, files: Sequence[OwnData]) -> None:
+        self.files = files
+
+    @classmethod
+    def load(cls, request: Request) -> OwnFiles:
+        """The files are among the data that tasks share."""
+        return cls(request.own)
+
+    def score(self, subject: Subject) -> OwnFilesScores:
+        """Score each by what it is."""
+        return OwnFilesScores(tuple(evaluate_own(subject.encode, data) for data in self.files))
 
 
 _Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]

@@ -16,6 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
+from isospace.evaluation.task import (
+    Conditions,
+    Request,
+    Subject,
+    Task,
+    TitledRows,
+    percent_cells,
+)
 from isospace.operators.nearest import TIE, product_blocks, unit_rows
 from isospace.statistics.correlation import FloatArray
 
@@ -72,6 +80,10 @@ class RetrievalScores:
             "mrr": self.mrr,
             "mean_rank": self.mean_rank,
         } | {f"recall@{k}": self.recall(k) for k in DEPTHS}
+
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """MRR and recall."""
+        return [(f"retrieval, x 100 ({self.protocol})", [percent_cells(self.row())])]
 
 
 def rank_targets(
@@ -154,9 +166,13 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     return rank_pairs(pairs, first, second)
 
 
+SAME_MEANING = 5.0
+"""The highest score of STS-B: two sentences of one meaning."""
+
+
 def same_meaning_retrieval(
-    encode: Encode, pairs: ScoredPairs, gold: float = 5.0
-) -> RetrievalScores | None:
+    encode: Encode, pairs: ScoredPairs, gold: float = SAME_MEANING
+) -> RetrievalScores:
     """Both sides of each pair with the highest score look for the other among all sentences.
 
     The experiment of DiffCSE (Chuang et al. 2022, on STS-B test), over distinct sentences and
@@ -169,15 +185,14 @@ def same_meaning_retrieval(
         gold: the lowest score of a pair that is looked for.
 
     Returns:
-        The ranks, pair after pair; `None` where no pair of two different sentences has that score.
+        The ranks, pair after pair.
+
+    Raises:
+        ValueError: no pair of two different sentences has that score.
     """
-    chosen = [
-        pair
-        for pair, score in zip(pairs, pairs.gold, strict=True)
-        if score >= gold and pair[0] != pair[1]
-    ]
+    chosen = _pairs_of_one_meaning(pairs, gold)
     if not chosen:
-        return None
+        raise ValueError(f"{pairs.name}: no pair of two different sentences has gold >= {gold:g}")
     rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
     both_ways = np.array([(rows[a], rows[b]) for pair in chosen for a, b in (pair, pair[::-1])])
     queries, own = both_ways.T
@@ -189,6 +204,36 @@ def same_meaning_retrieval(
         "mean rank"
     )
     return RetrievalScores(scores.ranks, candidates, protocol)
+
+
+class SameMeaning(Task[RetrievalScores]):
+    """STS-B test's pairs of one meaning look for each other."""
+
+    name = "retrieval"
+
+    def __init__(self, pairs: ScoredPairs) -> None:
+        self.pairs = pairs
+
+    @classmethod
+    def load(cls, request: Request) -> SameMeaning | None:
+        """STS-B test, where it has such pairs."""
+        if not request.sts:
+            return None
+        test = request.sts["STSBenchmark"].subsets["test"]
+        return cls(test) if _pairs_of_one_meaning(test, SAME_MEANING) else None
+
+    def score(self, subject: Subject) -> RetrievalScores:
+        """Rank each sentence for its partner."""
+        return same_meaning_retrieval(subject.encode, self.pairs)
+
+
+def _pairs_of_one_meaning(pairs: ScoredPairs, gold: float) -> list[tuple[str, str]]:
+    """The pairs of two different sentences that have at least this score."""
+    return [
+        (first, second)
+        for (first, second), score in zip(pairs, pairs.gold, strict=True)
+        if score >= gold and first != second
+    ]
 
 
 def halves(sentences: Sequence[str]) -> TextPairs:

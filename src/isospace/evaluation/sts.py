@@ -2,12 +2,12 @@
 
 Source of the protocol: SentEval (Conneau & Kiela 2018) with the raw-cosine, "all" setting of
 SimCSE's evaluation (Gao et al. 2021, appendix B); the "mean" and "wmean" settings of older papers
-stand next to it. Sub-sets have SentEval's names.
+stand next to it. `senteval` reads the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,42 +16,10 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
-from isospace.evaluation.rows import read_lines, sentevals_root
-from isospace.evaluation.user_files import parse_score
+from isospace.evaluation.senteval import YEARS, find_sts_root, read_scored
+from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
 from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
 
-YEARS = {
-    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    "STS13": ("FNWN", "headlines", "OnWN"),  # SMT is not freely distributed; SentEval lacks it
-    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
-    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
-    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
-}
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Where the three splits of a set lie, and which of `width` columns are s1, s2 and score."""
-
-    folder: str
-    files: dict[str, str]
-    columns: tuple[int, int, int]
-    width: int
-    header_lines: int
-
-
-_SPLITS = {
-    "STSBenchmark": _Split(
-        "STS/STSBenchmark",
-        {"train": "sts-train.csv", "dev": "sts-dev.csv", "test": "sts-test.csv"},
-        (5, 6, 4), 7, header_lines=0,
-    ),
-    "SICKRelatedness": _Split(
-        "SICK",
-        {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"},
-        (1, 2, 3), 5, header_lines=1,
-    ),
-}  # fmt: skip
 PAPER_COLUMNS = {name: name for name in YEARS} | {
     "STSBenchmark": "STS-B",
     "SICKRelatedness": "SICK-R",
@@ -64,14 +32,9 @@ PAPER_PROTOCOL = (
 )
 """How the papers' row is made, in words."""
 
-_LAYOUT = (
-    "SentEval's layout (downstream/STS/STS12-en-test/STS.input.MSRpar.txt, ..., "
-    "downstream/SICK/SICK_train.txt, ...); `data` hub takes the copies on the Hugging Face Hub"
-)
-
 
 @dataclass(frozen=True)
-class STSTask:
+class STSSet:
     """One set, as named sub-sets (STS12-16) or splits (STSBenchmark, SICKRelatedness)."""
 
     name: str
@@ -82,11 +45,11 @@ class STSTask:
         """Whether it holds the papers' test pairs: a Hub copy of SICK-R may hide them."""
         return self.name in YEARS or "test" in self.subsets
 
-    def test_only(self) -> STSTask:
+    def test_only(self) -> STSSet:
         """What the papers' tables report: all of STS12-16, the test split of the other two."""
         if self.name in YEARS or "test" not in self.subsets:
             return self
-        return STSTask(self.name, {"test": self.subsets["test"]})
+        return STSSet(self.name, {"test": self.subsets["test"]})
 
 
 @dataclass(frozen=True)
@@ -125,11 +88,12 @@ class STSResult:
 
     def headlines(self) -> dict[str, STSScore]:
         """The papers' columns: Spearman, "all" for STS12-16, test for STS-B and SICK-R."""
-        found = {
-            column: self.score(task, "all" if task in YEARS else "test")
-            for task, column in PAPER_COLUMNS.items()
-        }
-        return {column: score for column, score in found.items() if score is not None}
+        headlines = {}
+        for name, column in PAPER_COLUMNS.items():
+            score = self.score(name, "all" if name in YEARS else "test")
+            if score is not None:
+                headlines[column] = score
+        return headlines
 
     def paper_row(self) -> dict[str, float | None]:
         """The papers' table row, x 100, two decimals: STS12 13 14 15 16 STS-B SICK-R Avg.
@@ -151,8 +115,46 @@ class STSResult:
             "paper_protocol": protocols | {"Avg": AVERAGE},
         }
 
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """The papers' row; with `subsets` every sub-set and setting."""
+        title = (
+            f"{conditions.model}, pooling {conditions.pooling} (Spearman x 100; STS12-16 'all', "
+            f"STS-B and SICK-R test; {conditions.precision})"
+        )
+        tables = [(title, [cells(self.paper_row())])]
+        if subsets:
+            tables.append(("sub-sets and settings, x 100", self._rows_of_subsets()))
+        return tables
 
-def load_sts(folder: Path, names: Iterable[str] = tuple(PAPER_COLUMNS)) -> dict[str, STSTask]:
+    def _rows_of_subsets(self) -> list[dict[str, str]]:
+        rows: dict[tuple[str, str], dict[str, str]] = {}
+        for score in self.scores:
+            name = score.split if score.aggregation == "subset" else score.aggregation
+            row = rows.setdefault((score.task, name), {"task": score.task, "sub-set": name})
+            row[score.metric] = f"{100 * score.value:.2f}"
+            row["n"] = f"{score.n:,}"
+        return list(rows.values())
+
+
+class STS(Task[STSResult]):
+    """The seven STS sets, dev and train splits included."""
+
+    name = "sts"
+
+    def __init__(self, sets: Mapping[str, STSSet]) -> None:
+        self.sets = sets
+
+    @classmethod
+    def load(cls, request: Request) -> STS | None:
+        """The sets, where there is a folder or the Hub."""
+        return cls(request.sts) if request.sts else None
+
+    def score(self, subject: Subject) -> STSResult:
+        """Score every sub-set."""
+        return evaluate_sts(subject.encode, self.sets)
+
+
+def load_sts(folder: Path, names: Iterable[str] = tuple(PAPER_COLUMNS)) -> dict[str, STSSet]:
     """Read STS sets from a folder in SentEval's layout.
 
     Args:
@@ -163,27 +165,29 @@ def load_sts(folder: Path, names: Iterable[str] = tuple(PAPER_COLUMNS)) -> dict[
         UserError: for a missing folder or file, a line with a wrong number of fields, a gold score
             that is no number, texts and scores of different length, or an unknown name.
     """
-    root = _find_root(folder)
-    return {name: _load_task(root, name) for name in names}
+    root, sets = find_sts_root(folder), {}
+    for name in names:
+        if name not in PAPER_COLUMNS:
+            raise UserError(f"no STS set {name!r}; expected one of {', '.join(PAPER_COLUMNS)}")
+        sets[name] = STSSet(name, read_scored(root, name))
+    return sets
 
 
-def evaluate_sts(encode: Encode, tasks: Mapping[str, STSTask]) -> STSResult:
-    """Score every sub-set of the tasks; each distinct sentence is encoded once, in one call.
+def evaluate_sts(encode: Encode, sets: Mapping[str, STSSet]) -> STSResult:
+    """Score every sub-set of the sets; each distinct sentence is encoded once, in one call.
 
     Args:
         encode: sentences -> `(sentence, dim)`.
-        tasks: as `load_sts` or `hub.load_sts_hub` gives them.
+        sets: as `load_sts` or `hub.load_sts_hub` gives them.
     """
-    every = [pairs for task in tasks.values() for pairs in task.subsets.values()]
-    cosines = pair_cosines(encode, every)
-    by_task = {task.name: {name: next(cosines) for name in task.subsets} for task in tasks.values()}
-    scores = [
-        score
-        for task in tasks.values()
-        for metric in _METRICS
-        for score in _score_task(task, by_task[task.name], metric)
-    ]
-    return STSResult(tuple(scores), by_task)
+    cosines = pair_cosines(encode, [pairs for s in sets.values() for pairs in s.subsets.values()])
+    scores: list[STSScore] = []
+    by_set: dict[str, dict[str, FloatArray]] = {}
+    for name, sts_set in sets.items():
+        by_set[name] = {subset: next(cosines) for subset in sts_set.subsets}
+        for metric in _METRICS:
+            scores += _score_set(sts_set, by_set[name], metric)
+    return STSResult(tuple(scores), by_set)
 
 
 def evaluate_pairs(encode: Encode, pairs: ScoredPairs) -> STSScore:
@@ -209,91 +213,27 @@ def pair_cosines(encode: Encode, sets: Iterable[TextPairs]) -> Iterator[FloatArr
 _METRICS = {"pearson": pearson, "spearman": spearman}
 
 
-def _score_task(task: STSTask, cosines: Mapping[str, FloatArray], metric: str) -> list[STSScore]:
+def _score_set(sts_set: STSSet, cosines: Mapping[str, FloatArray], metric: str) -> list[STSScore]:
     correlate = _METRICS[metric]
-    sets = list(task.subsets.values())
-    source = sets[0].source
+    subsets = sts_set.subsets
+    source = next(iter(subsets.values())).source
 
     def score(split: str, aggregation: str, n: int, value: float) -> STSScore:
-        return STSScore(task.name, split, aggregation, metric, n, value, source)
+        return STSScore(sts_set.name, split, aggregation, metric, n, value, source)
 
-    counts = [len(pairs) for pairs in sets]
-    values = [correlate(cosines[name], pairs.gold) for name, pairs in task.subsets.items()]
+    counts = [len(pairs) for pairs in subsets.values()]
+    values = [correlate(cosines[name], pairs.gold) for name, pairs in subsets.items()]
     together = correlate(
-        np.concatenate([cosines[name] for name in task.subsets]),
-        np.concatenate([pairs.gold for pairs in sets]),
+        np.concatenate([cosines[name] for name in subsets]),
+        np.concatenate([pairs.gold for pairs in subsets.values()]),
     )
-    joined, n = "+".join(task.subsets), sum(counts)
+    joined, n = "+".join(subsets), sum(counts)
     scores = [
         score(name, "subset", count, value)
-        for name, count, value in zip(task.subsets, counts, values, strict=True)
+        for name, count, value in zip(subsets, counts, values, strict=True)
     ]
     scores.append(score(joined, "all", n, together))
-    if len(sets) > 1:  # of one undivided set, a "mean" would pose as the mean over sub-sets
+    if len(subsets) > 1:  # of one undivided set, a "mean" would pose as the mean over sub-sets
         scores.append(score(joined, "mean", n, float(np.mean(values))))
         scores.append(score(joined, "wmean", n, float(np.average(values, weights=counts))))
     return scores
-
-
-def _find_root(folder: Path) -> Path:
-    """The folder that holds `STS/` and `SICK/`."""
-    if (root := sentevals_root(folder, ("STS", "SICK"))) is not None:
-        return root
-    looked = f"STS/ and SICK/ in {folder / 'downstream'}, {folder} and {folder.parent}"
-    raise UserError(f"no STS sets under {folder} (looked for {looked}); expected {_LAYOUT}")
-
-
-def _load_task(root: Path, name: str) -> STSTask:
-    if name in YEARS:
-        subsets = {subset: _read_year(root, name, subset) for subset in YEARS[name]}
-    elif name in _SPLITS:
-        subsets = {split: _read_split(root, name, split) for split in ("train", "dev", "test")}
-    else:
-        raise UserError(f"no STS set {name!r}; expected one of {', '.join(PAPER_COLUMNS)}")
-    return STSTask(name, subsets)
-
-
-def _read_year(root: Path, task: str, subset: str) -> ScoredPairs:
-    """Two files, line by line; pairs whose gold line is empty were never scored and are dropped."""
-    folder = root / "STS" / f"{task}-en-test"
-    texts_path, gold_path = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
-    texts, golds = read_lines(texts_path, _LAYOUT), read_lines(gold_path, _LAYOUT)
-    if len(texts) != len(golds):
-        raise UserError(
-            f"{texts_path} has {len(texts)} lines and {gold_path} has {len(golds)}; "
-            "expected a score, or an empty line, for each pair"
-        )
-    rows = []
-    for number, (text, gold) in enumerate(zip(texts, golds, strict=True), start=1):
-        first, second = _fields(texts_path, number, text, (0, 1), 2)
-        if gold.strip():
-            rows.append((first, second, parse_score(gold_path, number, gold)))
-    return _scored(f"{task} {subset}", rows, gold_path)
-
-
-def _read_split(root: Path, task: str, split: str) -> ScoredPairs:
-    layout = _SPLITS[task]
-    path = root / layout.folder / layout.files[split]
-    rows = []
-    for number, line in enumerate(read_lines(path, _LAYOUT), start=1):
-        if number > layout.header_lines:
-            first, second, gold = _fields(path, number, line, layout.columns, layout.width)
-            rows.append((first, second, parse_score(path, number, gold)))
-    return _scored(f"{task} {split}", rows, path)
-
-
-def _fields(path: Path, number: int, line: str, columns: Sequence[int], width: int) -> list[str]:
-    """The wanted tab-separated fields, with their white space folded as SentEval folds it."""
-    fields = line.split("\t")
-    if len(fields) < width:
-        raise UserError(
-            f"{path}:{number}: {len(fields)} tab-separated fields; expected {width} ({_LAYOUT})"
-        )
-    return [" ".join(fields[column].split()) for column in columns]
-
-
-def _scored(name: str, rows: Sequence[tuple[str, str, float]], path: Path) -> ScoredPairs:
-    if not rows:
-        raise UserError(f"{path}: no scored pair; expected {_LAYOUT}")
-    first, second, gold = zip(*rows, strict=True)
-    return ScoredPairs(name, first, second, np.array(gold), "SentEval files")

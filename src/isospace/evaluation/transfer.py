@@ -2,7 +2,8 @@
 
 Source of the protocol: SentEval (Conneau & Kiela 2018) as SimCSE runs it (Gao et al. 2021): MR, CR,
 SUBJ and MPQA by nested cross-validation, SST-2 on its own split, TREC and MRPC by folds of the
-training file and then the test file. `classifiers` holds the protocols: folds and classifiers.
+training file and then the test file. `classifiers` holds the protocols: folds and classifiers;
+`senteval` reads the files.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,43 +21,31 @@ from sklearn.metrics import f1_score
 from isospace.errors import UserError
 from isospace.evaluation.classifiers import (
     PROTOCOLS,
+    Accuracies,
     Features,
-    Outcome,
     given_split,
     k_fold_then_test,
     nested_k_fold,
 )
 from isospace.evaluation.pairs import Encode, encode_distinct
-from isospace.evaluation.rows import read_lines, sentevals_root
+from isospace.evaluation.senteval import (
+    LABELS,
+    TRANSFER_NAMES,
+    Example,
+    find_transfer_root,
+    read_labelled,
+    training_files,
+)
 from isospace.evaluation.stacked import SEED, IntArray
+from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
 
-TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-"""In the order of the papers' columns."""
-
-_BINARY = {
-    "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
-    "CR": ("CR/custrev.neg", "CR/custrev.pos"),
-    "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
-    "MPQA": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
-}
-"""One file a label: 0, 1."""
-
-_SPLITS = {
-    "SST2": {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")},
-    "TREC": {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"},
-    "MRPC": {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")},
-}
-_SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Outcome]]] = {
+_SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {
     ("all",): ("nested {}-fold", nested_k_fold),
     ("train", "test"): ("{}-fold on train, then test", k_fold_then_test),
     ("train", "dev", "test"): ("train, dev, test", given_split),
 }
-_QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")  # TREC's labels 0 to 5
 _FOLDS = max(protocol.folds for protocol in PROTOCOLS.values())
 _FEWEST = 2 * _FOLDS  # of a label, so that by any protocol every inner fold has one of it
-_LAYOUT = "SentEval's layout (downstream/MR/rt-polarity.pos, ..., downstream/SST/binary/...)"
-
-_Row: TypeAlias = tuple[tuple[str, ...], int]
 
 
 @dataclass(frozen=True)
@@ -69,7 +58,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class TransferTask:
+class TransferSet:
     """One task, as its one undivided set "all" or its splits "train", "dev" and "test"."""
 
     name: str
@@ -81,7 +70,7 @@ class TransferScore:
     """Accuracies in per cent, rounded as SentEval rounds them, with their protocol.
 
     Attributes:
-        task: one of `TASKS`.
+        task: one of `senteval.TRANSFER_NAMES`.
         protocol: how the classifiers are trained, a name in `classifiers.PROTOCOLS`.
         splits: how rows are divided into those to train on, to choose by and to test on.
         test: accuracy on test rows; of nested folds the mean over the outer folds.
@@ -118,26 +107,56 @@ class TransferResult:
         and so is then the average.
         """
         known = {score.task: score.test for score in self.scores}
-        average = round(sum(known.values()) / len(TASKS), 2) if len(known) == len(TASKS) else None
-        return {task: known.get(task) for task in TASKS} | {"Avg": average}
+        complete = len(known) == len(TRANSFER_NAMES)
+        average = round(sum(known.values()) / len(known), 2) if complete else None
+        return {task: known.get(task) for task in TRANSFER_NAMES} | {"Avg": average}
 
     def to_json(self) -> dict[str, Any]:
         """The papers' row, and every score with its protocol."""
-        names = sorted({score.protocol for score in self.scores})
-        protocols = ", ".join(f"{name} ({PROTOCOLS[name]})" for name in names)
         return {
             "scores": [asdict(score) for score in self.scores],
             "row": self.row(),
-            "row_protocol": f"test accuracy in per cent, {protocols}, seed {SEED}; "
-            "Avg: plain mean of the seven columns",
+            "row_protocol": self.protocol,
         }
 
+    @property
+    def protocol(self) -> str:
+        """The protocol of the row in words."""
+        names = sorted({score.protocol for score in self.scores})
+        protocols = ", ".join(f"{name} ({PROTOCOLS[name]})" for name in names)
+        return (
+            f"test accuracy in per cent, {protocols}, seed {SEED}; "
+            "Avg: plain mean of the seven columns"
+        )
 
-def load_transfer(folder: Path, names: Iterable[str] = TASKS) -> dict[str, TransferTask]:
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """The papers' row."""
+        return [(f"transfer ({self.protocol})", [cells(self.row())])]
+
+
+class Transfer(Task[TransferResult]):
+    """The seven transfer tasks, where a protocol was named."""
+
+    name = "transfer"
+
+    def __init__(self, sets: Mapping[str, TransferSet], protocol: str) -> None:
+        self.sets, self.protocol = sets, protocol
+
+    @classmethod
+    def load(cls, request: Request) -> Transfer | None:
+        """Read the tasks from the folder."""
+        if request.transfer is None or request.folder is None:
+            return None
+        _require_protocol(request.transfer)
+        return cls(load_transfer(request.folder), request.transfer)
+
+    def score(self, subject: Subject) -> TransferResult:
+        """Score by the protocol that was named."""
+        return evaluate_transfer(subject.encode_afresh, self.sets, self.protocol)
+
+
+def load_transfer(folder: Path, names: Iterable[str] = TRANSFER_NAMES) -> dict[str, TransferSet]:
     """Read transfer tasks from a folder in SentEval's layout.
-
-    As in SentEval, a blank line of the binary tasks is an example without a word, and their
-    files and TREC's are read as Latin-1.
 
     Args:
         folder: holds `downstream/MR/...`, or `MR/...`; or is a folder beside `MR`.
@@ -147,57 +166,68 @@ def load_transfer(folder: Path, names: Iterable[str] = TASKS) -> dict[str, Trans
         UserError: naming file and line, for a missing file, a row with a wrong number of fields
             or an unknown label; too few examples of a label; an unknown name.
     """
-    root = sentevals_root(folder, [*TASKS, "SST"]) or folder
-    return {name: _load_task(root, name) for name in names}
+    root = find_transfer_root(folder)
+    return {name: _load_set(root, name) for name in names}
 
 
 def evaluate_transfer(
-    encode: Encode, tasks: Mapping[str, TransferTask], protocol: str = "sklearn"
+    encode: Encode, sets: Mapping[str, TransferSet], protocol: str = "sklearn"
 ) -> TransferResult:
     """Score an encoder on the tasks; each distinct sentence is encoded once, in one call.
 
     Args:
         encode: sentences -> `(sentence, dim)`.
-        tasks: as `load_transfer` gives them.
+        sets: as `load_transfer` gives them.
         protocol: a name in `classifiers.PROTOCOLS`; "senteval" is the papers'.
 
     Raises:
         UserError: no such protocol.
     """
-    if protocol not in PROTOCOLS:
-        raise UserError(f"no protocol {protocol!r}; expected one of {', '.join(PROTOCOLS)}")
-    every = [split for task in tasks.values() for split in task.splits.values()]
+    _require_protocol(protocol)
+    splits = [split for transfer_set in sets.values() for split in transfer_set.splits.values()]
     rows, embeddings = encode_distinct(
-        encode, (text for split in every for side in split.sides for text in side)
+        encode, (text for split in splits for side in split.sides for text in side)
     )
-    scores, correct = [], {}
-    for task in tasks.values():
-        features = [_features(rows, embeddings, split) for split in task.splits.values()]
-        score, hits = _score(task, features, protocol)
+    scores: list[TransferScore] = []
+    correct: dict[str, NDArray[np.bool_]] = {}
+    for name, transfer_set in sets.items():
+        features = [_features(rows, embeddings, split) for split in transfer_set.splits.values()]
+        score, correct[name] = _score(transfer_set, features, protocol)
         scores.append(score)
-        correct[task.name] = hits
     return TransferResult(tuple(scores), correct)
 
 
+def _require_protocol(name: str) -> None:
+    if name not in PROTOCOLS:
+        raise UserError(f"no protocol {name!r}; expected one of {', '.join(PROTOCOLS)}")
+
+
 def _score(
-    task: TransferTask, features: Sequence[Features], protocol: str
+    transfer_set: TransferSet, features: Sequence[Features], protocol: str
 ) -> tuple[TransferScore, NDArray[np.bool_]]:
     """The score of one task by the features of its splits, and which test rows are right."""
-    splits, scheme = _SCHEMES[tuple(task.splits)]
+    splits, scheme = _SCHEMES[tuple(transfer_set.splits)]
     settings = PROTOCOLS[protocol]
-    labels = [split.labels for split in task.splits.values()]
-    data = [array for split in zip(features, labels, strict=True) for array in split]
-    outcome = scheme(settings, *data)
-    test = labels[-1]
+    labels = [split.labels for split in transfer_set.splits.values()]
+    features_and_labels = [array for split in zip(features, labels, strict=True) for array in split]
+    accuracies = scheme(settings, *features_and_labels)
+    test_labels = labels[-1]
+    dev_labels = labels[1] if "dev" in transfer_set.splits else labels[0]
     f1 = None
-    if task.name == "MRPC":
-        f1 = round(100 * f1_score(test, outcome.predicted, zero_division=0.0), 2)
-    n_dev = len(labels[1] if "dev" in task.splits else labels[0])
-    cut = splits.format(settings.folds)
+    if transfer_set.name == "MRPC":
+        f1 = round(100 * f1_score(test_labels, accuracies.predicted, zero_division=0.0), 2)
     score = TransferScore(
-        task.name, protocol, cut, outcome.test, outcome.dev, f1, len(test), n_dev, SEED
+        task=transfer_set.name,
+        protocol=protocol,
+        splits=splits.format(settings.folds),
+        test=accuracies.test,
+        dev=accuracies.dev,
+        f1=f1,
+        n=len(test_labels),
+        n_dev=len(dev_labels),
+        seed=SEED,
     )
-    return score, outcome.predicted == test
+    return score, accuracies.predicted == test_labels
 
 
 def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) -> Features:
@@ -212,89 +242,22 @@ def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) ->
     return np.concatenate([np.abs(u - v), u * v], axis=1)
 
 
-def _load_task(root: Path, name: str) -> TransferTask:
-    if name in _BINARY:
-        paths = [root / file for file in _BINARY[name]]
-        splits = {"all": [row for label in (0, 1) for row in _read_binary(paths[label], label)]}
-    elif name in _SPLITS:
-        read = {"SST2": _read_sst2, "TREC": _read_trec, "MRPC": _read_mrpc}[name]
-        splits = {split: read(root / file) for split, file in _SPLITS[name].items()}
-        paths = [root / _SPLITS[name]["train"]]
-    else:
-        raise UserError(f"no transfer task {name!r}; expected one of {', '.join(TASKS)}")
-    for split, rows in splits.items():
-        if not rows:
-            raise UserError(f"{root}: no example in {name}'s split {split!r}; expected {_LAYOUT}")
+def _load_set(root: Path, name: str) -> TransferSet:
+    if name not in TRANSFER_NAMES:
+        raise UserError(f"no transfer task {name!r}; expected one of {', '.join(TRANSFER_NAMES)}")
+    splits = read_labelled(root, name)
     counts = Counter(label for _, label in next(iter(splits.values())))
-    for label in range(len(_QUESTIONS) if name == "TREC" else 2):
+    for label in range(len(LABELS[name])):
         if counts[label] < _FEWEST:
+            files = " and ".join(map(str, training_files(root, name)))
             raise UserError(
-                f"{' and '.join(map(str, paths))}: {counts[label]} examples of {name}'s label "
-                f"{label}; expected at least {_FEWEST}, to cut them into {_FOLDS} folds twice"
+                f"{files}: {counts[label]} examples of {name}'s label {label}; expected at least "
+                f"{_FEWEST}, to cut them into {_FOLDS} folds twice"
             )
-    return TransferTask(name, {split: _labelled(rows) for split, rows in splits.items()})
+    return TransferSet(name, {split: _labelled(rows) for split, rows in splits.items()})
 
 
-def _labelled(rows: Sequence[_Row]) -> Labelled:
+def _labelled(rows: Sequence[Example]) -> Labelled:
     ordered = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
     texts, labels = zip(*ordered, strict=True)
     return Labelled(tuple(zip(*texts, strict=True)), np.array(labels))
-
-
-def _read_binary(path: Path, label: int) -> list[_Row]:
-    return [((_fold(line),), label) for line in _read_latin1(path)]
-
-
-def _read_sst2(path: Path) -> list[_Row]:
-    rows: list[_Row] = []
-    for number, line in enumerate(read_lines(path, _LAYOUT), start=1):
-        text, label = _fields(path, number, line, 2)
-        rows.append(((_fold(text),), _label(path, number, label, ("0", "1"))))
-    return rows
-
-
-def _read_trec(path: Path) -> list[_Row]:
-    """Lines such as "NUM:dist How far is it from Denver to Aspen ?"."""
-    rows: list[_Row] = []
-    for number, line in enumerate(_read_latin1(path), start=1):
-        kind, _, question = line.strip().partition(" ")
-        label = _label(path, number, kind.partition(":")[0], _QUESTIONS)
-        rows.append(((_fold(question),), label))
-    return rows
-
-
-def _read_mrpc(path: Path) -> list[_Row]:
-    rows: list[_Row] = []
-    for number, line in enumerate(read_lines(path, _LAYOUT)[1:], start=2):
-        label, _, _, first, second = _fields(path, number, line, 5)
-        rows.append(((_fold(first), _fold(second)), _label(path, number, label, ("0", "1"))))
-    return rows
-
-
-def _read_latin1(path: Path) -> list[str]:
-    try:
-        return path.read_bytes().decode("latin-1").splitlines()
-    except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}); expected {_LAYOUT}") from error
-
-
-def _fold(text: str) -> str:
-    """The words with one space between them."""
-    return " ".join(text.split())
-
-
-def _fields(path: Path, number: int, line: str, width: int) -> list[str]:
-    fields = line.strip().split("\t")
-    if len(fields) != width:
-        raise UserError(
-            f"{path}:{number}: {len(fields)} tab-separated fields; expected {width} ({_LAYOUT})"
-        )
-    return fields
-
-
-def _label(path: Path, number: int, cell: str, names: Sequence[str]) -> int:
-    if cell not in names:
-        raise UserError(
-            f"{path}:{number}: the label {cell!r} is unknown; expected one of {', '.join(names)}"
-        )
-    return names.index(cell)

@@ -53,9 +53,10 @@ class Evaluate:
     def run(self) -> int:
         """Load, score, print."""
         from isospace.evaluation.evaluate import evaluate
+        from isospace.evaluation.transfer import Transfer
         from isospace.training.run import run_of
 
-        report = evaluate(
+        evaluation = evaluate(
             self.model,
             self.data,
             self.own,
@@ -68,14 +69,14 @@ class Evaluate:
             Console(self.json),
         )
         if self.json:
-            print_result(json.dumps(report.to_json(), indent=2))
+            print_result(json.dumps(evaluation.to_json(), indent=2))
         else:
-            for title, rows in report.tables(self.subsets):
+            for title, rows in evaluation.tables(self.subsets):
                 print_table(title, rows)
-        run = run_of(self.model)
-        if report.transfer is not None and self.transfer is not None and run is not None:
+        run, transfer = run_of(self.model), evaluation.of(Transfer)
+        if transfer is not None and self.transfer is not None and run is not None:
             # Another pooling or precision is not what the run shipped.
             own = self.pooling is None or self.pooling == run.finished.pooling
             if own and self.precision == "float32":
-                run.write_transfer(self.transfer, report.transfer.to_json())
+                run.write_transfer(self.transfer, transfer.to_json())
         return 0

@@ -1,0 +1,278 @@
+"""SentEval's files: where each task lies, its columns, encoding and labels. Nothing else knows.
+
+Source: SentEval (Conneau & Kiela 2018), its folder `data/downstream`. Sub-sets have SentEval's
+names, and white space is folded as SentEval folds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from isospace.corpus import records
+from isospace.errors import UserError
+from isospace.evaluation.pairs import ScoredPairs
+from isospace.evaluation.user_files import parse_score
+
+YEARS = {
+    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "STS13": ("FNWN", "headlines", "OnWN"),  # SMT is not freely distributed; SentEval lacks it
+    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+"""The sets of STS12-16 and their sub-sets."""
+
+STS_LAYOUT = (
+    "SentEval's layout (downstream/STS/STS12-en-test/STS.input.MSRpar.txt, ..., "
+    "downstream/SICK/SICK_train.txt, ...); `data` hub takes the copies on the Hugging Face Hub"
+)
+TRANSFER_LAYOUT = (
+    "SentEval's layout (downstream/MR/rt-polarity.pos, ..., downstream/SST/binary/...)"
+)
+
+
+@dataclass(frozen=True)
+class _SplitFiles:
+    """Where the splits of a scored set lie, and which of `width` columns are s1, s2 and score."""
+
+    folder: str
+    files: dict[str, str]
+    columns: tuple[int, int, int]
+    width: int
+    header_lines: int
+
+
+_SCORED_SPLITS = {
+    "STSBenchmark": _SplitFiles(
+        "STS/STSBenchmark",
+        {"train": "sts-train.csv", "dev": "sts-dev.csv", "test": "sts-test.csv"},
+        (5, 6, 4), 7, header_lines=0,
+    ),
+    "SICKRelatedness": _SplitFiles(
+        "SICK",
+        {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"},
+        (1, 2, 3), 5, header_lines=1,
+    ),
+}  # fmt: skip
+
+_FILE_OF_EACH_LABEL = {
+    "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
+    "CR": ("CR/custrev.neg", "CR/custrev.pos"),
+    "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
+    "MPQA": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
+}
+"""For label 0, for label 1."""
+
+_FILE_OF_EACH_SPLIT = {
+    "SST2": {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")},
+    "TREC": {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"},
+    "MRPC": {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")},
+}
+
+TRANSFER_NAMES = (*_FILE_OF_EACH_LABEL, *_FILE_OF_EACH_SPLIT)
+"""The seven transfer tasks, in the order of the papers' columns."""
+
+_TWO_CLASSES = ("0", "1")
+_QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+LABELS = dict.fromkeys(TRANSFER_NAMES, _TWO_CLASSES) | {"TREC": _QUESTIONS}
+"""Transfer task -> its labels as the files have them; their places are the numbers used here."""
+
+Example: TypeAlias = tuple[tuple[str, ...], int]
+"""A sentence, or the two of a pair, and the number of its label."""
+
+
+def find_root(folder: Path, names: Sequence[str]) -> Path | None:
+    """Which of a folder, its `downstream` and its parent holds one of these folders of SentEval."""
+    candidates = (folder / "downstream", folder, folder.parent)
+    return next((c for c in candidates if any((c / name).is_dir() for name in names)), None)
+
+
+def find_sts_root(folder: Path) -> Path:
+    """The folder that holds `STS/` and `SICK/`.
+
+    Raises:
+        UserError: there is none at the three places where it is looked for.
+    """
+    if (root := find_root(folder, ("STS", "SICK"))) is not None:
+        return root
+    places = f"STS/ and SICK/ in {folder / 'downstream'}, {folder} and {folder.parent}"
+    raise UserError(f"no STS sets under {folder} (looked for {places}); expected {STS_LAYOUT}")
+
+
+def find_transfer_root(folder: Path) -> Path:
+    """The folder that holds `MR/`, `SST/` and so on."""
+    return find_root(folder, [*TRANSFER_NAMES, "SST"]) or folder
+
+
+def read_scored(root: Path, name: str) -> dict[str, ScoredPairs]:
+    """Sub-set or split -> the scored pairs of one of the seven STS sets.
+
+    Raises:
+        UserError: naming file and line, for a missing file, a line with a wrong number of fields, a
+            gold score that is no number, or texts and scores of different length.
+    """
+    if name in YEARS:
+        return {subset: _read_subset(root, name, subset) for subset in YEARS[name]}
+    return {split: _read_split(root, name, split) for split in _SCORED_SPLITS[name].files}
+
+
+def _read_subset(root: Path, name: str, subset: str) -> ScoredPairs:
+    """Two files, line by line; pairs whose gold line is empty were never scored and are dropped."""
+    folder = root / "STS" / f"{name}-en-test"
+    texts_path, gold_path = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
+    texts, golds = _read_lines(texts_path, STS_LAYOUT), _read_lines(gold_path, STS_LAYOUT)
+    if len(texts) != len(golds):
+        raise UserError(
+            f"{texts_path} has {len(texts)} lines and {gold_path} has {len(golds)}; "
+            "expected a score, or an empty line, for each pair"
+        )
+    rows = []
+    for number, (text, gold) in enumerate(zip(texts, golds, strict=True), start=1):
+        fields = _scored_fields(texts_path, number, text, 2)
+        if gold.strip():
+            score = parse_score(gold_path, number, gold)
+            rows.append((_fold(fields[0]), _fold(fields[1]), score))
+    return _scored_pairs(f"{name} {subset}", rows, gold_path)
+
+
+def _read_split(root: Path, name: str, split: str) -> ScoredPairs:
+    layout = _SCORED_SPLITS[name]
+    path = root / layout.folder / layout.files[split]
+    first, second, gold = layout.columns
+    rows = []
+    for number, line in enumerate(_read_lines(path, STS_LAYOUT), start=1):
+        if number > layout.header_lines:
+            fields = _scored_fields(path, number, line, layout.width)
+            score = parse_score(path, number, _fold(fields[gold]))
+            rows.append((_fold(fields[first]), _fold(fields[second]), score))
+    return _scored_pairs(f"{name} {split}", rows, path)
+
+
+def _scored_fields(path: Path, number: int, line: str, width: int) -> list[str]:
+    """Tab-separated fields; lines of STS-B may have more than `width`."""
+    fields = line.split("\t")
+    if len(fields) < width:
+        raise UserError(
+            f"{path}:{number}: {len(fields)} tab-separated fields; expected {width} ({STS_LAYOUT})"
+        )
+    return fields
+
+
+def _scored_pairs(name: str, rows: Sequence[tuple[str, str, float]], path: Path) -> ScoredPairs:
+    if not rows:
+        raise UserError(f"{path}: no scored pair; expected {STS_LAYOUT}")
+    first, second, gold = zip(*rows, strict=True)
+    return ScoredPairs(name, first, second, np.array(gold), "SentEval files")
+
+
+def training_files(root: Path, name: str) -> list[Path]:
+    """The files that one of `TRANSFER_NAMES` is trained on."""
+    if name in _FILE_OF_EACH_LABEL:
+        return [root / file for file in _FILE_OF_EACH_LABEL[name]]
+    return [root / _FILE_OF_EACH_SPLIT[name]["train"]]
+
+
+def read_labelled(root: Path, name: str) -> dict[str, list[Example]]:
+    """Split -> the examples of one of `TRANSFER_NAMES`, in the order of the files.
+
+    A task without splits of its own has the one split "all". As in SentEval, a blank line of the
+    binary tasks is an example without a word, and their files and TREC's are read as Latin-1.
+
+    Raises:
+        UserError: naming file and line, for a missing file, a row with a wrong number of fields or
+            an unknown label, or a split without an example.
+    """
+    if name in _FILE_OF_EACH_LABEL:
+        files = training_files(root, name)
+        splits = {"all": [row for label in (0, 1) for row in _read_binary(files[label], label)]}
+    else:
+        read_split = _READERS[name]
+        splits = {split: read_split(root / f) for split, f in _FILE_OF_EACH_SPLIT[name].items()}
+    for split, examples in splits.items():
+        if not examples:
+            raise UserError(
+                f"{root}: no example in {name}'s split {split!r}; expected {TRANSFER_LAYOUT}"
+            )
+    return splits
+
+
+def _read_binary(path: Path, label: int) -> list[Example]:
+    return [((_fold(line),), label) for line in _read_latin1(path)]
+
+
+def _read_sst2(path: Path) -> list[Example]:
+    rows: list[Example] = []
+    for number, line in enumerate(_read_lines(path, TRANSFER_LAYOUT), start=1):
+        text, label = _labelled_fields(path, number, line, 2)
+        rows.append(((_fold(text),), _label(path, number, label, _TWO_CLASSES)))
+    return rows
+
+
+def _read_trec(path: Path) -> list[Example]:
+    """Lines such as "NUM:dist How far is it from Denver to Aspen ?"."""
+    rows: list[Example] = []
+    for number, line in enumerate(_read_latin1(path), start=1):
+        kind, _, question = line.strip().partition(" ")
+        label = _label(path, number, kind.partition(":")[0], _QUESTIONS)
+        rows.append(((_fold(question),), label))
+    return rows
+
+
+def _read_mrpc(path: Path) -> list[Example]:
+    rows: list[Example] = []
+    for number, line in enumerate(_read_lines(path, TRANSFER_LAYOUT)[1:], start=2):
+        label, _, _, first, second = _labelled_fields(path, number, line, 5)
+        pair = _fold(first), _fold(second)
+        rows.append((pair, _label(path, number, label, _TWO_CLASSES)))
+    return rows
+
+
+_READERS: dict[str, Callable[[Path], list[Example]]] = {
+    "SST2": _read_sst2,
+    "TREC": _read_trec,
+    "MRPC": _read_mrpc,
+}
+
+
+def _read_lines(path: Path, expected: str) -> list[str]:
+    try:
+        return records.read_lines(records.Source(path, str(path), "txt"))
+    except UserError as error:
+        raise UserError(f"{error} Expected {expected}") from error
+
+
+def _read_latin1(path: Path) -> list[str]:
+    try:
+        return path.read_bytes().decode("latin-1").splitlines()
+    except OSError as error:
+        raise UserError(
+            f"cannot read {path} ({error.strerror}); expected {TRANSFER_LAYOUT}"
+        ) from error
+
+
+def _labelled_fields(path: Path, number: int, line: str, width: int) -> list[str]:
+    fields = line.strip().split("\t")
+    if len(fields) != width:
+        raise UserError(
+            f"{path}:{number}: {len(fields)} tab-separated fields; expected {width} "
+            f"({TRANSFER_LAYOUT})"
+        )
+    return fields
+
+
+def _label(path: Path, number: int, cell: str, names: Sequence[str]) -> int:
+    if cell not in names:
+        raise UserError(
+            f"{path}:{number}: the label {cell!r} is unknown; expected one of {', '.join(names)}"
+        )
+    return names.index(cell)
+
+
+def _fold(text: str) -> str:
+    """The words with one space between them."""
+    return " ".join(text.split())

@@ -1,0 +1,126 @@
+"""What an evaluation task is: it loads its data, scores a model, and shows what it found.
+
+A task is one file: a `Task` that loads and scores, and the `Scores` that it gives. The row in
+`tasks.TASKS` makes `isospace evaluate` run it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+from isospace.evaluation.pairs import Encode
+
+if TYPE_CHECKING:
+    from isospace.encoders.encoder import Encoder
+    from isospace.encoders.precision import Precision
+    from isospace.evaluation.own import OwnData  # the files of tasks import this one
+    from isospace.evaluation.sts import STSSet
+
+TitledRows: TypeAlias = tuple[str, list[dict[str, str]]]
+"""A table for people: its title, and its rows as column -> cell."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be scored, and the data that several tasks share.
+
+    Attributes:
+        folder: the tasks in SentEval's layout; given where `transfer` or `mteb` is asked for.
+        sts: the STS sets, of that folder or of the Hub; empty without.
+        own: the user's files.
+        transfer: protocol of the transfer tasks, where they are asked for.
+        geometry: whether every measure of the geometry is asked for.
+        mteb: whether mteb is asked for.
+    """
+
+    folder: Path | None
+    sts: Mapping[str, STSSet]
+    own: Sequence[OwnData]
+    transfer: str | None
+    geometry: bool
+    mteb: bool
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What every number of an evaluation holds for.
+
+    Attributes:
+        model: name or path.
+        pooling: tokens to sentence.
+        precision: of the encoder's matrix products.
+    """
+
+    model: str
+    pooling: str
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model under evaluation.
+
+    Attributes:
+        conditions: what stands beside its numbers.
+        encoder: itself.
+        encode: texts -> `(text, dim)` without noise; no text is encoded twice.
+        encode_afresh: the same, keeping nothing: for many texts that no other task has.
+        encode_noisy: under the encoder's own dropout, drawn anew at each call.
+    """
+
+    conditions: Conditions
+    encoder: Encoder
+    encode: Encode
+    encode_afresh: Encode
+    encode_noisy: Encode
+
+
+class Scores(Protocol):
+    """What a task found of one model."""
+
+    def to_json(self) -> Any:
+        """Every number with its protocol, in JSON's own types."""
+
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """What people see; `subsets` asks for every sub-set and setting."""
+
+
+ScoresT = TypeVar("ScoresT", bound=Scores)
+
+
+class Task(ABC, Generic[ScoresT]):
+    """Something that a model is scored on, with its data loaded."""
+
+    name: ClassVar[str]
+    """Its key in the JSON of an evaluation."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, request: Request) -> Task[ScoresT] | None:
+        """Read the data; `None` where it is not asked for or there is nothing to score on.
+
+        Raises:
+            UserError: asked for, and data or settings do not allow it. No model is loaded yet.
+        """
+
+    @abstractmethod
+    def score(self, subject: Subject) -> ScoresT:
+        """Score a model."""
+
+
+def cells(row: Mapping[str, float | None]) -> dict[str, str]:
+    """Cells of a table with two decimals; what was not scored is left out.
+
+    >>> cells({"MR": 81.5, "CR": None})
+    {'MR': '81.50'}
+    """
+    return {name: f"{value:.2f}" for name, value in row.items() if value is not None}
+
+
+def percent_cells(row: Mapping[str, float]) -> dict[str, str]:
+    """Cells of shares, times 100."""
+    return cells({name: 100 * value for name, value in row.items()})
