@@ -105,13 +105,6 @@ def test_training_that_keeps_improving_ends_at_the_first_look_after_200_epochs(
     assert changes[:, 1].tolist() == [0.0, 0.0]
 
 
-@both
-def test_the_learning_rate_is_torchs_own(protocol):
-    settings = protocol.train
-    optimizer = getattr(torch.optim, settings.optimizer)([torch.zeros(1)])
-    assert settings.learning_rate == optimizer.defaults["lr"]
-
-
 def test_training_leaves_the_global_generators_alone():
     x, y = map(torch.from_numpy, clusters(100, 2, seed=0))
     torch.manual_seed(3)

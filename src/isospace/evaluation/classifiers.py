@@ -136,8 +136,8 @@ def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) ->
 
 
 _L2 = (1e-5, 1e-4, 1e-3, 1e-2)
-_PAPERS = Stacked("Adam", learning_rate=1e-3, batch=64, epochs_per_look=4, tenacity=5)
-_FAST = Stacked("RMSprop", learning_rate=1e-2, batch=128, epochs_per_look=2, tenacity=3)
+_PAPERS = Stacked("Adam", batch=64, epochs_per_look=4, tenacity=5)
+_FAST = Stacked("RMSprop", batch=128, epochs_per_look=2, tenacity=3)
 
 ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 PROTOCOLS: dict[str, Protocol] = {

@@ -7,8 +7,7 @@ and the rule for stopping are its own, so that the accuracies stay SentEval's.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim import Optimizer
 
 from isospace.statistics.correlation import FloatArray
 
@@ -47,8 +47,7 @@ class Stacked:
     """
 
     optimizer: Literal["Adam", "RMSprop"]
-    """A class of `torch.optim`; of its settings SentEval changes the penalty alone."""
-    learning_rate: float
+    """A class of `torch.optim`, with torch's own settings; SentEval adds the penalty."""
     batch: int
     epochs_per_look: int
     tenacity: int
@@ -76,14 +75,14 @@ class Stacked:
         sizes = np.array([len(fold.train) for fold in folds])
         for size in np.unique(sizes):
             equal = np.flatnonzero(sizes == size).tolist()
-            optimizer = _OPTIMIZERS[self.optimizer](
-                weights[equal], torch.from_numpy(l2[equal]).float(), self.learning_rate
+            penalties = torch.from_numpy(l2[equal]).float()[..., None, None]
+            weights[equal] = self._train_equal(
+                x, y, [folds[i] for i in equal], weights[equal], penalties
             )
-            weights[equal] = self._train_equal(x, y, [folds[i] for i in equal], optimizer)
         return weights
 
     def _train_equal(
-        self, x: Tensor, y: Tensor, folds: Sequence[Fold], optimizer: _Optimizer
+        self, x: Tensor, y: Tensor, folds: Sequence[Fold], weights: Tensor, l2: Tensor
     ) -> Tensor:
         """Train folds of equal size, which share every shuffle and take every step together.
 
@@ -92,80 +91,43 @@ class Stacked:
         random = np.random.RandomState(SEED)  # the generator behind SentEval's np.random
         train, valid = _rows(folds, random)
         one_hot = torch.nn.functional.one_hot(y).float()
-        best = optimizer.weights.clone()
+        best = weights.clone()
         highest = torch.full(best.shape[:2], -1.0, dtype=torch.float64)
         misses = torch.zeros(best.shape[:2], dtype=torch.int64)
         left = torch.arange(len(folds))
+        # Adam and RMSprop move every weight by its own history alone: stacked classifiers take the
+        # steps that each would take by itself.
+        make_optimizer: Callable[[list[Tensor]], Optimizer] = getattr(torch.optim, self.optimizer)
+        optimizer = make_optimizer([weights])
         for _ in range(0, _EPOCHS + 1, self.epochs_per_look):
             for _ in range(self.epochs_per_look):
                 order = torch.from_numpy(random.permutation(train.shape[1]))
                 for start in range(0, len(order), self.batch):
                     batch = train[:, order[start : start + self.batch]]
-                    optimizer.step(_gradient(optimizer.weights, x, one_hot, batch))
+                    weights.grad = _gradient(weights, x, one_hot, batch).addcmul_(weights, l2)
+                    optimizer.step()
             correct = [
-                (weights @ x[valid[i]].T).argmax(dim=1) == y[valid[i]]
-                for i, weights in zip(left.tolist(), optimizer.weights, strict=True)
+                (fold_weights @ x[valid[i]].T).argmax(dim=1) == y[valid[i]]
+                for i, fold_weights in zip(left.tolist(), weights, strict=True)
             ]
             accuracy = torch.stack([hits.double().mean(dim=1) for hits in correct])
             going = misses[left] <= self.tenacity
             better = going & (accuracy > highest[left])
             highest[left] = torch.where(better, accuracy, highest[left])
-            best[left] = torch.where(better[..., None, None], optimizer.weights, best[left])
+            best[left] = torch.where(better[..., None, None], weights, best[left])
             misses[left] += (going & ~better).long()
             stay = (misses[left] <= self.tenacity).any(dim=1)
             if not stay.any():
                 break
-            left, train = left[stay], train[stay]
-            optimizer.keep(stay)
+            if not stay.all():
+                [history] = optimizer.state.values()
+                left, train, weights, l2 = left[stay], train[stay], weights[stay], l2[stay]
+                optimizer = make_optimizer([weights])
+                # Adam's count of steps is one number for all.
+                optimizer.state[weights] = {
+                    name: value[stay] if value.ndim else value for name, value in history.items()
+                }
         return best
-
-
-class _Optimizer(ABC):
-    """One of torch's with its default settings, for stacked classifiers of which some may leave."""
-
-    def __init__(self, weights: Tensor, l2: Tensor, learning_rate: float) -> None:
-        self.weights, self.l2 = weights, l2[..., None, None]
-        self.learning_rate = learning_rate
-        self.square = torch.zeros_like(weights)
-
-    @abstractmethod
-    def step(self, gradient: Tensor) -> None:
-        """Change the weights by the gradient of the loss, which is written over."""
-
-    def keep(self, folds: Tensor) -> None:
-        self.weights, self.l2 = self.weights[folds], self.l2[folds]
-        self.square = self.square[folds]
-
-
-class _Adam(_Optimizer):
-    def __init__(self, weights: Tensor, l2: Tensor, learning_rate: float) -> None:
-        super().__init__(weights, l2, learning_rate)
-        self.mean = torch.zeros_like(weights)
-        self.steps = 0
-
-    def step(self, gradient: Tensor) -> None:
-        self.steps += 1
-        first, second = (1 - beta**self.steps for beta in (0.9, 0.999))
-        gradient.addcmul_(self.weights, self.l2)
-        self.mean.lerp_(gradient, 1 - 0.9)
-        self.square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
-        scale = self.square.sqrt().div_(second**0.5).add_(1e-8)
-        self.weights.addcdiv_(self.mean, scale, value=-self.learning_rate / first)
-
-    def keep(self, folds: Tensor) -> None:
-        super().keep(folds)
-        self.mean = self.mean[folds]
-
-
-class _RMSprop(_Optimizer):
-    def step(self, gradient: Tensor) -> None:
-        gradient.addcmul_(self.weights, self.l2)
-        self.square.mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
-        scale = self.square.sqrt().add_(1e-8)
-        self.weights.addcdiv_(gradient, scale, value=-self.learning_rate)
-
-
-_OPTIMIZERS: dict[str, type[_Optimizer]] = {"Adam": _Adam, "RMSprop": _RMSprop}
 
 
 def _initial_weights(dim: int, classes: int) -> Tensor:
