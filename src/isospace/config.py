@@ -161,7 +161,7 @@ class TrainConfig:
     float32 always."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
     """Random seed of the data order, the dropout masks and the head's weights."""
-    evaluations: PositiveInt = 4
+    evaluations: PositiveInt = 2
     """How often the encoder is measured during training, at even distances, the last time at the
     end. The best of these states is kept (see `select`)."""
     select: Rule = "label-free"

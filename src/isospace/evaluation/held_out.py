@@ -14,23 +14,29 @@ from isospace.operators.similarity import info_nce
 TEMPERATURE = 0.05
 NEIGHBOURS = 10
 
+PAIRS = 500
+SENTENCES = 128
+NOISY_SENTENCES = 64
+"""At most so many are measured: an evaluation is to cost less than a tenth of the training between
+two of them (`benchmarks/evaluation_cost.py` measures it). Sizes do not depend on the machine."""
+
 
 class HeldOut:
     """Label-free measurements of one encoder as it trains.
 
     Args:
-        sentences: n sentences that are not trained on.
+        sentences: n sentences that are not trained on; `SENTENCES` of them are measured.
         pairs: natural pairs of the corpus, not trained on and not those of the verdict; where there
-            are none, the two halves of each sentence.
+            are none, the two halves of each sentence. `PAIRS` of them are measured.
 
     Attributes:
         natural: whether the pairs are the corpus's.
     """
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs | None = None) -> None:
-        self.sentences = tuple(sentences)
         self.natural = pairs is not None
-        self.pairs = pairs or retrieval.halves(self.sentences)
+        self.pairs = _spread_pairs(pairs or retrieval.halves(sentences))
+        self.sentences = tuple(sentences[i] for i in _spread(len(sentences), SENTENCES))
         self._start: np.ndarray | None = None
 
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
@@ -42,16 +48,16 @@ class HeldOut:
 
         Returns:
             pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and
-            pairs_mrr; alignment (two dropout views of a sentence) and uniformity (clean vectors),
-            after Wang & Isola; effective_rank; mean_cosine; neighbour_overlap (share of the ten
-            nearest neighbours that are the start's).
+            pairs_mrr; alignment (two dropout views of each of `NOISY_SENTENCES`) and uniformity
+            (clean vectors), after Wang & Isola; effective_rank; mean_cosine; neighbour_overlap
+            (share of the ten nearest neighbours that are the start's).
         """
         clean = encode(self.sentences)
         if self._start is None:
             self._start = clean
         first, second = encode(self.pairs.first), encode(self.pairs.second)
         loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), TEMPERATURE)
-        noisy = [encode_noisy(self.sentences) for _ in range(2)]
+        noisy = [encode_noisy(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
         return {
             "pairs_loss": float(loss),
             "pairs_mrr": retrieval.rank_pairs(self.pairs, first, second).mrr,
@@ -63,3 +69,19 @@ class HeldOut:
                 self._start, clean, min(NEIGHBOURS, len(clean) - 1)
             ),
         }
+
+
+def _spread_pairs(pairs: TextPairs) -> TextPairs:
+    places = _spread(len(pairs), PAIRS)
+    first, second = (tuple(side[i] for i in places) for side in (pairs.first, pairs.second))
+    return TextPairs(pairs.name, first, second)
+
+
+def _spread(n: int, at_most: int) -> list[int]:
+    """Positions from end to end of n items, evenly: held-out text stands in the corpus' order.
+
+    >>> _spread(3, 5), _spread(10, 4)
+    ([0, 1, 2], [0, 2, 5, 7])
+    """
+    size = min(n, at_most)
+    return [i * n // size for i in range(size)]

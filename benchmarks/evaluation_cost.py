@@ -1,0 +1,60 @@
+"""What an evaluation costs beside the training between two of them.
+
+    OMP_NUM_THREADS=1 python benchmarks/evaluation_cost.py [--corpus docstrings] [--precision float32]
+
+Trains by the recipe `adapt` up to its second evaluation, and prints both times as seconds of the
+processor, so that what runs beside it hardly counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+from isospace.config import CorpusConfig
+from isospace.recipes import RECIPES
+from isospace.training.evaluations import run_evaluation
+from isospace.training.prepare import make_accelerator, prepare
+from isospace.verbs.console import Console
+
+
+def main() -> None:
+    """Measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--corpus", nargs="+", default=["docstrings"])
+    parser.add_argument("--precision", default="float32", choices=["auto", "bf16", "float32"])
+    options = parser.parse_args()
+    config = replace(
+        RECIPES["adapt"].config,
+        text=CorpusConfig(corpus=tuple(options.corpus)),
+        precision=options.precision,
+    )
+    accelerator = make_accelerator(config)
+    materials = prepare(config, accelerator, Console())
+    loop, held_out = materials.loop, materials.held_out
+    loop.total_steps = int(config.budget[0]) // loop.sentences_per_step
+    updates = loop.total_steps // config.evaluations
+
+    steps = iter(loop)
+    for _ in range(3):  # the first ones allocate
+        next(steps)
+    started = time.process_time()
+    for _ in range(updates):
+        next(steps)
+    training = time.process_time() - started
+
+    started = time.process_time()
+    run_evaluation(
+        config, loop.encoder, held_out, materials.benchmark, accelerator.mixed_precision
+    )
+    evaluation = time.process_time() - started
+    print(
+        f"{updates} updates of {loop.sentences_per_step} sentences: {training:.1f} s; an "
+        f"evaluation ({len(held_out.pairs)} pairs, {len(held_out.sentences)} sentences): "
+        f"{evaluation:.1f} s, {evaluation / training:.1%}"
+    )
+
+
+if __name__ == "__main__":
+    main()
