@@ -1,6 +1,6 @@
 """What an evaluation costs beside the training between two of them.
 
-    OMP_NUM_THREADS=1 python benchmarks/evaluation_cost.py [--corpus docstrings] [--precision float32]
+    OMP_NUM_THREADS=1 python benchmarks/evaluation_cost.py [--corpus FILE] [--precision float32]
 
 Trains by the recipe `adapt` up to its second evaluation, and prints both times as seconds of the
 processor, so that what runs beside it hardly counts.
@@ -31,8 +31,8 @@ def main() -> None:
         precision=options.precision,
     )
     accelerator = make_accelerator(config)
-    materials = prepare(config, accelerator, Console())
-    loop, held_out = materials.loop, materials.held_out
+    prepared = prepare(config, accelerator, Console())
+    loop, held_out = prepared.loop, prepared.data.held_out
     loop.total_steps = int(config.budget[0]) // loop.sentences_per_step
     updates = loop.total_steps // config.evaluations
 
@@ -46,7 +46,7 @@ def main() -> None:
 
     started = time.process_time()
     run_evaluation(
-        config, loop.encoder, held_out, materials.benchmark, accelerator.mixed_precision
+        config, loop.encoder, held_out, prepared.data.benchmark, accelerator.mixed_precision
     )
     evaluation = time.process_time() - started
     print(

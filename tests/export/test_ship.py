@@ -16,7 +16,7 @@ from isospace.evaluation.benchmark import STSScores
 from isospace.export import ship as shipping
 from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export
-from isospace.statistics.bootstrap import Interval, Kind, Verdict
+from isospace.statistics.bootstrap import Interval, Verdict, VerdictKind
 from isospace.training.card import model_card
 from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, write_results
@@ -32,7 +32,10 @@ RESULTS = replace(
     model_step=20,
     choice=Choice(20, "last", "step", 20.0, 0.0, (), "the last evaluation"),
     verdict=Verdict(
-        Kind.ADAPTED, "Adapted: much better.", "MRR of my pairs", Interval(0.1, 0.05, 0.2, 0.01, 9)
+        VerdictKind.ADAPTED,
+        "Adapted: much better.",
+        "MRR of my pairs",
+        Interval(0.1, 0.05, 0.2, 0.01, 9),
     ),
 )
 

@@ -11,8 +11,8 @@ import scipy.stats
 from isospace.statistics import bootstrap as statistics
 from isospace.statistics.bootstrap import (
     Interval,
-    Kind,
     PairSet,
+    VerdictKind,
     judge,
     paired_bootstrap,
     resampled_spearmans,
@@ -111,12 +111,22 @@ def simulated(gain):
 @pytest.mark.parametrize(
     ("interval", "start_kept", "kind", "words"),
     [
-        (simulated(0.0), None, Kind.NO_DIFFERENCE, "includes zero"),
-        (simulated(0.006), None, Kind.NO_DIFFERENCE, "less than the 1.00 points worth having"),
-        (simulated(0.05), None, Kind.ADAPTED, "lies above zero"),
-        (simulated(-0.05), None, Kind.KEEP_START, "worse"),
-        (Interval(0.04, -0.01, 0.09, 0.1, 20), None, Kind.NO_DIFFERENCE, "includes zero"),
-        (Interval(0.0, 0.0, 0.0, 1.0, 20), "nothing beats it", Kind.KEEP_START, "nothing beats it"),
+        (simulated(0.0), None, VerdictKind.NO_DIFFERENCE, "includes zero"),
+        (
+            simulated(0.006),
+            None,
+            VerdictKind.NO_DIFFERENCE,
+            "less than the 1.00 points worth having",
+        ),
+        (simulated(0.05), None, VerdictKind.ADAPTED, "lies above zero"),
+        (simulated(-0.05), None, VerdictKind.KEEP_START, "worse"),
+        (Interval(0.04, -0.01, 0.09, 0.1, 20), None, VerdictKind.NO_DIFFERENCE, "includes zero"),
+        (
+            Interval(0.0, 0.0, 0.0, 1.0, 20),
+            "nothing beats it",
+            VerdictKind.KEEP_START,
+            "nothing beats it",
+        ),
     ],
 )
 def test_the_three_verdicts(interval, start_kept, kind, words):

@@ -23,7 +23,7 @@ from isospace.evaluation.benchmark import BenchmarkScores, PairScores, STSScores
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
-from isospace.statistics.bootstrap import Interval, Kind, Verdict
+from isospace.statistics.bootstrap import Interval, Verdict, VerdictKind
 from isospace.statistics.decision import decide
 from isospace.statistics.gains import Gain
 from isospace.training.origin import Origin
@@ -94,7 +94,10 @@ def results_of(
         choice=Choice(4, "label-free", "pairs_mrr", mrr + 0.04, mrr, (), "the best"),
         model_step=4,
         verdict=Verdict(
-            Kind.ADAPTED, "Adapted: yes.", "MRR, halves", Interval(gain, 0.01, 0.09, 0.01, 20)
+            VerdictKind.ADAPTED,
+            "Adapted: yes.",
+            "MRR, halves",
+            Interval(gain, 0.01, 0.09, 0.01, 20),
         ),
         evaluations=tuple(evaluations(mrr)),
         seconds=12.3,

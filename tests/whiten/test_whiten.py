@@ -23,7 +23,7 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.statistics.bootstrap import Interval, Kind, Verdict
+from isospace.statistics.bootstrap import Interval, Verdict, VerdictKind
 from isospace.verbs.whiten import Whiten
 from isospace.whiten.results import model_card, name_of, read_results
 from isospace.whiten.whiten import through, try_powers, whiten_model
@@ -101,7 +101,7 @@ def test_one_dimension_has_no_geometry(setting):
     assert outcome.before.geometry != {}
 
 
-def verdict_of(kind: Kind):
+def verdict_of(kind: VerdictKind):
     def verdict(self, before, after, start_kept):
         return Verdict(kind, "", "MRR", Interval(0.0, 0.0, 0.0, 1.0, 20))
 
@@ -111,12 +111,12 @@ def verdict_of(kind: Kind):
 @pytest.mark.parametrize(
     ("power", "dim", "kind", "whitened"),
     [
-        ("auto", None, Kind.ADAPTED, True),
-        ("auto", None, Kind.NO_DIFFERENCE, False),
-        ("auto", None, Kind.KEEP_START, False),
-        ("auto", 8, Kind.KEEP_START, True),
-        (0.25, None, Kind.KEEP_START, True),
-        (1.0, 8, Kind.ADAPTED, True),
+        ("auto", None, VerdictKind.ADAPTED, True),
+        ("auto", None, VerdictKind.NO_DIFFERENCE, False),
+        ("auto", None, VerdictKind.KEEP_START, False),
+        ("auto", 8, VerdictKind.KEEP_START, True),
+        (0.25, None, VerdictKind.KEEP_START, True),
+        (1.0, 8, VerdictKind.ADAPTED, True),
     ],
 )
 def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
@@ -131,7 +131,7 @@ def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
     written = load_encoder(str(config.output), device="cpu")
     if whitened:
         assert written.dim == (dim or WIDTH)
-        assert ("all the same" in outcome.text) is (kind is not Kind.ADAPTED)
+        assert ("all the same" in outcome.text) is (kind is not VerdictKind.ADAPTED)
     else:
         start = load_encoder(config.model, device="cpu")
         np.testing.assert_allclose(written.embed(TEXTS), start.embed(TEXTS), atol=1e-6)

@@ -42,7 +42,7 @@ class Interval:
     """Number of test items."""
 
 
-class Kind(str, Enum):
+class VerdictKind(str, Enum):
     """The three things a comparison can say."""
 
     ADAPTED = "adapted"
@@ -54,7 +54,7 @@ class Kind(str, Enum):
 class Verdict:
     """What a comparison says, in one word and in one sentence."""
 
-    kind: Kind
+    kind: VerdictKind
     text: str
     protocol: str
     interval: Interval
@@ -117,18 +117,23 @@ def resampled_spearmans(sets: Sequence[PairSet], resamples: int, seed: int) -> l
     Returns:
         (column, resample) of each set.
     """
-    known, places = np.unique(np.concatenate([found.ids for found in sets]), return_inverse=True)
-    ends = np.cumsum([len(found.ids) for found in sets])[:-1]
-    members = np.split(places, ends)
-    ranked = [([*map(_Column, found.columns)], _Column(found.gold)) for found in sets]
-    parts: list[list[FloatArray]] = [[] for _ in sets]
-    for drawn in _counts(len(known), resamples, seed):
-        for part, (columns, gold), member in zip(parts, ranked, members, strict=True):
-            counts = drawn[:, member]
-            reference = gold.ranks(counts)
-            rows = (_weighted_pearson(found.ranks(counts), reference, counts) for found in columns)
-            part.append(np.stack(list(rows)))
-    return [np.concatenate(part, axis=1) for part in parts]
+    all_ids = np.concatenate([pairs.ids for pairs in sets])
+    distinct_ids, places = np.unique(all_ids, return_inverse=True)
+    ends = np.cumsum([len(pairs.ids) for pairs in sets])[:-1]
+    places_by_set = np.split(places, ends)
+    prepared = [([_Column(row) for row in pairs.columns], _Column(pairs.gold)) for pairs in sets]
+    chunks_by_set: list[list[FloatArray]] = [[] for _ in sets]
+    for drawn in _counts(len(distinct_ids), resamples, seed):
+        for chunks, (columns, gold), places in zip(
+            chunks_by_set, prepared, places_by_set, strict=True
+        ):
+            counts = drawn[:, places]
+            gold_ranks = gold.ranks(counts)
+            correlations = [
+                _weighted_pearson(column.ranks(counts), gold_ranks, counts) for column in columns
+            ]
+            chunks.append(np.stack(correlations))
+    return [np.concatenate(chunks, axis=1) for chunks in chunks_by_set]
 
 
 def judge(interval: Interval, protocol: str, start_kept: str | None = None) -> Verdict:
@@ -144,11 +149,11 @@ def judge(interval: Interval, protocol: str, start_kept: str | None = None) -> V
         start_kept: why selection kept the starting encoder, where it did.
     """
     if start_kept is not None or interval.high < 0:
-        kind = Kind.KEEP_START
+        kind = VerdictKind.KEEP_START
     elif interval.low > 0 and interval.gain >= SMALLEST_GAIN:
-        kind = Kind.ADAPTED
+        kind = VerdictKind.ADAPTED
     else:
-        kind = Kind.NO_DIFFERENCE
+        kind = VerdictKind.NO_DIFFERENCE
     reason = start_kept or _reason(kind, interval)
     text = (
         f"{kind.value.capitalize()}: {100 * interval.gain:+.2f} points "
@@ -158,11 +163,11 @@ def judge(interval: Interval, protocol: str, start_kept: str | None = None) -> V
     return Verdict(kind, text, protocol, interval)
 
 
-def _reason(kind: Kind, interval: Interval) -> str:
+def _reason(kind: VerdictKind, interval: Interval) -> str:
     smallest = f"{100 * SMALLEST_GAIN:.2f}"
-    if kind is Kind.KEEP_START:
+    if kind is VerdictKind.KEEP_START:
         return "the adapted encoder is worse"
-    if kind is Kind.ADAPTED:
+    if kind is VerdictKind.ADAPTED:
         return f"the interval lies above zero and the gain is at least {smallest} points"
     if interval.low <= 0:
         return "the interval includes zero"

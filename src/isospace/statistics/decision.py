@@ -55,8 +55,8 @@ def against_best(scores: Mapping[str, Sequence[float]]) -> dict[str, float]:
         scores: row -> score of each seed.
     """
     best = max(scores, key=lambda name: float(np.mean(scores[name])))
-    found = {pair: welch(*(scores[name] for name in pair)) for pair in combinations(scores, 2)}
-    adjusted = holm({pair: p for pair, p in found.items() if p is not None})
+    tests = {(a, b): welch(scores[a], scores[b]) for a, b in combinations(scores, 2)}
+    adjusted = holm({pair: p for pair, p in tests.items() if p is not None})
     return {(set(pair) - {best}).pop(): p for pair, p in adjusted.items() if best in pair}
 
 
@@ -105,9 +105,10 @@ def decide(
     alpha, own = 1 - CONFIDENCE, over_own or {}
 
     def good(name: str) -> bool:
-        found = [(gains[name].mean, adjusted[name])]
-        found += [(own[name].mean, own[name].p)] if name in own else []
-        return all(mean >= SMALLEST_GAIN and p < alpha for mean, p in found)
+        tests = [(gains[name].mean, adjusted[name])]
+        if name in own:
+            tests.append((own[name].mean, own[name].p))
+        return all(mean >= SMALLEST_GAIN and p < alpha for mean, p in tests)
 
     nearest = max(gains, key=lambda name: gains[name].mean)
     if chosen := list(filter(good, gains)):

@@ -166,11 +166,11 @@ def sample_spearmans(
     """
     sets = {}
     for column, scores in gold.items():
-        mine = [found[column] for found in rows.values()]
-        _require_fit([*mine, scores[None]])
-        sets[column] = PairSet(np.concatenate(mine), scores, ids[column])
+        cosines_of_encoders = [cosines[column] for cosines in rows.values()]
+        _require_fit([*cosines_of_encoders, scores[None]])
+        sets[column] = PairSet(np.concatenate(cosines_of_encoders), scores, ids[column])
     resampled = resampled_spearmans(list(sets.values()), RESAMPLES, seed)
-    ends = np.cumsum([len(next(iter(found.values()))) for found in rows.values()])[:-1]
+    ends = np.cumsum([len(next(iter(cosines.values()))) for cosines in rows.values()])[:-1]
     sampled: dict[str, dict[str, Sampled]] = {name: {} for name in rows}
     for (column, pairs), drawn in zip(sets.items(), resampled, strict=True):
         by_seed = np.array([spearman(cosines, pairs.gold) for cosines in pairs.columns])
@@ -179,7 +179,7 @@ def sample_spearmans(
         for name, values, part in parts:
             sampled[name][column] = Sampled(values, part, items)
     items = len(np.unique(np.concatenate(list(ids.values()))))
-    return {name: {**found, "Avg": _average(found, items)} for name, found in sampled.items()}
+    return {name: {**by_set, "Avg": _average(by_set, items)} for name, by_set in sampled.items()}
 
 
 def _average(parts: Mapping[str, Sampled], items: int) -> Sampled:

@@ -25,7 +25,7 @@ from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.statistics.bootstrap import Kind
+from isospace.statistics.bootstrap import VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.devices import environment, memory_gb
 from isospace.system.processes import agreed, anywhere, arithmetic
@@ -345,7 +345,7 @@ class _Session:
             result=after.scores,
             labels=self.config.labels if choice.rule == "labels" else None,
             choice=choice,
-            model_step=0 if verdict.kind is Kind.KEEP_START else choice.step,
+            model_step=0 if verdict.kind is VerdictKind.KEEP_START else choice.step,
             verdict=verdict,
             evaluations=tuple(self.evaluations),
             seconds=self._seconds(),

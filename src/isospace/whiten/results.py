@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.operators.fitted_whitening import Whitening
-from isospace.statistics.bootstrap import SMALLEST_GAIN, Interval, Kind, Verdict
+from isospace.statistics.bootstrap import SMALLEST_GAIN, Interval, Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, heading
@@ -24,9 +24,9 @@ GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness"
 """Of `isotropy.describe`: columns of the table before and after."""
 
 HEADS = {
-    Kind.ADAPTED: "Whitened",
-    Kind.NO_DIFFERENCE: "No difference worth having",
-    Kind.KEEP_START: "Keep the model as it is",
+    VerdictKind.ADAPTED: "Whitened",
+    VerdictKind.NO_DIFFERENCE: "No difference worth having",
+    VerdictKind.KEEP_START: "Keep the model as it is",
 }
 """The three verdicts in the words of this verb."""
 
@@ -104,7 +104,7 @@ class WhiteningResults:
         """What the folder holds, in words."""
         if not self.whitened:
             return "The folder holds the model unchanged."
-        asked = "" if self.verdict.kind is Kind.ADAPTED else ", as asked for all the same"
+        asked = "" if self.verdict.kind is VerdictKind.ADAPTED else ", as asked for all the same"
         return f"The folder holds the whitened model{asked}."
 
     @property
@@ -142,19 +142,19 @@ def read_results(folder: Path) -> WhiteningResults:
     return typed_json.read(folder / FILE, WhiteningResults, "results of a whitening", FORMAT, dict)
 
 
-def sentence(kind: Kind, interval: Interval, protocol: str, power: Power) -> str:
+def sentence(kind: VerdictKind, interval: Interval, protocol: str, power: Power) -> str:
     """The verdict in words.
 
     >>> interval = Interval(-0.02, -0.03, -0.01, 0.001, 900)
-    >>> print(sentence(Kind.KEEP_START, interval, "MRR, your pairs", 1.0)[:48])
+    >>> print(sentence(VerdictKind.KEEP_START, interval, "MRR, your pairs", 1.0)[:48])
     Keep the model as it is: with power 1 it changes
     """
     if power is None:
-        return f"{HEADS[Kind.KEEP_START]}: no power finds more of the pairs that choose."
+        return f"{HEADS[VerdictKind.KEEP_START]}: no power finds more of the pairs that choose."
     reasons = {
-        Kind.ADAPTED: f"a gain of {100 * SMALLEST_GAIN:.2f} or more, and beyond chance",
-        Kind.KEEP_START: "whitening makes it worse",
-        Kind.NO_DIFFERENCE: (
+        VerdictKind.ADAPTED: f"a gain of {100 * SMALLEST_GAIN:.2f} or more, and beyond chance",
+        VerdictKind.KEEP_START: "whitening makes it worse",
+        VerdictKind.NO_DIFFERENCE: (
             f"less than {100 * SMALLEST_GAIN:.2f}" if interval.low > 0 else "the interval holds 0"
         ),
     }
