@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from accelerate.state import AcceleratorState
-from toy import sentences, write_toy_model
+from toy import sentences, short_run, write_toy_model
 
-from isospace.config import CorpusConfig, TrainConfig
-from isospace.objectives import WhitenedCSE
+from isospace.config import TrainConfig
 
 pytest_plugins = ["comparisons", "encode_files", "search_index"]
 
@@ -92,14 +91,4 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture
 def config(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> TrainConfig:
     """A run of 20 updates on the toy."""
-    return TrainConfig(
-        text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
-        objective=WhitenedCSE(),
-        model=str(toy_model),
-        batch_size=16,
-        budget=(320, "sentences"),
-        learning_rate=1e-3,
-        evaluations=2,
-        output=tmp_path / "run",
-        select="last",
-    )
+    return short_run(toy_model, toy_corpus, tmp_path / "run")

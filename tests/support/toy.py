@@ -1,4 +1,4 @@
-"""A 3-layer BERT built in code, and sentences of its words: no network, no downloads."""
+"""A 3-layer BERT built in code, sentences of its words, a short run: no network, no downloads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.objectives import WhitenedCSE
 
 WORDS = [
     "the", "cat", "dog", "sat", "on", "mat", "big", "red", "house", "runs", "fast", "tensor", "returns",
@@ -65,3 +68,18 @@ def sentences(count: int, seed: int = 0) -> list[str]:
     while len(made) < count:
         made[" ".join(source.choices(WORDS, k=source.randint(8, 14)))] = None
     return list(made)
+
+
+def short_run(model: Path, corpus: Path, output: Path) -> TrainConfig:
+    """A run of 20 updates."""
+    return TrainConfig(
+        text=CorpusConfig(corpus=(str(corpus),), near_duplicates=False),
+        objective=WhitenedCSE(),
+        model=str(model),
+        batch_size=16,
+        budget=(320, "sentences"),
+        learning_rate=1e-3,
+        evaluations=2,
+        output=output,
+        select="last",
+    )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import fields, replace
 from datetime import timedelta
@@ -18,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from toy import sentences
+from toy import sentences, short_run
+from warm import WarmProcess, isospace, isospace_main, together
 
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
@@ -55,42 +53,45 @@ def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
     assert results.start.sts is None
 
 
-def command(config: TrainConfig, *more: str) -> list[str]:
-    assert config.output is not None
+def command(config: TrainConfig) -> list[str]:
+    """The words of `isospace` that train this run of 30 updates."""
     return [
-        sys.executable, "-m", "isospace.cli", "train",
+        "train",
         "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,
         "--batch-size", "16", "--budget", "480", "sentences", "--learning-rate", "1e-3",
-        "--evaluations", "3", "--select", "last", "--output", str(config.output), *more, "whitenedcse",
+        "--evaluations", "3", "--select", "last", "--output", str(config.output), "whitenedcse",
     ]  # fmt: skip
 
 
-def wait_for_steps(run_folder: Path, steps: int, process: subprocess.Popen[str]) -> None:
+@pytest.fixture(scope="module")
+def whole(toy_model, toy_corpus, tmp_path_factory) -> Run:
+    """The run of `command`, which nobody stopped."""
+    config = short_run(toy_model, toy_corpus, tmp_path_factory.mktemp("whole") / "run")
+    return train(replace(config, budget=(480, "sentences"), evaluations=3)).run
+
+
+def wait_for_steps(run_folder: Path, steps: int, *processes: WarmProcess) -> None:
     """Until the run has logged so many updates."""
     metrics = run_folder / "metrics.jsonl"
-    while process.poll() is None:
+    while all(process.running for process in processes):
         if metrics.is_file() and metrics.read_text().count('"kind": "step"') >= steps:
             return
         time.sleep(0.002)
+    pytest.fail(f"ended before step {steps}: {[(p.wait(), p.err) for p in processes]}")
 
 
-def test_a_kill_at_a_random_step_loses_nothing(config, tmp_path):
-    whole = subprocess.run(command(config), capture_output=True, text=True)
-    assert whole.returncode == 0, whole.stderr
-    killed = replace(config, output=tmp_path / "killed")
-    seed = time.time_ns()
-    print("seed", seed)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_kill_at_any_step_loses_nothing(config, whole, seed):
     source = random.Random(seed)
-    target = source.randint(1, 25)
-    process = subprocess.Popen(
-        command(killed, "--checkpoint-minutes", str(source.choice([0, 0.001]))),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    wait_for_steps(tmp_path / "killed", target, process)
-    process.kill()
+    target, minutes = source.randint(1, 25), source.choice([0, 0.001])
+    killed = replace(
+        config, budget=(480, "sentences"), evaluations=3, checkpoint_minutes=minutes
+    )
+    process = WarmProcess(train, killed)
+    wait_for_steps(killed.output, target, process)
+    process.send(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL  # it was still at work
-    outcome = train(resume=tmp_path / "killed")
-    assert_same_run(Run(tmp_path / "run"), outcome.run)
+    assert_same_run(whole, train(resume=killed.output).run)
 
 
 @pytest.mark.parametrize("writes", [1, 4, 5])
@@ -134,51 +135,35 @@ def measured(rank: float) -> dict[str, float]:
     return {**dict.fromkeys(names, 0.5), "effective_rank": rank}
 
 
-def test_ctrl_c_ends_cleanly_and_resumes(config, tmp_path):
-    train(replace(config, budget=(480, "sentences"), evaluations=3))
-    stopped = replace(config, output=tmp_path / "stopped")
-    process = subprocess.Popen(command(stopped), stderr=subprocess.PIPE, text=True)
-    wait_for_steps(tmp_path / "stopped", 2, process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "Traceback" not in errors
-    assert "isospace train --resume" in errors
-    again = subprocess.run(
-        [sys.executable, "-m", "isospace.cli", "train", "--resume", str(tmp_path / "stopped"), "--json"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["steps"] == 30
-    assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
+def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
+    process = isospace(*command(config))
+    wait_for_steps(config.output, 2, process)
+    process.send(signal.SIGINT)
+    assert process.wait() == 1
+    assert "Traceback" not in process.err
+    assert "isospace train --resume" in process.err
+    again = isospace("train", "--resume", config.output, "--json")
+    assert again.wait() == 0, again.err
+    assert json.loads(again.out)["steps"] == 30
+    assert_same_run(whole, Run(config.output))
 
 
 @pytest.mark.slow
 def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-    def start(config: TrainConfig, *more: str) -> subprocess.Popen[str]:
-        python, *words = command(config)
-        words = words[:3] + list(more) if more else words
-        return subprocess.Popen(
-            [python, *launch, *words], stderr=subprocess.PIPE, text=True, env=one_thread
-        )
-
     stopped = replace(config, output=tmp_path / "stopped")
-    with start(config) as whole:
-        errors = whole.communicate(timeout=300)[1]
-        assert whole.returncode == 0, errors
-    with start(stopped) as process:
-        wait_for_steps(tmp_path / "stopped", 7, process)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=300)
+    whole = together(2, isospace_main, command(config))
+    assert [process.wait() for process in whole] == [0, 0], whole[0].err
+    processes = together(2, isospace_main, command(stopped))
+    wait_for_steps(tmp_path / "stopped", 7, *processes)
+    for process in processes:  # as torchrun passes it on
+        process.send(signal.SIGTERM)
+    assert [process.wait() for process in processes] == [1, 1]
     assert not (tmp_path / "stopped" / "results.json").exists()
     with pytest.raises(UserError, match="was started on 2 processes; resume it on as many"):
         train(resume=tmp_path / "stopped")
-    with start(stopped, "--resume", str(tmp_path / "stopped")) as resumed:
-        errors = resumed.communicate(timeout=300)[1]
-        assert resumed.returncode == 0, errors
+    resume = ["train", "--resume", str(tmp_path / "stopped")]
+    resumed = together(2, isospace_main, resume)
+    assert [process.wait() for process in resumed] == [0, 0], resumed[0].err
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
 
 

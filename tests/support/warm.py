@@ -1,0 +1,140 @@
+"""Processes that start in half a second: forked from a server that has imported the libraries.
+
+A new interpreter imports them for six seconds and more. These processes have not seen isospace, and
+they can be killed, stopped and be several that share a run as those that a user starts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(
+    [
+        "torch.distributed",
+        "torch.nn.parallel",
+        "transformers.models.bert.modeling_bert",
+        "sentence_transformers",
+        "accelerate",
+        "pyarrow.parquet",
+        "scipy.stats",
+        "sklearn.linear_model",
+        "altair",
+        "rich.progress",
+        "tyro",
+    ]
+)
+
+
+class WarmProcess:
+    """A function in a process of its own, which ends as an interpreter does.
+
+    Args:
+        function: of a module in tests/support, or of a library.
+        *arguments: its arguments.
+        **environment: variables that differ from this process's.
+
+    Attributes:
+        out: what it printed, once it was waited for.
+        err: what it printed to the standard error, likewise.
+    """
+
+    out = err = ""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any, **environment: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="warm-")
+        streams = [str(Path(self._folder.name, name)) for name in ("out", "err")]
+        everything = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+        self._process = SERVER.Process(
+            target=_work, args=(function, arguments, everything, os.getcwd(), streams), daemon=True
+        )
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.is_alive()
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, seconds: float = 300) -> int:
+        """Its exit status; of one that was killed, the signal's number, negative."""
+        self._process.join(seconds)
+        status = self._process.exitcode
+        if status is None:
+            self._process.kill()
+            self._process.join()
+        self.out, self.err = (self._read(name) for name in ("out", "err"))
+        self._folder.cleanup()
+        assert status is not None, f"was still running after {seconds} s: {self.err}"
+        return status
+
+    def _read(self, name: str) -> str:
+        path = Path(self._folder.name, name)
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def isospace(*words: object, **environment: str) -> WarmProcess:
+    """The command line."""
+    return WarmProcess(isospace_main, [str(word) for word in words], **environment)
+
+
+def together(count: int, function: Callable[..., Any], *arguments: Any) -> list[WarmProcess]:
+    """Processes that find each other, as those do that torchrun starts."""
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    processes = []
+    for rank in range(count):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+        place |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+        words = {name: str(value) for name, value in place.items()}
+        processes.append(WarmProcess(function, *arguments, **words))
+    return processes
+
+
+def isospace_main(words: list[str]) -> int:
+    """`isospace` in a process of `together`."""
+    from isospace.cli import main
+
+    return main(words)
+
+
+def _work(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    environment: dict[str, str],
+    folder: str,
+    streams: list[str],
+) -> None:
+    for number, name in enumerate(streams, start=1):
+        with open(name, "wb") as file:
+            os.dup2(file.fileno(), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    try:
+        result = function(*arguments)
+        status = result if isinstance(result, int) else 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.pythonapi.Py_Exit(status)  # with everything that an interpreter does at its end
