@@ -2,20 +2,29 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
+.PHONY: demo test test-all check bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
 
+# A file of tests at a time in each process, so that what its tests share is made once; OpenMP
+# threads of several processes would wait for each other. The 20 slowest tests are listed at the end.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 \
+	--dist loadfile --no-loadscope-reorder --durations=20
+
 test: .venv/test
 	$(MAKE) check
+
+# With long simulations and the encoding of very many sentences.
+test-all: .venv/test
+	$(MAKE) check SELECT='-m ""'
 
 check:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/mypy
+	$(PYTEST) $(SELECT)
 
 # CORPUS is a file of sentences, STS the folder of the STS sets; both are read where they lie.
 bench: .venv/bench

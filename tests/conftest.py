@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from accelerate.state import AcceleratorState
 from toy import sentences, short_run, write_toy_model
+from warm import end_all
 
 from isospace.config import TrainConfig
 
@@ -68,6 +69,13 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def _own_process_state() -> None:
     """Accelerate keeps one state per process; each test begins as a new process would."""
     AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    """Where a test fails, what it started ends too."""
+    yield
+    end_all()
 
 
 @pytest.fixture(scope="session")

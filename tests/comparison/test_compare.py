@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import psutil
 import pytest
+from warm import isospace
 
 from isospace.cli import main
 from isospace.comparison.compare import candidate, compare
@@ -99,17 +100,14 @@ def _updates(folder) -> int:
 def long_comparison(base, tmp_path):
     """A comparison that would run for long, and its two children, which train."""
     words = [*_words(base, 100_000), "--jobs", "2", "--output", str(tmp_path / "c")]
-    command = [sys.executable, "-m", "isospace.cli", "compare", "simcse", "dcl", *words]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        runs = [tmp_path / "c" / name / "seed-42" for name in ("simcse", "dcl")]
-        deadline = time.monotonic() + 120
-        while not all(_updates(run) for run in runs):
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        children = psutil.Process(process.pid).children()
-        assert len(children) == 2
-        yield process, children
+    process = isospace("compare", "simcse", "dcl", *words)
+    runs = [tmp_path / "c" / name / "seed-42" for name in ("simcse", "dcl")]
+    while not all(_updates(run) for run in runs):
+        assert process.running, (process.wait(), process.err)
+        time.sleep(0.1)
+    children = psutil.Process(process.pid).children()
+    assert len(children) == 2
+    yield process, children
     assert not any(child.is_running() for child in children)
     logs = [(run / "train.log").read_text() for run in runs]
     assert any("--resume" in log for log in logs)  # stopped politely
@@ -118,17 +116,16 @@ def long_comparison(base, tmp_path):
 def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
     """The same command goes on, and nothing runs on behind the user's back."""
     process, _ = long_comparison
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert said.splitlines()[-1].endswith("Continue with the same command")
+    process.send(signal.SIGINT)
+    assert process.wait() == 1
+    assert process.err.splitlines()[-1].endswith("Continue with the same command")
     logs = [log.read_text() for log in (tmp_path / "c").glob("*/*/train.log")]
     assert ["--resume" in log for log in logs] == [True, True]
 
 
 def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
     process, children = long_comparison
-    process.kill()
+    process.send(signal.SIGKILL)
     gone, _ = psutil.wait_procs(children, timeout=120)
     assert len(gone) == 2
 

@@ -1,43 +1,29 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from stranger import save_vectors
 from torch import nn
 from toy import sentences
+from warm import WarmProcess
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 
-WITHOUT_ISOSPACE = """
-import sys
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "isospace":
-            raise ImportError("isospace is not installed")
-sys.meta_path.insert(0, Refuse())
-import json, numpy as np
-from sentence_transformers import SentenceTransformer
-model = SentenceTransformer(sys.argv[1], device="cpu")
-np.save(sys.argv[2], model.encode(json.loads(sys.argv[3]), show_progress_bar=False))
-assert not any(name.split(".")[0] == "isospace" for name in sys.modules)
-"""
-
 
 def test_loads_where_isospace_cannot_be_imported(toy_model, tmp_path):
     encoder = load_encoder(str(toy_model), "first_last", device="cpu")
     save_model(encoder, tmp_path / "model")
     texts = [*sentences(10), "😀 大きさ"]
-    command = [sys.executable, "-c", WITHOUT_ISOSPACE, tmp_path / "model", tmp_path / "v.npy"]
-    subprocess.run([*map(str, command), json.dumps(texts)], check=True, capture_output=True)
+    process = WarmProcess(save_vectors, tmp_path / "model", texts, tmp_path / "v.npy")
+    assert process.wait() == 0, process.err
     ours, theirs = encoder.embed(texts), np.load(tmp_path / "v.npy")
     cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
     assert np.all(cosines > 1 - 1e-6)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+import signal
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -14,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from search_index import TEXTS, run
+from search_index import TEXTS, index_until_killed, run
+from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
@@ -221,39 +221,17 @@ def test_after_a_kill_the_same_command_goes_on(
     assert sorted(hit.text for hit in hits) == sorted(TEXTS)
 
 
-KILL = """
-import os, signal, sys
-from isospace.cli import main
-from isospace.search import files, index
-from isospace.search.database import Database
-index.SLICE = files.SLICE = 64
-if sys.argv[1] == "kill":
-    write, calls = Database.write, []
-    def last(*arguments):
-        calls.append(write(*arguments))
-        if len(calls) == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-    Database.write = last
-sys.exit(main(sys.argv[2:]))
-"""
-
-
 def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     words = ["index", str(tmp_path / "t.txt"), "--model", str(toy_model)]
     words += ["--to", str(tmp_path / "index")]
-
-    def start(how):
-        command = [sys.executable, "-c", KILL, how, *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-    killed = start("kill")
-    assert killed.returncode == -9, killed.stderr
+    killed = WarmProcess(index_until_killed, words)
+    assert killed.wait() == -signal.SIGKILL, killed.err
     assert len(SearchIndex.open(tmp_path / "index")) == 192
-    done = start("finish")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    reading, rows, *rest = done.stderr.splitlines()
+    done = WarmProcess(isospace_main, words)
+    assert done.wait() == 0, done.err
+    assert done.out == ""
+    reading, rows, *rest = done.err.splitlines()
     assert reading.split() == ["reading", str(tmp_path / "t.txt")]
     assert rows.split() == ["rows", "108", "added,", "192", "unchanged"]
     assert len(rest) == 2

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from contextlib import contextmanager
+from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from toy import sentences
+from warm import SERVER
 
 from isospace.system.progress import Silent
+from isospace.vectors import encode as module
 from isospace.vectors.encode import encode
 from isospace.vectors.encode_config import EncodeConfig
 
@@ -52,6 +59,42 @@ def small_windows(monkeypatch):
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def warm_workers(monkeypatch):
+    """Workers are forked from the tests' server, which has the libraries, where users' import them."""
+    monkeypatch.setattr("isospace.vectors.workers.multiprocessing.get_context", lambda _: SERVER)
+
+
+def encode_until_killed(config, shard, pids):
+    """With one worker the kill comes before a shard gets its name, with two after the first shard.
+
+    Args:
+        config: what to encode.
+        shard: the name.
+        pids: a file for the numbers of the worker processes.
+    """
+    torch.set_num_threads(1)
+    EncodeConfig.WINDOW = 64
+    rename = Path.replace
+
+    def kill():
+        pids.write_text(" ".join(str(child.pid) for child in psutil.Process().children()))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def replace(self, target):
+        if Path(target).name == shard:
+            kill()
+        return rename(self, target)
+
+    if config.workers == 1:
+        Path.replace = replace
+    else:
+        fork = multiprocessing.get_context("fork")  # of this process, which has no threads yet
+        multiprocessing.get_context = lambda _: fork
+        module.Shards.finish = lambda *_: kill()
+    run(config)
 
 
 @pytest.fixture(scope="session")

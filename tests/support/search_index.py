@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -10,8 +12,9 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
-from isospace.search import Changes, SearchIndex
+from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
+from isospace.search.database import Database
 
 TEXTS = [*sentences(298, seed=2), f"{sentences(1, seed=7)[0]} zebra", "😀 大きさ"]
 YEARS = [1900 + i % 100 for i in range(len(TEXTS))]
@@ -61,3 +64,17 @@ def lowered(monkeypatch):
     """So few rows need an approximate index that the tests have one; measured on 10 of them."""
     monkeypatch.setattr(module, "EXACT_ROWS", 50)
     monkeypatch.setattr(module, "RECALL_QUERIES", 10)
+
+
+def index_until_killed(words):
+    """`isospace index`, killed when it has written three slices of 64 rows."""
+    module.SLICE = files.SLICE = 64
+    write, calls = Database.write, []
+
+    def last(*arguments):
+        calls.append(write(*arguments))
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Database.write = last
+    main(words)

@@ -36,6 +36,9 @@ SERVER.set_forkserver_preload(
 )
 
 
+_started: list[WarmProcess] = []
+
+
 class WarmProcess:
     """A function in a process of its own, which ends as an interpreter does.
 
@@ -56,9 +59,10 @@ class WarmProcess:
         streams = [str(Path(self._folder.name, name)) for name in ("out", "err")]
         everything = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
         self._process = SERVER.Process(
-            target=_work, args=(function, arguments, everything, os.getcwd(), streams), daemon=True
+            target=_work, args=(function, arguments, everything, os.getcwd(), streams)
         )
         self._process.start()
+        _started.append(self)
 
     @property
     def pid(self) -> int:
@@ -76,17 +80,28 @@ class WarmProcess:
         """Its exit status; of one that was killed, the signal's number, negative."""
         self._process.join(seconds)
         status = self._process.exitcode
-        if status is None:
-            self._process.kill()
-            self._process.join()
-        self.out, self.err = (self._read(name) for name in ("out", "err"))
-        self._folder.cleanup()
+        self.end()
         assert status is not None, f"was still running after {seconds} s: {self.err}"
         return status
+
+    def end(self) -> None:
+        """Kill it where it still runs, and keep what it printed."""
+        if self in _started:
+            _started.remove(self)
+            self._process.kill()
+            self._process.join()
+            self.out, self.err = (self._read(name) for name in ("out", "err"))
+            self._folder.cleanup()
 
     def _read(self, name: str) -> str:
         path = Path(self._folder.name, name)
         return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def end_all() -> None:
+    """What a test leaves running, as those that fail do."""
+    for process in list(_started):
+        process.end()
 
 
 def isospace(*words: object, **environment: str) -> WarmProcess:
@@ -105,6 +120,13 @@ def together(count: int, function: Callable[..., Any], *arguments: Any) -> list[
         words = {name: str(value) for name, value in place.items()}
         processes.append(WarmProcess(function, *arguments, **words))
     return processes
+
+
+def run_together(count: int, function: Callable[..., Any], *arguments: Any) -> None:
+    """Such processes from start to end, which must be a good one."""
+    processes = together(count, function, *arguments)
+    statuses = [process.wait() for process in processes]
+    assert statuses == [0] * count, "\n".join(process.err for process in processes)
 
 
 def isospace_main(words: list[str]) -> int:

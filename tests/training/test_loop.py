@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from loops import CONFIG, NAMES, make_loop, save_clean_terms, small
 from toy import sentences
+from warm import run_together
 
-from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import OBJECTIVES, NoiseStudy, RankStudy, SimCSE, WhitenedCSE
+from isospace.objectives import SimCSE, WhitenedCSE
 from isospace.training import checkpoint
 from isospace.training.loop import Diverged, Loop
-
-
-def make_loop(
-    model: Path, cache: Path, config: TrainConfig, steps: int = 4, texts: int = 40
-) -> Loop:
-    encoder = load_encoder(str(model), device="cpu")
-    lines = texts * config.objective.texts
-    tokens = tokenise(
-        sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
-    )
-    anchors = np.arange(0, lines, config.objective.texts)
-    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True))
-    loop.total_steps = steps
-    return loop
 
 
 def weights(loop: Loop) -> torch.Tensor:
@@ -44,21 +26,7 @@ def weights(loop: Loop) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in parts])
 
 
-CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
-SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}}
-VARIANTS = {
-    "triples": SimCSE(supervision="triples"),
-    "more noise": NoiseStudy(noise="more"),
-    "rank rows": RankStudy(rows=13),
-}
-
-
-def small(name: str):
-    """An objective of the table with a projector to a toy's size, or a variant of one."""
-    return VARIANTS[name] if name in VARIANTS else OBJECTIVES[name](**SMALL.get(name, {}))
-
-
-@pytest.mark.parametrize("name", [*OBJECTIVES, *VARIANTS])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, name):
     objective = small(name)
     config = replace(CONFIG, objective=objective)
@@ -159,57 +127,18 @@ def test_timing_leaves_no_trace(toy_model, tmp_path):
     assert torch.equal(weights(timed), weights(plain))
 
 
-WORKER = """
-import sys, torch
-from pathlib import Path
-sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent / "support")]
-from test_loop import TOGETHER, clean_terms
-model, folder = map(Path, sys.argv[2:])
-found = {name: clean_terms(model, folder, name) for name in TOGETHER}
-rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
-torch.save(found, folder / f"{rank}.pt")
-"""
-
-TOGETHER = (*OBJECTIVES, *VARIANTS)
-
-
-def clean_terms(model: Path, cache: Path, name: str):
-    """Terms and gradient of the first batch with every view clean: nothing random but the head."""
-    loop = make_loop(model, cache, replace(CONFIG, objective=small(name)))
-    loop.encoder.noise.set(0.0)
-    clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
-    with patch.object(type(loop.objective), "views", clean):
-        terms = loop._backward()
-    parts = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
-    return terms, {n: p.grad for n, p in parts if p.grad is not None}
-
-
 @pytest.fixture(scope="module")
 def by_processes(toy_model, tmp_path_factory):
     """What one process makes of all objectives, and what each of two makes."""
-    script = tmp_path_factory.mktemp("worker") / "worker.py"
-    script.write_text(WORKER)
-    found = {}
+    results = {}
     for count in (1, 2):
         folder = tmp_path_factory.mktemp("processes")
-        launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
-        arguments = [str(Path(__file__).parent), str(toy_model), str(folder)]
-        for _ in range(2):  # on a busy machine the processes may not find each other in time
-            done = subprocess.run(
-                [sys.executable, *launch, str(script), *arguments],
-                capture_output=True,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-                timeout=180,
-            )
-            if done.returncode == 0:
-                break
-        assert done.returncode == 0, done.stderr
-        found[count] = [torch.load(folder / f"{rank}.pt") for rank in range(count)]
-    return found
+        run_together(count, save_clean_terms, toy_model, folder)
+        results[count] = [torch.load(folder / f"{rank}.pt") for rank in range(count)]
+    return results
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", NAMES)
 def test_two_processes_equal_one(by_processes, name):
     """Loss and gradient of 2 x B/2 sentences are those of 1 x B (design contract 3)."""
     terms, grads = by_processes[1][0][name]

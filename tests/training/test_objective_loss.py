@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from sentence_transformers.sentence_transformer.modules import Normalize
+from stock_trainer import train_scd
 from toy import sentences
+from warm import run_together
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.noise import Noise
@@ -182,50 +179,10 @@ def test_the_stock_trainer_passes_a_last_batch_of_one_sentence(toy_model, tmp_pa
     assert losses[1:] == [0.0]
 
 
-WORKER = """
-import sys
-
-import datasets
-import torch
-from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-
-tests, toy, folder, rank_file = sys.argv[1:]
-sys.path[:0] = [tests]
-from toy import sentences
-
-from isospace.training.objective_loss import ObjectiveLoss
-from isospace.encoders.loading import load_encoder
-from isospace.objectives import OBJECTIVES
-
-model = load_encoder(toy, device="cpu").model
-torch.manual_seed(0)
-loss = ObjectiveLoss(model, OBJECTIVES["scd"](projector=(64, 64)))
-arguments = SentenceTransformerTrainingArguments(
-    folder, max_steps=2, per_device_train_batch_size=8, report_to=[], use_cpu=True,
-    learning_rate=1e-3, disable_tqdm=True, save_strategy="no",
-)
-data = datasets.Dataset.from_dict({"text": sentences(64)})
-SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=loss).train()
-weights = {name: value.detach() for name, value in loss.named_parameters()}
-torch.save(weights, f"{rank_file}-{arguments.process_index}.pt")
-"""
-
-
 @pytest.mark.slow
 def test_two_processes_of_the_stock_trainer_keep_their_heads_equal(toy_model, tmp_path):
     pytest.importorskip("datasets", reason="needs isospace[hub]")
-    script, folder = tmp_path / "worker.py", tmp_path / "out"
-    script.write_text(WORKER)
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    arguments = [Path(__file__).parents[1] / "support", toy_model, folder, tmp_path / "rank"]
-    done = subprocess.run(
-        [sys.executable, *launch, script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    run_together(2, train_scd, toy_model, tmp_path)
     first, second = (torch.load(tmp_path / f"rank-{rank}.pt") for rank in (0, 1))
     start = OBJECTIVES["scd"](projector=(64, 64)).build_head(32, seed=42).state_dict()
     heads = [name for name in first if ".head." in f".{name}"]

@@ -215,8 +215,9 @@ def test_a_folder_whose_name_has_a_dot_is_a_folder(config, tmp_path):
     assert (tmp_path / "minilm-2.0" / "manifest.json").is_file()
 
 
-@pytest.mark.slow
-def test_a_worker_that_cannot_start_is_an_error_not_a_hang(config, toy_model, tmp_path):
+def test_a_worker_that_cannot_start_is_an_error_not_a_hang(
+    config, toy_model, tmp_path, warm_workers
+):
     layout = Layout("npy", "float32", 32, "text", {})
     task = Task(str(tmp_path / "none"), layout, 64, None, "float32")
     encoder = load_encoder(str(toy_model), device="cpu")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import torch
 import tyro
 from safetensors.torch import load_file
 from toy import sentences
+from warm import run_together
 
 from isospace.cli import _MARKERS
 from isospace.config import CorpusConfig
@@ -246,32 +244,10 @@ def test_the_command_line(setting, tmp_path, capsys):
     assert (defaults.config.power, defaults.config.whitening.shrinkage) == ("auto", "ledoit-wolf")
 
 
-WORKER = """
-import sys
-from pathlib import Path
-from isospace.config import CorpusConfig
-from isospace.whiten.whiten import whiten_model
-from isospace.whiten.whiten_config import WhitenConfig
-text = CorpusConfig(corpus=(sys.argv[2],), near_duplicates=False)
-whiten_model(WhitenConfig(sys.argv[1], text, power=0.5, output=Path(sys.argv[3])))
-"""
-
-
 @pytest.mark.slow
 def test_two_processes_equal_one(setting, tmp_path):
-    script = tmp_path / "worker.py"
-    script.write_text(WORKER)
     for count in (1, 2):
-        launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
-        arguments = [setting.model, *setting.text.corpus, str(tmp_path / str(count))]
-        done = subprocess.run(
-            [sys.executable, *launch, str(script), *arguments],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
+        run_together(count, whiten_model, replace(setting, power=0.5, output=tmp_path / str(count)))
     one, two = (load_file(tmp_path / n / "2_Dense" / "model.safetensors") for n in ("1", "2"))
     for name in one:
         torch.testing.assert_close(two[name], one[name], rtol=1e-4, atol=1e-4)

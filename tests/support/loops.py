@@ -1,0 +1,66 @@
+"""Training loops over a few sentences, and what they make of every objective."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from toy import sentences
+
+from isospace.config import TrainConfig
+from isospace.corpus.tokens import tokenise
+from isospace.encoders.loading import load_encoder
+from isospace.objectives import OBJECTIVES, NoiseStudy, RankStudy, SimCSE
+from isospace.training.loop import Loop
+
+CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
+SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}}
+VARIANTS = {
+    "triples": SimCSE(supervision="triples"),
+    "more noise": NoiseStudy(noise="more"),
+    "rank rows": RankStudy(rows=13),
+}
+
+
+NAMES = (*OBJECTIVES, *VARIANTS)
+
+
+def small(name: str):
+    """An objective of the table with a projector to a toy's size, or a variant of one."""
+    return VARIANTS[name] if name in VARIANTS else OBJECTIVES[name](**SMALL.get(name, {}))
+
+
+def make_loop(
+    model: Path, cache: Path, config: TrainConfig, steps: int = 4, texts: int = 40
+) -> Loop:
+    encoder = load_encoder(str(model), device="cpu")
+    lines = texts * config.objective.texts
+    tokens = tokenise(
+        sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
+    )
+    anchors = np.arange(0, lines, config.objective.texts)
+    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True))
+    loop.total_steps = steps
+    return loop
+
+
+def clean_terms(model: Path, cache: Path, name: str):
+    """Terms and gradient of the first batch with every view clean: nothing random but the head."""
+    loop = make_loop(model, cache, replace(CONFIG, objective=small(name)))
+    loop.encoder.noise.set(0.0)
+    clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
+    with patch.object(type(loop.objective), "views", clean):
+        terms = loop._backward()
+    parts = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
+    return terms, {n: p.grad for n, p in parts if p.grad is not None}
+
+
+def save_clean_terms(model: Path, folder: Path) -> None:
+    """The terms and gradients of every objective, in a file of this process's rank."""
+    found = {name: clean_terms(model, folder, name) for name in NAMES}
+    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    torch.save(found, folder / f"{rank}.pt")
