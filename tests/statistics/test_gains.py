@@ -37,12 +37,12 @@ def _world(source, effect, seeds=5, items=300, seed_sd=0.01, item_sd=0.1, noise=
     ("seeds", "seed_sd", "item_sd"),
     [
         (5, 0.02, 0.02),
-        (5, 0.005, 0.2),
-        (3, 0.01, 0.1),
+        pytest.param(5, 0.005, 0.2, marks=pytest.mark.exhaustive),
+        pytest.param(3, 0.01, 0.1, marks=pytest.mark.exhaustive),
         # Few seeds that agree by chance say little of how far seeds differ.
-        (3, 0.02, 0.045),
+        pytest.param(3, 0.02, 0.045, marks=pytest.mark.exhaustive),
         (2, 0.02, 0.055),
-        (2, 0.02, 0.2),
+        pytest.param(2, 0.02, 0.2, marks=pytest.mark.exhaustive),
         (1, 0.0, 0.2),
     ],
 )
