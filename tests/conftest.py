@@ -14,6 +14,8 @@ from toy import sentences, short_run, write_toy_model
 from warm import end_all
 
 from isospace.config import TrainConfig
+from isospace.training.run import Run
+from isospace.training.train import train
 
 pytest_plugins = ["comparisons", "encode_files", "search_index"]
 
@@ -32,11 +34,13 @@ def toy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests neither read nor fill the user's cache, nor the user's data."""
-    monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path_factory.getbasetemp() / "isospace-cache"))
-    monkeypatch.delenv("ISOSPACE_DATA", raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ISOSPACE_CACHE", str(tmp_path_factory.getbasetemp() / "isospace-cache"))
+        patch.delenv("ISOSPACE_DATA", raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +104,19 @@ def chromium() -> Iterator[Any]:
 def config(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> TrainConfig:
     """A run of 20 updates on the toy."""
     return short_run(toy_model, toy_corpus, tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def finished_run(
+    toy_model: Path, toy_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    """The run of `config`, finished: for tests that only read it."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    output = tmp_path_factory.mktemp("finished") / "run"
+    return train(short_run(toy_model, toy_corpus, output)).run
+
+
+@pytest.fixture
+def finished_copy(finished_run: Run, tmp_path: Path) -> Run:
+    """The same in a folder of its own: for tests that change it."""
+    return Run(shutil.copytree(finished_run.folder, tmp_path / "finished"))

@@ -214,29 +214,28 @@ def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):
         train(resume=config.output)
 
 
-def test_a_finished_run_resumes_to_its_results(config):
-    outcome = train(config)
-    assert train(resume=outcome.run.folder).results == outcome.run.results
+def test_a_finished_run_resumes_to_its_results(finished_copy):
+    assert train(resume=finished_copy.folder).results == finished_copy.results
 
 
-def test_a_finished_run_whose_model_was_removed_makes_it_again(config):
-    outcome = train(config)
-    weights = outcome.model_folder / "model.safetensors"
+def test_a_finished_run_whose_model_was_removed_makes_it_again(finished_copy):
+    results = finished_copy.results
+    weights = finished_copy.model_folder / "model.safetensors"
     before = weights.read_bytes()
-    shutil.rmtree(outcome.model_folder)
-    again = train(resume=outcome.run.folder)
+    shutil.rmtree(finished_copy.model_folder)
+    again = train(resume=finished_copy.folder)
     assert weights.read_bytes() == before
     changed = {
         field.name
         for field in fields(again.results)
-        if getattr(again.results, field.name) != getattr(outcome.results, field.name)
+        if getattr(again.results, field.name) != getattr(results, field.name)
     }
     assert changed <= {"seconds"}
 
 
-def test_a_finished_run_without_its_checkpoint_keeps_its_weights(config):
+def test_a_finished_run_without_its_checkpoint_keeps_its_weights(finished_copy):
     """Trained again, they would be those of the start."""
-    run = train(config).run
+    run = finished_copy
     shutil.rmtree(run.model_folder)
     run.last_checkpoint.unlink()
     kept = run.kept_weights.read_bytes()
