@@ -133,7 +133,7 @@ def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
 @pytest.mark.slow
 def test_processes_can_share_every_run(base, tmp_path):
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    words = ["-m", "isospace.cli", "compare", "simcse:head=none", "dcl", "--seeds", "2", "--json"]
+    words = ["-m", "isospace.cli", "compare", "simcse:head=none", "dcl", "--seeds", "1", "--json"]
     words += ["--corpus", *base.text.corpus, "--model", base.model, "--batch-size", "8"]
     words += ["--budget", "32", "sentences", "--evaluations", "1", "--output", str(tmp_path / "c")]
     done = subprocess.run(
@@ -146,7 +146,7 @@ def test_processes_can_share_every_run(base, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)  # the first process alone prints
-    assert [found["scores"][name]["MRR"]["n"] for name in ("simcse:head=none", "dcl")] == [2, 2]
+    assert [found["scores"][name]["MRR"]["n"] for name in ("simcse:head=none", "dcl")] == [1, 1]
 
 
 def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
