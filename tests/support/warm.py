@@ -15,8 +15,11 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -34,6 +37,33 @@ SERVER.set_forkserver_preload(
         "tyro",
     ]
 )
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a new process would have from the one that starts it; the server has that of its own.
+
+    Attributes:
+        environment: variables.
+        folder: the working directory.
+        streams: files for what is printed to the standard output, and to the standard error.
+        threads: of PyTorch.
+    """
+
+    environment: dict[str, str]
+    folder: str
+    streams: list[str]
+    threads: int
+
+    def enter(self) -> None:
+        """Take it."""
+        for number, name in enumerate(self.streams, start=1):
+            with open(name, "wb") as file:
+                os.dup2(file.fileno(), number)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        os.chdir(self.folder)
+        torch.set_num_threads(self.threads)
 
 
 _started: list[WarmProcess] = []
@@ -57,10 +87,8 @@ class WarmProcess:
     def __init__(self, function: Callable[..., Any], *arguments: Any, **environment: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="warm-")
         streams = [str(Path(self._folder.name, name)) for name in ("out", "err")]
-        everything = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-        self._process = SERVER.Process(
-            target=_work, args=(function, arguments, everything, os.getcwd(), streams)
-        )
+        place = Place({**os.environ, **environment}, os.getcwd(), streams, torch.get_num_threads())
+        self._process = SERVER.Process(target=_work, args=(function, arguments, place))
         self._process.start()
         _started.append(self)
 
@@ -136,19 +164,8 @@ def isospace_main(words: list[str]) -> int:
     return main(words)
 
 
-def _work(
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    environment: dict[str, str],
-    folder: str,
-    streams: list[str],
-) -> None:
-    for number, name in enumerate(streams, start=1):
-        with open(name, "wb") as file:
-            os.dup2(file.fileno(), number)
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
+def _work(function: Callable[..., Any], arguments: tuple[Any, ...], place: Place) -> None:
+    place.enter()
     try:
         result = function(*arguments)
         status = result if isinstance(result, int) else 0
