@@ -42,7 +42,8 @@ def page(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory) -> Path:
     """The page of a comparison with STS scores."""
-    folder = write_comparison(tmp_path_factory.mktemp("comparison") / "which", sts=True).folder
+    folder = tmp_path_factory.mktemp("comparison") / "which"
+    write_comparison(folder, sts=True)
     return write_report(collect([folder]))
 
 
