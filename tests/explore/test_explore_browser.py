@@ -13,9 +13,9 @@ from explore_session import TEXTS as CORPUS
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
 
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.wait import WebDriverWait
 
 from isospace.explore.app import HOST, listen, make_server
@@ -53,11 +53,12 @@ def find(browser: Chrome, query: str) -> list:
 
 def leave(browser: Chrome, act: Callable[[], object]) -> None:
     """Do what leads to another page, and wait for it."""
-    old = browser.find_element(By.TAG_NAME, "html")
+    browser.execute_script("window.old = true")
     act()
-    WebDriverWait(browser, 60).until(staleness_of(old))
-    ready = "return document.readyState"
-    WebDriverWait(browser, 60).until(lambda _: browser.execute_script(ready) == "complete")
+    arrived = "return !window.old && document.readyState === 'complete'"
+    # Between two pages the driver has errors of several kinds.
+    wait = WebDriverWait(browser, 60, ignored_exceptions=[WebDriverException])
+    wait.until(lambda _: browser.execute_script(arrived))
 
 
 def read_lists(browser: Chrome) -> list[list[tuple[str, str]]]:
