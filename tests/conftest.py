@@ -70,8 +70,10 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _own_process_state() -> None:
-    """Accelerate keeps one state per process; each test begins as a new process would."""
+def _own_process_state() -> Iterator[None]:
+    """Accelerate keeps one state per process; tests, and what they share, begin as new ones would."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
@@ -111,7 +113,6 @@ def finished_run(
     toy_model: Path, toy_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Run:
     """The run of `config`, finished: for tests that only read it."""
-    AcceleratorState._reset_state(reset_partial_state=True)
     output = tmp_path_factory.mktemp("finished") / "run"
     return train(short_run(toy_model, toy_corpus, output)).run
 

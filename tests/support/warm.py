@@ -132,9 +132,9 @@ def end_all() -> None:
         process.end()
 
 
-def isospace(*words: object, **environment: str) -> WarmProcess:
+def isospace(*words: object) -> WarmProcess:
     """The command line."""
-    return WarmProcess(isospace_main, [str(word) for word in words], **environment)
+    return WarmProcess(isospace_main, [str(word) for word in words])
 
 
 def together(count: int, function: Callable[..., Any], *arguments: Any) -> list[WarmProcess]:
@@ -143,10 +143,15 @@ def together(count: int, function: Callable[..., Any], *arguments: Any) -> list[
         port = server.getsockname()[1]
     processes = []
     for rank in range(count):
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-        place |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
-        words = {name: str(value) for name, value in place.items()}
-        processes.append(WarmProcess(function, *arguments, **words))
+        environment = {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(count),
+            "LOCAL_WORLD_SIZE": str(count),
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": str(port),
+        }
+        processes.append(WarmProcess(function, *arguments, **environment))
     return processes
 
 
