@@ -55,37 +55,33 @@ class Compare:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         if not self.config.text.corpus:
             raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
-        results = compare(
-            settings, self.seeds, folder, self.verdict_on, self.jobs, Console(self.json)
-        )
+        console = Console(self.json)
+        results = compare(settings, self.seeds, folder, self.verdict_on, self.jobs, console)
         if results is None:  # another process than the first
             return 0
-        for runs in results.runs.values():
-            for run in runs:
-                write_report(collect([folder / run]), in_words=as_options)
-        write_report(collect([folder]), in_words=as_options)
+        runs = [folder / run for runs in results.runs.values() for run in runs]
+        for reported in (*runs, folder):
+            write_report(collect([reported]), in_words=as_options)
         if self.json:
             print_result(to_json(results))
-        else:
-            tables = [make(folder.name, results) for make in COMPARISON_TABLES]
-            for table in filter(None, tables):
-                print_table(table.caption, table.rows)
-                print_result(f"{table.note}\n")
-            print_result(results.verdict.text)
-            console = Console(self.json)
-            if results.verdict.model is not None:
-                _say_how_to_load(Path(results.verdict.model), console)
-            console.line("report", str(folder / REPORT))
+            return 0
+        tables = [make(folder.name, results) for make in COMPARISON_TABLES]
+        for table in filter(None, tables):
+            print_table(table.caption, table.rows)
+            print_result(f"{table.note}\n")
+        print_result(results.verdict.text)
+        if results.verdict.model is not None:
+            console.line("load it", _how_to_load(Path(results.verdict.model)))
+        console.line("report", str(folder / REPORT))
         return 0
 
 
-def _say_how_to_load(model: Path, console: Console) -> None:
+def _how_to_load(model: Path) -> str:
     from isospace.training.run import Run
 
+    if model.is_dir():
+        return f'SentenceTransformer("{model}")'
     run = Run(model.parent)
-    how = f'SentenceTransformer("{model}")'
-    if not model.is_dir() and run.last_checkpoint.is_file():
-        how = f"{model} is gone; {run.to_resume[0]} makes it again"
-    elif not model.is_dir():
-        how = f"{model} is gone, and so is its checkpoint: remove the run and compare again"
-    console.line("load it", how)
+    if run.last_checkpoint.is_file():
+        return f"{model} is gone; {run.to_resume[0]} makes it again"
+    return f"{model} is gone, and so is its checkpoint: remove the run and compare again"

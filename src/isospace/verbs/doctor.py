@@ -135,9 +135,9 @@ def _data() -> Finding:
     if data is None:
         return Finding("ISOSPACE_DATA", False, "not set: no STS scores unless --data is given")
     if data == "hub":
-        found = find_spec("datasets") is not None
-        text = "taken from the Hub" if found else "needs datasets; pip install 'isospace[hub]'"
-        return Finding("ISOSPACE_DATA", found, f"hub: {text}")
+        installed = find_spec("datasets") is not None
+        text = "taken from the Hub" if installed else "needs datasets; pip install 'isospace[hub]'"
+        return Finding("ISOSPACE_DATA", installed, f"hub: {text}")
     try:
         tasks = load_sts(Path(data))
     except UserError as error:
@@ -152,8 +152,5 @@ def _cache() -> Finding:
         writable = os.access(folder, os.W_OK)
     except OSError:
         writable = False
-    return Finding(
-        "cache",
-        writable,
-        f"{folder}" + ("" if writable else ": cannot be written; set ISOSPACE_CACHE"),
-    )
+    hint = "" if writable else ": cannot be written; set ISOSPACE_CACHE"
+    return Finding("cache", writable, f"{folder}{hint}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any
 
 import tyro
@@ -31,8 +31,10 @@ class Recipes:
 
     def run(self) -> int:
         """Print the table, or one row."""
-        if self.json or self.name:
-            print_result(as_json(self.name) if self.json else describe(self.name))
+        if self.json:
+            print_result(as_json(self.name))
+        elif self.name:
+            print_result(describe(self.name))
         else:
             print_table("recipes (averages as published)", overview())
         return 0
@@ -92,10 +94,8 @@ def as_json(name: str = "") -> str:
     Raises:
         UserError: no such recipe.
     """
-    return json.dumps(
-        _to_dict(name, find(name)) if name else [_to_dict(*row) for row in RECIPES.items()],
-        indent=2,
-    )
+    content = _to_dict(name, find(name)) if name else [_to_dict(*row) for row in RECIPES.items()]
+    return json.dumps(content, indent=2)
 
 
 def command(name: str) -> str:
@@ -106,24 +106,20 @@ def command(name: str) -> str:
 
 def settings(recipe: Recipe) -> dict[str, str]:
     """The main settings, and every one that differs from its field's default."""
-    config, objective = recipe.config, recipe.config.objective
-    default, plain = TrainConfig(), type(objective)()
-    shown = {
-        field.name: getattr(config, field.name)
-        for field in fields(config)
-        if field.name in _ALWAYS_SHOWN
-        or (
-            field.name not in ("text", "objective")
-            and getattr(config, field.name) != getattr(default, field.name)
-        )
+    config, default = recipe.config, TrainConfig()
+    shown = _changed(config, default) | _changed(config.text, default.text)
+    shown |= _changed(config.objective, type(config.objective)())
+    return {name.replace("_", "-"): _plain(value) for name, value in shown.items()}
+
+
+def _changed(settings: Any, default: Any) -> dict[str, Any]:
+    """The plain fields of a dataclass that differ from another's or are always shown."""
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {
+        name: value
+        for name, value in values.items()
+        if not is_dataclass(value) and (name in _ALWAYS_SHOWN or value != getattr(default, name))
     }
-    for ours, theirs in ((config.text, default.text), (objective, plain)):
-        shown |= {
-            field.name: getattr(ours, field.name)
-            for field in fields(ours)
-            if getattr(ours, field.name) != getattr(theirs, field.name)
-        }
-    return {key.replace("_", "-"): _plain(value) for key, value in shown.items()}
 
 
 def _plain(value: Any) -> str:

@@ -44,12 +44,12 @@ class Report:
 
         if not self.runs:
             raise UserError("give the folders of one or more runs")
-        found = collect(self.runs)
+        run_set = collect(self.runs)
         if self.picture is not None:
-            write_picture(found, self.picture)
-        page = write_report(found, self.output, self.query, as_options)
-        written = [page, *write_tables(all_tables(found), page)]
-        table = runs_table(found)
+            write_picture(run_set, self.picture)
+        page = write_report(run_set, self.output, self.query, as_options)
+        written = [page, *write_tables(all_tables(run_set), page)]
+        table = runs_table(run_set)
         if self.json:
             print_result(json.dumps({"protocol": table.note, "runs": table.rows}, indent=2))
         else:
