@@ -43,13 +43,7 @@ class TextRow(NamedTuple):
 
 
 class TextFile(NamedTuple):
-    """A file, or the docstrings, with its rows.
-
-    Attributes:
-        name: what messages call it.
-        format: of the file.
-        rows: in order; they can be read once.
-    """
+    """A file, or the docstrings, with its rows, which can be read once."""
 
     name: str
     format: FileFormat
@@ -91,7 +85,6 @@ class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
     Attributes:
-        sources: the files.
         docstrings: begin with the prose of the installed Python packages.
         column: holds the texts, where a file has columns.
         id_column: holds the ids, `None` for no ids.
@@ -134,15 +127,15 @@ class Texts:
         return columns
 
     def _rows(self, source: Source) -> Iterator[TextRow]:
-        kept = slice(1, 1 + len(self.keep))
         for record in records.read_records(source, self.columns):
             text = record.values[0]
-            key = "" if self.id_column is None else _id(record.values[-1])
-            if text is None:
-                place = f"{record.file}:{record.line}"
-                yield TextRow("", key, record.values[kept], missing=place)
-            else:
-                yield TextRow(_text(text), key, record.values[kept])
+            key = None if self.id_column is None else record.values[-1]
+            yield TextRow(
+                "" if text is None else _text(text),
+                "" if key is None else _text(str(key)),
+                record.values[1 : 1 + len(self.keep)],
+                missing=f"{record.file}:{record.line}" if text is None else None,
+            )
 
 
 @contextmanager
@@ -185,7 +178,3 @@ def open_texts(
 
 def _text(raw: str) -> str:
     return without_surrogates(raw.rstrip("\r\n"))
-
-
-def _id(value: Any) -> str:
-    return "" if value is None else _text(str(value))

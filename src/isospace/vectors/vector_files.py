@@ -2,9 +2,9 @@
 
 float32  the encoder's vectors
 float16  rounded to half precision
-int8     v = round(x / scale) with scale = max |x| / 127 of the same vector, so that no other
-         sentence has a say; scale * v is within scale / 2 of x in every dimension. Cosines need no
-         scale. Parquet has it in the column `scale`
+int8     v = round(x / scale) with scale = max |x| / 127 of the same vector; no other vector counts.
+         scale * v is within scale / 2 of x in every dimension. Cosines need no scale. Parquet has
+         it in the column `scale`
 binary   bit i is 1 where x_i > 0, eight dimensions to a uint8, first dimension highest: what
          sentence-transformers calls ubinary
 """
@@ -28,13 +28,6 @@ from isospace.system.files import atomic_path
 from isospace.vectors.encode_config import Dtype, Format
 
 Key = Literal["text", "id"]
-STORED: dict[Dtype, str] = {
-    "float32": "float32",
-    "float16": "float16",
-    "int8": "int8",
-    "binary": "uint8",
-}
-"""How numpy calls what is stored."""
 
 
 def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np.ndarray | None]:
@@ -60,7 +53,7 @@ def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np
         scales = np.abs(vectors).max(axis=1) / np.float32(127)
         divisors = np.where(scales > 0, scales, np.float32(1))
         return np.rint(vectors / divisors[:, None]).astype(np.int8), scales
-    return vectors.astype(STORED[dtype]), None
+    return vectors.astype(dtype), None
 
 
 @dataclass(frozen=True)
@@ -68,10 +61,8 @@ class Layout:
     """How files of vectors look; all files of an output look alike.
 
     Attributes:
-        format: "parquet" or "npy".
-        dtype: of the numbers.
         dim: of the encoder's vectors.
-        key: Parquet's first column: "text" or "id".
+        key: Parquet's first column.
         about: what made the vectors, for Parquet's metadata under the key `isospace`.
     """
 
@@ -87,22 +78,22 @@ class Layout:
         return -(-self.dim // 8) if self.dtype == "binary" else self.dim
 
     @property
+    def _stored(self) -> np.dtype[Any]:
+        """The type of these numbers."""
+        return np.dtype("uint8" if self.dtype == "binary" else self.dtype)
+
+    @property
     def schema(self) -> pa.Schema:
         """Of the Parquet files."""
-        kind = pa.from_numpy_dtype(np.dtype(STORED[self.dtype]))
-        fields = [pa.field(self.key, pa.string()), pa.field("vector", pa.list_(kind, self.width))]
+        vector = pa.list_(pa.from_numpy_dtype(self._stored), self.width)
+        fields = [pa.field(self.key, pa.string()), pa.field("vector", vector)]
         if self.dtype == "int8":
             fields.append(pa.field("scale", pa.float32()))
         about = {**self.about, "dtype": self.dtype, "dim": self.dim}
         return pa.schema(fields, metadata={"isospace": json.dumps(about)})
 
     def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Write one file, atomically.
-
-        Args:
-            path: where.
-            keys: n texts or ids; npy has no place for them.
-            vectors: (n, dim).
+        """Write vectors (n, dim) and their n texts or ids, which npy has no place for, atomically.
 
         Raises:
             UserError: a vector that is no number, or too large for the type.
@@ -130,17 +121,11 @@ class Layout:
                 writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
 
     def join(self, parts: Sequence[Path], rows: int, path: Path) -> None:
-        """Make one file of several, part after part, atomically.
-
-        Args:
-            parts: files that `write` made.
-            rows: how many they have together.
-            path: where.
-        """
+        """Make one file of several that `write` made, `rows` vectors together, atomically."""
         with atomic_path(path) as temporary:
             if self.format == "npy":
                 header = {
-                    "descr": np.lib.format.dtype_to_descr(np.dtype(STORED[self.dtype])),
+                    "descr": np.lib.format.dtype_to_descr(self._stored),
                     "fortran_order": False,
                     "shape": (rows, self.width),
                 }
