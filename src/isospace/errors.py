@@ -19,3 +19,8 @@ class Stopped(Exception):
 
 class Interrupted(Stopped):
     """Ended early by a signal: Ctrl-C, a polite kill, a closed terminal."""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what another library's error says; its type where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

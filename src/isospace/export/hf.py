@@ -25,7 +25,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.saving import save_transformer
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
 from isospace.training.card import Usage
 
@@ -128,10 +128,9 @@ def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
     try:
         vectors = _vectors_of_folder(encoder, pooling, folder)
     except Exception as error:  # a model with code of its own fails in its own ways
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UserError(
-            f"{encoder.source}: transformers alone cannot use the folder ({first}). Nothing was "
-            "written; export it with `to` st"
+            f"{encoder.source}: transformers alone cannot use the folder ({first_line(error)}). "
+            "Nothing was written; export it with `to` st"
         ) from error
     return require_parity(encoder.embed(PROBES), vectors, encoder.source, TOLERANCE)
 

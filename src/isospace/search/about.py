@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import folder_of, load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.search.columns import COLUMN_TYPES, ColumnType
-from isospace.system.files import write_text
+from isospace.search.columns import ColumnType
+from isospace.system import typed_json
 
 ABOUT = "isospace.json"
 TABLE = "texts.lance"
@@ -22,10 +22,9 @@ TABLE = "texts.lance"
 
 @dataclass(frozen=True)
 class ApproximateIndex:
-    """How good the approximate index is.
+    """How good the approximate index is, which was trained on so many rows.
 
     Attributes:
-        rows: that it was trained on.
         recall: share of the 10 nearest texts that it finds, mean over queries.
         queries: texts of the index that were asked for, themselves left out.
     """
@@ -73,7 +72,7 @@ class About:
 
     def write(self, folder: Path) -> None:
         """Write it into an index, atomically."""
-        write_text(folder / ABOUT, json.dumps(asdict(self), indent=2) + "\n")
+        typed_json.write(folder / ABOUT, self)
 
     @staticmethod
     def read(folder: Path) -> About:
@@ -87,19 +86,13 @@ class About:
             what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
             raise UserError(f"{folder}: not an index ({what}). isospace index FILE... makes one")
         try:
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            approximate = content.pop("approximate")
-            if approximate is not None:
-                approximate = ApproximateIndex(**approximate)
-            about = About(**content, approximate=approximate)
-            if not set(about.columns.values()) <= set(COLUMN_TYPES) or about.dim < 1:
-                raise ValueError("no such columns or width")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return TypeAdapter(About).validate_json(path.read_bytes())
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = ": ".join([*map(str, first["loc"]), first["msg"]])
             raise UserError(
-                f"{path} is damaged ({type(error).__name__}: {error}). Index the texts anew into "
-                "another folder"
+                f"{path} is damaged ({reason}). Index the texts anew into another folder"
             ) from error
-        return about
 
 
 def require_room(folder: Path) -> None:

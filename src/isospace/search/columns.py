@@ -19,7 +19,6 @@ from isospace.system.unicode import without_surrogates
 ColumnType = Literal["str", "int", "float", "bool"]
 Value: TypeAlias = str | int | float | bool | None
 
-COLUMN_TYPES: tuple[ColumnType, ...] = ("str", "int", "float", "bool")
 _RESERVED = ("id", "text", "vector", "rank", "cosine")
 _WORDS: dict[ColumnType, str] = {
     "str": "text",
@@ -102,27 +101,18 @@ def _number(cell: str) -> Value:
 
 
 class TypeGuess:
-    """What columns hold, from their values one row at a time.
-
-    Args:
-        names: of the columns.
-    """
+    """What columns hold, from their values one row at a time."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._types: dict[str, ColumnType | None] = dict.fromkeys(names)
 
-    def see(self, given: Mapping[str, Any], where: str, cell: bool) -> None:
-        """Take one row into account.
-
-        Args:
-            given: column -> what the row has.
-            where: names the row in messages.
-            cell: as for `plain`.
+    def see(self, metadata: Mapping[str, Any], where: str, cell: bool) -> None:
+        """Take one row into account; the arguments are those of `fit`.
 
         Raises:
             UserError: a value that no column can hold.
         """
-        for name, raw in given.items():
+        for name, raw in metadata.items():
             try:
                 value = plain(raw, cell)
             except ValueError as error:
@@ -146,12 +136,7 @@ class TypeGuess:
 
 
 def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
-    """A value of a file as its column holds it.
-
-    Args:
-        raw: what the file holds.
-        type_: of the column.
-        cell: as for `plain`.
+    """A value of a file, or `cell` of one, as its column holds it.
 
     Raises:
         ValueError: the column cannot hold it.
@@ -171,26 +156,26 @@ def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
 
 
 def fit(
-    columns: Mapping[str, ColumnType], given: Mapping[str, Any], where: str, cell: bool = False
+    columns: Mapping[str, ColumnType], metadata: Mapping[str, Any], where: str, cell: bool = False
 ) -> dict[str, Value]:
     """The metadata of a row, each value as its column holds it; a missing one is none.
 
     Args:
         columns: of the index.
-        given: column -> what the row has.
+        metadata: column -> what the row has.
         where: names the row in messages.
         cell: as for `plain`.
 
     Raises:
         UserError: no such column, or a value that it cannot hold.
     """
-    if unknown := set(given) - set(columns):
+    if unknown := set(metadata) - set(columns):
         have = ", ".join(columns) or "none"
         raise UserError(f'{where}: no column "{min(unknown)}" in the index. Columns: {have}')
     values = {}
     for name, type_ in columns.items():
         try:
-            values[name] = convert(given.get(name), type_, cell)
+            values[name] = convert(metadata.get(name), type_, cell)
         except ValueError as error:
             raise UserError(f'{where}: column "{name}" has {error}') from error
     return values

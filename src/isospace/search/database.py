@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 from isospace.search.columns import ColumnType, Value, in_words
 
 _TABLE = "texts"
@@ -34,14 +34,7 @@ _NOISE = re.compile(r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Sche
 
 @dataclass(frozen=True)
 class Hit:
-    """A text that was found.
-
-    Attributes:
-        id: its id.
-        cosine: with the query.
-        text: itself.
-        metadata: its other columns.
-    """
+    """A text that was found, with its cosine to the query; `metadata` are its other columns."""
 
     id: str
     cosine: float
@@ -135,8 +128,8 @@ class Database:
         """Add rows, or replace those with the same ids: all of them or none.
 
         Args:
-            rows: id -> text and metadata, n of them.
-            vectors: (n, dim) float32.
+            rows: id -> text and metadata.
+            vectors: (row, dim) float32.
         """
         values = zip(*rows.values(), strict=True)
         columns = dict(zip(("text", *self.columns), values, strict=True))
@@ -159,13 +152,9 @@ class Database:
     def nearest(
         self, vector: np.ndarray, k: int, where: str | None, approximate: bool
     ) -> list[Hit]:
-        """The rows with the highest cosines, best first.
+        """The k rows with the highest cosines to a vector (dim,), best first.
 
-        Args:
-            vector: (dim,).
-            k: how many.
-            where: only rows that match this filter.
-            approximate: use the approximate index, and compare one by one what is not in it.
+        With `approximate`, the approximate index is used; what is not in it is compared one by one.
         """
         with self._working("searched", where):
             query = self._table.search(vector, vector_column_name="vector")
@@ -179,19 +168,14 @@ class Database:
         return [self._hit(row, 1 - row["_distance"]) for row in rows]
 
     def matching(self, text: str, vector: np.ndarray, k: int, where: str | None) -> list[Hit]:
-        """The rows that share words with a text, by BM25, best first.
+        """The k rows that share words with a text, by BM25, best first.
 
-        Args:
-            text: the query.
-            vector: (dim,) of length 1, the query's, for the cosines of the hits.
-            k: how many.
-            where: only rows that match this filter.
+        The text's vector, (dim,) of length 1, gives the cosines of the hits.
         """
         with self._working("searched", where):
-            query = self._table.search(
-                self._lancedb.query.MatchQuery(text, "text"), query_type="fts"
-            )
-            query = query.limit(k) if where is None else query.limit(k).where(where)
+            match = self._lancedb.query.MatchQuery(text, "text")
+            query = self._table.search(match, query_type="fts").limit(k)
+            query = query if where is None else query.where(where)
             rows = query.select(["id", "text", "vector", *self.columns, "_score"]).to_list()
         return [self._hit(row, float(np.dot(vector, row["vector"]))) for row in rows]
 
@@ -208,9 +192,9 @@ class Database:
     def sample(self, rows: Sequence[int]) -> tuple[list[str], np.ndarray]:
         """Ids and vectors, (n, dim), of rows by their places in the table."""
         with self._working("read"):
-            taken = self._table.take_offsets(list(rows)).select(["id", "vector"]).to_arrow()
-        vectors = taken["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dim)
-        return taken["id"].to_pylist(), vectors
+            table = self._table.take_offsets(list(rows)).select(["id", "vector"]).to_arrow()
+        vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dim)
+        return table["id"].to_pylist(), vectors
 
     def index_words(self) -> None:
         """Build the index of words, or bring all indices up to date and tidy the files."""
@@ -246,9 +230,7 @@ def lancedb() -> Any:
 
 def _reason(error: Exception) -> str:
     """What LanceDB says, without its source files and its inner layers."""
-    lines = str(error).strip().splitlines()
-    text = lines[0] if lines else type(error).__name__
-    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", text)[0]
+    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", first_line(error))[0]
     if parser := re.search(r"\(sql parser error: (.*)\)", text):
         text = parser[1]
     return _NOISE.sub("", text).rstrip(".")[:300]

@@ -33,17 +33,14 @@ _OTHER_OPTIONS: dict[str, tuple[Any, str]] = {
     "pool": (None, "`isospace encode` runs several processes"),
     "chunk_size": (None, "`isospace encode` runs several processes"),
 }
-"""Options of sentence-transformers' `encode` that are none here: the value by which they ask for
-what is done anyway, and what to do for another."""
+"""Options that only sentence-transformers' `encode` has: the value that asks for what is done here
+anyway, and what to do instead where another value is given."""
 
 
 class Embedder:
     """Sentences to vectors; what `isospace.load` gives.
 
     A single text in place of a list gives a result without that axis, as a scalar or one vector.
-
-    Args:
-        encoder: the model.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -80,13 +77,14 @@ class Embedder:
             max_length: truncation in tokens; default: the model's own limit.
             precision: bf16 is faster where the processor has it.
             progress: where a bar is shown; default: nowhere.
-            others: other options of sentence-transformers, where they ask for what is done here.
+            others: sentence-transformers' other options, with values that ask for what is done here
+                anyway.
 
         Returns:
             (n, dim) float32, or (dim,) for one text.
 
         Raises:
-            UserError: an option or a value that is none here; the message says what to do.
+            UserError: an option or a value that is not supported; the message says what to do.
         """
         _require_known(others)
         if precision not in get_args(Precision):
@@ -153,10 +151,9 @@ class Embedder:
         texts = list(corpus)
         return MemoryIndex(texts, unit_rows(self.encoder.embed(texts)), self._unit_vectors)
 
-    def _unit_vectors(self, given: TextsOrVectors) -> np.ndarray:
-        vectors: Any = given if isinstance(given, np.ndarray) else self.encode(given)
-        units = unit_rows(np.atleast_2d(vectors))
-        return units.reshape(vectors.shape)
+    def _unit_vectors(self, items: TextsOrVectors) -> np.ndarray:
+        vectors: Any = items if isinstance(items, np.ndarray) else self.encode(items)
+        return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
 
 
 def _require_known(options: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count, islice
@@ -23,13 +23,7 @@ _ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expect
 
 @dataclass(frozen=True)
 class IndexedFiles:
-    """What indexing files did.
-
-    Attributes:
-        changes: by the rows of the files.
-        rows: in the index now.
-        approximate: how well its approximate index finds them, `None` while it needs none.
-    """
+    """What indexing files did; `rows` are in the index now, `approximate` is as in `About`."""
 
     changes: Changes
     rows: int
@@ -50,8 +44,8 @@ def index_files(
 
     The files are read twice: once to find what is wrong with them (and what columns hold, and which
     ids repeat) before any work, once to index. Memory holds the model, `SLICE` rows and, with an
-    `id_column`, 16 bytes a row. After a kill the same call goes on: rows that are there already,
-    with the same text, are not encoded again.
+    `id_column`, 16 bytes a row and the ids FILE:ROW of rows without one. After a kill the same call
+    goes on: rows that are there already, with the same text, are not encoded again.
 
     Args:
         inputs: one or more of files, folders, - for standard input, docstrings.
@@ -81,55 +75,47 @@ def index_files(
         require_room(to)
     with open_texts(inputs, column, id_column, encoding, keep) as records:
         progress.line("reading", ", ".join(inputs))
-        survey = _survey(records, dict(about.columns) if about else None)
+        rows, columns, superseded = _survey(records, about.columns if about else None)
         if about is None:
-            index = SearchIndex.create(to, model or "minilm", survey.columns)
+            index = SearchIndex.create(to, model or "minilm", columns)
         else:
             index = SearchIndex.open(to, model)
-        changes = Changes(repeated=len(survey.superseded))
+        changes = Changes(repeated=len(superseded))
         places = count()
-        with progress.bar("index", survey.rows - changes.repeated) as advance:
+        with progress.bar("index", rows - changes.repeated) as advance:
             for part in records.files():
-                changes += _add(index, records, part, places, survey.superseded, advance)
+                changes += _add(index, records, part, places, superseded, advance)
     index.refresh()
     rows = len(index)
     return IndexedFiles(changes, rows, index.approximate(rows))
 
 
-@dataclass(frozen=True)
-class _Survey:
-    """What the first reading finds.
+def _survey(
+    records: Texts, columns: Mapping[str, ColumnType] | None
+) -> tuple[int, Mapping[str, ColumnType], frozenset[int]]:
+    """Read everything once; refuses what cannot be indexed.
 
-    Attributes:
-        rows: in all files.
-        columns: what they hold.
-        superseded: places among all rows, from 0, of those whose id a later row has.
+    Returns:
+        How many rows there are; the columns, guessed where none are given; and the places among all
+        rows, from 0, of those whose id a later row has.
     """
-
-    rows: int
-    columns: dict[str, ColumnType]
-    superseded: frozenset[int]
-
-
-def _survey(records: Texts, columns: dict[str, ColumnType] | None) -> _Survey:
-    """Read everything once; refuses what cannot be indexed."""
     rows, texts, guess = 0, 0, TypeGuess(records.keep)
     ids = bytearray()
     for part in records.files():
         for number, row in enumerate(part.rows, 1):
             rows += 1
             texts += bool(row.text.strip())
-            given = _given(records, part, number, row)
+            metadata = _metadata(records, part, number, row)
             if columns is None:
-                guess.see(*given)
+                guess.see(*metadata)
             else:
-                fit(columns, *given)
+                fit(columns, *metadata)
             if records.id_column is not None:
                 ids += blake2b(_id(part, number, row).encode(), digest_size=_ID_BYTES).digest()
     if not texts:
         names = [*(source.name for source in records.sources), *["docstrings"] * records.docstrings]
         raise UserError(f"{', '.join(names)}: no text to index")
-    return _Survey(rows, guess.columns if columns is None else columns, _superseded(ids))
+    return rows, guess.columns if columns is None else columns, _superseded(ids)
 
 
 def _superseded(ids: bytearray) -> frozenset[int]:
@@ -151,23 +137,26 @@ def _add(
     """Add the rows of a source, and delete what it had before and has no more."""
     changes, begin = Changes(), f"{part.name}:"
     numbered = enumerate(zip(part.rows, places, strict=False), 1)  # places never end
-    without = bytearray()  # of each row, whether it has no id: a byte, for files of any size
-    alike: set[str] = set()  # ids that the file gives and that look like those of such rows
+    last_number = 0
+    numbered_ids: set[str] = set()  # among the ids of a column: those of rows that have none
 
     def has(key: str) -> bool:
-        number = int(key.removeprefix(begin))
-        return key in alike or any(without[number - 1 : number])
+        if records.id_column is None:
+            return int(key.removeprefix(begin)) <= last_number
+        return key in numbered_ids
 
     while batch := list(islice(numbered, SLICE)):
+        last_number = batch[-1][0]
         rows = [(number, row) for number, (row, place) in batch if place not in superseded]
         changes += index.add(
             [row.text for _, row in rows],
             [_id(part, number, row) for number, row in rows],
-            [fit(index.columns, *_given(records, part, number, row)) for number, row in rows],
+            [fit(index.columns, *_metadata(records, part, number, row)) for number, row in rows],
             advance,
         )
-        without += bytes(not row.key for _, (row, _) in batch)
-        alike.update(row.key for _, row in rows if row.key.startswith(begin))
+        if records.id_column is not None:
+            ids = (_id(part, number, row) for number, (row, _) in batch)
+            numbered_ids.update(key for key in ids if key.startswith(begin))
     return changes + Changes(deleted=index.delete_numbered(part.name, has))
 
 
@@ -175,7 +164,7 @@ def _id(part: TextFile, number: int, row: TextRow) -> str:
     return row.key or f"{part.name}:{number}"
 
 
-def _given(
+def _metadata(
     records: Texts, part: TextFile, number: int, row: TextRow
 ) -> tuple[dict[str, Any], str, bool]:
     """Metadata of a row, what messages call the row, and whether it is of cells of text."""

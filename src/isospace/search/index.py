@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -56,24 +57,12 @@ class Changes:
     repeated: int = 0
 
     def __add__(self, other: Changes) -> Changes:
-        return Changes(
-            self.added + other.added,
-            self.replaced + other.replaced,
-            self.unchanged + other.unchanged,
-            self.empty + other.empty,
-            self.deleted + other.deleted,
-            self.repeated + other.repeated,
-        )
+        return Changes(*map(operator.add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
 class SearchResults:
-    """What was found.
-
-    Attributes:
-        hits: for each query, the best first.
-        protocol: how, in words.
-    """
+    """What was found for each query, the best hits first, and the protocol in words."""
 
     hits: list[list[Hit]]
     protocol: str
@@ -85,12 +74,6 @@ class SearchIndex:
     `SearchIndex.create` and `SearchIndex.open` make one. Several processes may search at once, also
     while one adds.
 
-    Args:
-        folder: where it is.
-        about: its isospace.json.
-        database: its table.
-        encoder: the model; default: loaded from where `about` says, when it is needed.
-
     Examples:
         >>> index = SearchIndex.create("notes", columns={"year": "int"})  # doctest: +SKIP
         >>> index.add(["A cat sleeps."], ["a"], [{"year": 2001}])  # doctest: +SKIP
@@ -100,13 +83,10 @@ class SearchIndex:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        about: About,
-        database: Database,
-        encoder: Encoder | None = None,
+        self, folder: Path, about: About, database: Database, encoder: Encoder | None
     ) -> None:
-        self.folder, self.about, self._database, self._encoder = folder, about, database, encoder
+        self.folder, self.about, self._database = folder, about, database
+        self._encoder = encoder  # else loaded when it is needed
         self._encoding = Lock()  # a tokenizer serves one thread at a time
 
     @classmethod
@@ -245,14 +225,9 @@ class SearchIndex:
         return self._database.delete(where)
 
     def delete_numbered(self, source: str, keep: Callable[[str], bool]) -> int:
-        """Delete rows whose ids are the name of a source, a colon and a number.
+        """Delete rows whose ids are the name of a source, a colon and a number; how many.
 
-        Args:
-            source: its name.
-            keep: whether the source still has a row of this id.
-
-        Returns:
-            How many were deleted.
+        Ids of rows that the source still has, by `keep`, stay.
         """
         begin = len(source) + 1
         numbered = self._database.numbered(source)
@@ -262,7 +237,7 @@ class SearchIndex:
         return len(stale)
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
-        """The approximate index, where so many rows are to be compared that it is used."""
+        """The approximate index; `None` if a search among so many rows does without."""
         return self.about.approximate if rows > EXACT_ROWS else None
 
     def refresh(self) -> None:
@@ -311,9 +286,9 @@ class SearchIndex:
             UserError: an empty query, k below 1, a filter that makes no sense, an index without
                 texts, or one of another model.
         """
-        asked = [queries] if isinstance(queries, str) else list(queries)
-        if not asked or not all(query.strip() for query in asked):
-            raise UserError(f"queries {asked}: expected one or more, none of them empty")
+        queries = [queries] if isinstance(queries, str) else list(queries)
+        if not queries or not all(query.strip() for query in queries):
+            raise UserError(f"queries {queries}: expected one or more, none of them empty")
         if k < 1:
             raise UserError(f"-k {k}: expected 1 or more")
         rows = self._database.count(where)
@@ -328,7 +303,7 @@ class SearchIndex:
             near = self._database.nearest(vector, depth, where, measured is not None)
             return fuse(near, self._database.matching(query, vector, depth, where))[:k]
 
-        hits = [find(*pair) for pair in zip(asked, self._vectors(asked), strict=True)]
+        hits = list(map(find, queries, self._vectors(queries)))
         by = "words (BM25) and cosine, fused" if fused else "cosine"
         among = f"{rows:,} texts" + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
@@ -366,13 +341,9 @@ def fuse(*lists: Sequence[Hit]) -> list[Hit]:
 def measure_recall(database: Database, rows: int) -> tuple[float, int]:
     """Ask the approximate index for texts that are in it, and compare with all vectors.
 
-    Args:
-        database: with an approximate index.
-        rows: how many it has; the queries are spread evenly over them.
-
     Returns:
-        Share of the 10 nearest that is found, the query itself left out, mean over queries; and how
-        many queries there were.
+        Share of the 10 nearest that is found, the query itself left out, mean over queries that are
+        spread evenly over the rows; and how many queries there were.
     """
     places = np.unique(np.linspace(0, rows - 1, RECALL_QUERIES, dtype=np.int64)).tolist()
     ids, queries = database.sample(places)

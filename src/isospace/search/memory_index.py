@@ -11,13 +11,7 @@ from isospace.operators.nearest import nearest
 
 
 class MemoryHit(NamedTuple):
-    """A text that was found.
-
-    Attributes:
-        row: its place in the corpus.
-        score: cosine with the query.
-        text: itself.
-    """
+    """A text that was found, its row in the corpus, and its cosine with the query as the score."""
 
     row: int
     score: float

@@ -41,7 +41,7 @@ class NeighbourLists:
 
     Attributes:
         queries: cleaned as the corpus is.
-        texts: in the corpus.
+        texts: how many the corpus has.
         lists: model -> for each query its neighbours, the nearest first.
     """
 
