@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from isospace.config import CorpusConfig
 from isospace.corpus import sentences as corpus_module
-from isospace.corpus.docstrings import Docstrings, Pairs
+from isospace.corpus.docstrings import Pairs
 from isospace.corpus.sentences import Corpus, clean, load_corpus
 from isospace.errors import UserError
 from isospace.system.files import file_hash
@@ -278,9 +278,9 @@ def installed(monkeypatch) -> Iterator[dict[str, str]]:
     dev = ("Sorts the rows of a table by key.", f"It is stable. More exactly, {LONG}.")
     test = ("Reverses the order of the rows.", "The first row becomes the last row of the table.")
     texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
-    found = Docstrings(texts, Pairs([dev], [test]))
+    prose = texts, Pairs([dev], [test])
     monkeypatch.setattr(corpus_module, "installed_packages", lambda: versions)
-    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages: found)
+    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages: prose)
     return versions
 
 

@@ -262,22 +262,22 @@ def test_a_package_is_read_without_import_and_without_tests(tmp_path, monkeypatc
     (package / ".#a.py").symlink_to("somebody@somewhere.123")  # an editor's lock
     (package / "tests" / "c.py").write_text('"""The tests are not read by anybody."""')
     monkeypatch.syspath_prepend(tmp_path)
-    found = read_docstrings(["some_package"])
+    texts, pairs = read_docstrings(["some_package"])
     expected = [extract(source.encode()) for source in (NUMPY_STYLE, GOOGLE_STYLE)]
-    assert found.sentences == [*expected[0][0], *expected[1][0]]
-    assert found.pairs == split_pairs([*expected[0][1], *expected[1][1]])
+    assert texts == [*expected[0][0], *expected[1][0]]
+    assert pairs == split_pairs([*expected[0][1], *expected[1][1]])
     assert "some_package" not in sys.modules
 
 
 def test_a_real_package_gives_prose_and_pairs():
     assert "numpy" in installed_packages()
-    found = read_docstrings(["numpy"])
-    distinct = set(found.sentences)
+    texts, pairs = read_docstrings(["numpy"])
+    distinct = set(texts)
     assert len(distinct) > 4000
     assert sum("array" in sentence for sentence in distinct) > 500
     assert not [sentence for sentence in distinct if ">>>" in sentence or "----" in sentence]
-    assert len(found.pairs.dev) > 50
-    assert len(found.pairs.test) > 100
+    assert len(pairs.dev) > 50
+    assert len(pairs.test) > 100
 
 
 def test_a_package_that_is_missing_is_left_out(monkeypatch):

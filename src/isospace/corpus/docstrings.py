@@ -54,22 +54,12 @@ _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages"
 
 @dataclass(frozen=True)
 class Pairs:
-    """Natural pairs (summary, next paragraph)."""
+    """Natural pairs: of a docstring's summary and next paragraph, of an anchor and its positive."""
 
     dev: list[Pair]
     """For choices, such as between checkpoints."""
     test: list[Pair]
     """For the numbers that are reported."""
-
-
-@dataclass(frozen=True)
-class Docstrings:
-    """What the packages hold."""
-
-    sentences: list[str]
-    """Sentences in file order, with repetitions, those of the pairs among them."""
-    pairs: Pairs
-    """Evaluation pairs."""
 
 
 def installed_packages() -> dict[str, str]:
@@ -83,8 +73,11 @@ def installed_packages() -> dict[str, str]:
     return {**versions, "python": platform.python_version()}
 
 
-def read_docstrings(packages: Iterable[str]) -> Docstrings:
-    """Sentences and pairs of the packages (import names), read in parallel on all cores."""
+def read_docstrings(packages: Iterable[str]) -> tuple[list[str], Pairs]:
+    """Sentences and evaluation pairs of the packages (import names), read in parallel.
+
+    The sentences are in file order, with repetitions, those of the pairs among them.
+    """
     files = [str(file) for package in packages for file in _python_files(_root(package))]
     # The children are plain interpreters: a fork of a process with threads can hang, and
     # multiprocessing's other ways run the user's script again where it has no main guard.
@@ -92,12 +85,9 @@ def read_docstrings(packages: Iterable[str]) -> Docstrings:
     shares = [files[i : i + 500] for i in range(0, len(files), 500)]
     with ThreadPoolExecutor(workers) as pool:
         modules = [module for share in pool.map(_extract_in_child, shares) for module in share]
-    sentences: list[str] = []
-    pairs: list[Pair] = []
-    for sentences_of_module, pairs_of_module in modules:
-        sentences += sentences_of_module
-        pairs += pairs_of_module
-    return Docstrings(sentences, split_pairs(pairs))
+    sentences = [sentence for in_module, _ in modules for sentence in in_module]
+    pairs = [pair for _, in_module in modules for pair in in_module]
+    return sentences, split_pairs(pairs)
 
 
 def split_pairs(pairs: list[Pair]) -> Pairs:

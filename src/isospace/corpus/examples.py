@@ -64,13 +64,7 @@ def select_examples(
     with several positives, and so nearly equal ones are kept too. An example goes if one of its
     texts is, or nearly repeats, a text that must not be trained on.
 
-    Args:
-        text: texts that must not be trained on, then the examples' texts.
-        hashes: (references + examples * texts,) of each line.
-        references: how many lines must not be trained on.
-        texts: per example.
-        scratch: folder for temporary files.
-        counts: receives what became of the examples.
+    The arguments are those of `select_sentences`, and the number of texts of an example.
     """
     first = first_equal(hashes)
     leaked = np.arange(len(first)) < references
@@ -105,13 +99,13 @@ def hold_out(hashes: NDArray[np.uint64], count: int) -> tuple[NDArray[np.int64],
     ([3], [1, 2])
     """
     held: list[int] = []
-    taken: set[int] = set()
+    held_texts: set[int] = set()
     for example in np.lexsort(hashes.T[::-1]):
         if len(held) == count:
             break
         pair = hashes[example, :2].tolist()
-        if taken.isdisjoint(pair):
+        if held_texts.isdisjoint(pair):
             held.append(int(example))
-            taken.update(pair)
-    shared = np.isin(hashes, np.fromiter(taken, np.uint64)).any(axis=1)
+            held_texts.update(pair)
+    shared = np.isin(hashes, np.fromiter(held_texts, np.uint64)).any(axis=1)
     return np.sort(np.array(held, dtype=np.int64)), np.flatnonzero(~shared)

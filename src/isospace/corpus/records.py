@@ -149,11 +149,10 @@ def check(source: Source, columns: Sequence[Column]) -> None:
             ) from None
     try:
         with _open(source) as raw:
-            empty = not raw.read(1)
+            if not raw.read(1):
+                raise UserError(f"{source.name} is empty. Expected at least one sentence.")
     except (OSError, UnicodeError) as error:  # the latter of a file's name
         raise _unreadable(source, error) from error
-    if empty:
-        raise UserError(f"{source.name} is empty. Expected at least one sentence.")
     next(read_records(source, columns), None)
 
 
@@ -300,13 +299,12 @@ def _parquet_values(source: Source, batch: pa.RecordBatch, column: Column) -> li
 
 
 def _parquet_rows(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
     try:
         with pq.ParquetFile(source.path) as file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
+            rows = chain.from_iterable(
+                map(pa.RecordBatch.to_pylist, file.iter_batches(_ROWS_AT_ONCE))
+            )
+            yield from enumerate(rows, 1)
     except (OSError, pa.ArrowException, ValueError, OverflowError) as error:
         # Every column is read: a date that Python does not have is in the way too.
         raise _unreadable(source, error) from error
@@ -463,13 +461,9 @@ def _folder_sources(folder: Path, encoding: str) -> list[Source]:
 
     walk = os.walk(folder, onerror=refuse)
     paths = sorted(Path(root, name) for root, _, names in walk for name in names)
-    sources, ignored = [], []
-    for path in paths:
-        source = _source(path, encoding)
-        if source is None:
-            ignored.append(str(path))
-        else:
-            sources.append(source)
+    by_path = {path: _source(path, encoding) for path in paths}
+    sources = [source for source in by_path.values() if source is not None]
+    ignored = [str(path) for path, source in by_path.items() if source is None]
     if not sources:
         raise UserError(f"{folder}: no file to read in this folder. Expected {_supported()}.")
     if ignored:

@@ -40,7 +40,6 @@ logger = logging.getLogger(__name__)
 # Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
 
-
 _LINE_COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
 
@@ -139,11 +138,11 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             folder / key, lambda new: _build(new, config, packages, sources, excluded)
         )
     corpus = Corpus(result)
-    counts = ", ".join(f"{count:,} {what}" for what, count in corpus.counts.items())
-    logger.info("corpus: %s", counts)
+    logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(
-            f"{', '.join(config.corpus) or 'no file'}: no sentence to train on ({counts}). "
+            f"{', '.join(config.corpus) or 'no file'}: no sentence to train on "
+            f"({corpus.summary or 'nothing to read'}). "
             f"Expected sentences of {config.min_chars} to {config.max_chars} characters."
         )
     return corpus
@@ -192,13 +191,12 @@ def _build(
     excluded: list[str],
 ) -> None:
     """Fills the folder that `Corpus` reads."""
-    rows = _rows(sources, _columns(config))
-    texts = len(_columns(config))
+    columns = _columns(config)
+    rows = _rows(sources, columns)
     pairs = Pairs([], [])
     if packages:
-        docstrings = read_docstrings(packages)
-        pairs = docstrings.pairs
-        rows = chain(zip(docstrings.sentences), rows)
+        sentences, pairs = read_docstrings(packages)
+        rows = chain(zip(sentences), rows)
         excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
     parts = chain(excluded, *map(split_sentences, excluded))
     references = [text for text in dict.fromkeys(map(clean, parts)) if text]
@@ -206,19 +204,19 @@ def _build(
     with tempfile.TemporaryFile(dir=folder) as staged:
         text, hashes = _stage(chain(references, _usable(rows, config, counts)), staged)
         if config.columns:
-            lines = select_examples(text, hashes, len(references), texts, folder, counts)
+            lines = select_examples(text, hashes, len(references), len(columns), folder, counts)
         else:
             near = config.near_duplicates
             lines = select_sentences(text, hashes, len(references), near, folder, counts)
         digest = _write_sentences(folder, text, lines)
-        examples = lines.reshape(-1, texts)
+        examples = lines.reshape(-1, len(columns))
         held, train = hold_out(hashes[examples], min(config.held_out, len(examples) // 10))
         if config.columns:
             counts["sharing a held-out text"] = len(examples) - len(held) - len(train)
             held_pairs = [(text[a], text[b]) for a, b in examples[held, :2]]
             pairs = Pairs(held_pairs[::2], held_pairs[1::2])
-    np.save(folder / "held_out.npy", held * texts)
-    np.save(folder / "train.npy", train * texts)
+    np.save(folder / "held_out.npy", held * len(columns))
+    np.save(folder / "train.npy", train * len(columns))
     counts |= {"held out": len(held), "for training": len(train)}
     about = {
         "counts": counts,
