@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from functools import cached_property
 from http import HTTPStatus
@@ -10,6 +11,7 @@ from urllib.parse import parse_qs
 
 import numpy as np
 import uvicorn
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -20,12 +22,18 @@ from starlette.routing import Route
 
 from isospace.errors import UserError
 from isospace.explore.geometry import Geometry, measure
-from isospace.explore.session import LONGEST, MOST_NEIGHBOURS, MOST_SENTENCES, Session
-from isospace.explore.words import marked
+from isospace.explore.session import (
+    LONGEST,
+    LONGEST_SHOWN,
+    MOST_NEIGHBOURS,
+    MOST_SENTENCES,
+    Session,
+)
 from isospace.report.pages import templates
 
 HOST = "127.0.0.1"
 _NEIGHBOURS = 10
+_WORD = re.compile(r"(\w+)")
 _LARGEST_FORM = 1 << 20  # bytes: far more than 40 sentences of the longest
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -37,21 +45,14 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_FILES = {
-    "explore.css": "text/css",
-    "marks.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
+_FILES = {"explore.css": "text/css", "marks.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 class Pages:
     """What is answered to each request.
 
-    The answers are coroutines that never wait while a model computes: one request at a time has
-    the models, whose noise is a state.
-
-    Args:
-        session: the models and their corpus.
+    The coroutines do not await while a model computes. So only one request at a time uses the
+    models, whose dropout rates are set and put back at every call.
     """
 
     def __init__(self, session: Session) -> None:
@@ -120,8 +121,8 @@ class Pages:
 def make_app(session: Session) -> Starlette:
     """The application; it answers to names of this machine only.
 
-    Another name in a request's Host header means that a page elsewhere has had its own name point
-    here, to read what this page shows (DNS rebinding).
+    Another name in a request's Host header means DNS rebinding: a foreign page made its own name
+    point to this machine, to read what is shown here.
     """
     pages = Pages(session)
     routes = [
@@ -162,6 +163,19 @@ def make_server(session: Session) -> uvicorn.Server:
         make_app(session), log_level="warning", lifespan="off", ws="none", server_header=False
     )
     return uvicorn.Server(config)
+
+
+def marked(text: str, query: str) -> list[tuple[str, bool]]:
+    """A text in pieces, those that are words of the query marked; without case.
+
+    English function words do not count, and a long text is cut.
+
+    >>> marked("A dog runs.", "The dogs of a DOG")
+    [('A', False), (' ', False), ('dog', True), (' ', False), ('runs', False), ('.', False)]
+    """
+    words = {word.casefold() for word in _WORD.findall(query)} - ENGLISH_STOP_WORDS
+    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return [(piece, piece.casefold() in words) for piece in _WORD.split(shown) if piece]
 
 
 def shade(value: float) -> str:

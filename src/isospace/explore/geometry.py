@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isospace.evaluation.isotropy import describe
-from isospace.explore.session import Session
-from isospace.explore.words import LONGEST_SHOWN
+from isospace.explore.session import LONGEST_SHOWN, Session
 from isospace.report import figures
 from isospace.report.space import SMALLEST_SAMPLE, kept_shares
 from isospace.report.write import MAPPED, MEASURES, Picture, maps
@@ -28,13 +26,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of each model's space.
-
-    Attributes:
-        name: for people.
-        meaning: what it says, and which way is more even.
-        values: for each model.
-    """
+    """A measure of the space of each model; `meaning` says which way is more even."""
 
     name: str
     meaning: str
@@ -46,12 +38,11 @@ class Geometry:
     """The space of each model.
 
     Attributes:
-        sentences: texts of the sample.
-        measures: of each model.
-        spectra: singular values of both.
+        sentences: how many the sample has.
+        spectra: singular values of both models.
         kept_share: mean share of a text's ten neighbours under the first model that it has under
             the second; `None` for one model.
-        maps: of both; none for one model.
+        maps: of both models; none for one.
         mapped: texts on a map.
     """
 
@@ -71,24 +62,20 @@ def measure(session: Session) -> Geometry | None:
     vectors = [model.sample for model in session.models]
     titles = [f"{model.letter}: {model.name}" for model in session.models]
     described = [describe(one) for one in vectors]
-    measures = [
+    measures = tuple(
         Measure(MEASURES[key], meaning, tuple(f"{one[key]:.4g}" for one in described))
         for key, meaning in _MEANINGS.items()
-    ]
+    )
     spaces = dict(zip(titles, vectors, strict=True))
     svg = figures.to_svg(figures.spectra(spaces), "spectra", "Line chart: singular values")
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     spectra = Picture("Singular values", caption, svg)
-    shown = tuple(text[:LONGEST_SHOWN] for text in sample)
     kept_share: float | None = None
     pictures: tuple[Picture, ...] = ()
     if len(vectors) == 2:
-        kept_share, pictures = _compare(Sample(shown, *vectors), titles)
+        both = Sample(tuple(text[:LONGEST_SHOWN] for text in sample), *vectors)
+        shares = kept_shares(both)
+        kept_share = float(shares.mean())
+        pictures = tuple(maps(both, shares, (titles[0], titles[1])))
     mapped = min(MAPPED, len(sample))
-    return Geometry(len(sample), tuple(measures), spectra, kept_share, pictures, mapped)
-
-
-def _compare(sample: Sample, titles: Sequence[str]) -> tuple[float, tuple[Picture, ...]]:
-    """What the second model keeps of the neighbours under the first; and both maps."""
-    shares = kept_shares(sample)
-    return float(shares.mean()), tuple(maps(sample, shares, (titles[0], titles[1])))
+    return Geometry(len(sample), measures, spectra, kept_share, pictures, mapped)

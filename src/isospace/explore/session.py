@@ -21,6 +21,8 @@ from isospace.system.progress import Logged, Progress
 
 LONGEST = 2000
 """Characters of a sentence that can be asked about."""
+LONGEST_SHOWN = 400
+"""Characters of a text that are shown; a corpus can hold a book in one line."""
 MOST_NEIGHBOURS = 100
 MOST_SENTENCES = 40
 """Of a heat map."""
@@ -40,7 +42,6 @@ class Model:
     Attributes:
         letter: A or B.
         name: for people.
-        source: what the user called it.
         encode: texts -> (text, dim).
         vectors: (text, dim) of the corpus, of length 1.
         sample: (n, dim) of the texts at `sample_rows`, as the encoder makes them.
@@ -48,7 +49,6 @@ class Model:
 
     letter: str
     name: str
-    source: str
     encode: Encode
     vectors: NDArray[np.float32]
     sample: NDArray[np.float32]
@@ -56,11 +56,9 @@ class Model:
 
 @dataclass(frozen=True)
 class RankedNeighbour:
-    """A text of the corpus near a query.
+    """A text of the corpus near a query, with their cosine.
 
     Attributes:
-        text: itself.
-        cosine: with the query.
         other_rank: its rank under the other model, 1 is the nearest; `None` without another.
         shared: it is in the other model's list too.
     """
@@ -111,8 +109,7 @@ class Similarities:
     """The cosines of sentences.
 
     Attributes:
-        sentences: n of them.
-        matrices: for each model (n, n).
+        matrices: for each model (sentence, sentence).
         differences: the pairs on which the models differ most, those first.
     """
 
@@ -144,25 +141,24 @@ class Session:
         Raises:
             UserError: no query, too long a query, or a k out of bounds.
         """
-        asked = _usable(query)
-        if not asked:
+        query = _usable(query)
+        if not query:
             raise UserError("There is no text to look for. Type a sentence.")
         if not 1 <= k <= MOST_NEIGHBOURS:
             raise UserError(f"{k} neighbours: expected 1 to {MOST_NEIGHBOURS}.")
-        cosines = [model.vectors @ unit_rows(model.encode([asked]))[0] for model in self.models]
+        cosines = [model.vectors @ unit_rows(model.encode([query]))[0] for model in self.models]
         count = len(self.texts)
         cut = (text[:LONGEST].rstrip() for text in self.texts)
-        own = next((row for row, text in enumerate(cut) if text == asked), None)
+        own = next((row for row, text in enumerate(cut) if text == query), None)
         if own is not None:
             count -= 1
             for scores in cosines:
                 scores[own] = -np.inf
-        nearest = [highest(scores, min(k, count)) for scores in cosines]
-        lists = [
-            self._ranked(nearest[i], cosines[i], cosines[1 - i] if len(cosines) == 2 else None)
-            for i in range(len(cosines))
-        ]
-        return NeighboursByModel(asked, tuple(lists), protocol(len(self.texts)))
+        lists = []
+        for i, scores in enumerate(cosines):
+            others = cosines[1 - i] if len(cosines) == 2 else None
+            lists.append(self._ranked(highest(scores, min(k, count)), scores, others))
+        return NeighboursByModel(query, tuple(lists), protocol(len(self.texts)))
 
     def _ranked(
         self, rows: np.ndarray, cosines: np.ndarray, others: np.ndarray | None
@@ -238,7 +234,7 @@ def open_session(
                 here = rows // SLICE == start // SLICE
                 sample[here] = raw[rows[here] - start]
         encode = partial(encoder.embed, precision=precision)
-        loaded.append(Model(letter, name, encoder.source, encode, vectors, sample))
+        loaded.append(Model(letter, name, encode, vectors, sample))
     return Session(texts, loaded, corpus)
 
 
@@ -272,14 +268,14 @@ def _differences(matrices: Sequence[np.ndarray]) -> list[Difference]:
     """Deviations are compared and not cosines, which no two models measure on one scale."""
     if len(matrices) < 2:
         return []
-    pairs = list(zip(*np.triu_indices(len(matrices[0]), k=1), strict=True))
-    cosines = np.array([[matrix[pair] for matrix in matrices] for pair in pairs], np.float64)
+    firsts, seconds = np.triu_indices(len(matrices[0]), k=1)
+    cosines = np.stack([matrix[firsts, seconds] for matrix in matrices], axis=1).astype(np.float64)
     spread = cosines.std(0)
     deviations = (cosines - cosines.mean(0)) / np.where(spread > TIE, spread, np.inf)
     apart = np.abs(deviations[:, 0] - deviations[:, 1])
     return [
         Difference(
-            (int(pairs[i][0]), int(pairs[i][1])),
+            (int(firsts[i]), int(seconds[i])),
             tuple(cosines[i].tolist()),
             tuple(deviations[i].tolist()),
         )
