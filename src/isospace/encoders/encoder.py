@@ -170,11 +170,7 @@ class Encoder(nn.Module):
         return fast.refusal(self._transformer)
 
     def summary(self, arithmetic: str) -> str:
-        """What it is, in a line for people.
-
-        Args:
-            arithmetic: the type of its matrix products.
-        """
+        """What it is, in a line for people; `arithmetic` is the type of its matrix products."""
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates)
         size = sum(p.numel() for p in self.parameters()) / 1e6
         return (
@@ -221,10 +217,8 @@ class Encoder(nn.Module):
         """Names what `token_ids` does: same fingerprint, same ids."""
         backend = getattr(self.model.tokenizer, "backend_tokenizer", None)
         if backend is None:
-            tokenizer = {
-                "class": type(self.tokenizer).__name__,
-                "vocab": self.tokenizer.get_vocab(),
-            }
+            name, vocabulary = type(self.tokenizer).__name__, self.tokenizer.get_vocab()
+            tokenizer = {"class": name, "vocab": vocabulary}
         else:
             tokenizer = json.loads(backend.to_str())
             # Calls leave their own settings behind; they are not part of the tokenizer.
@@ -270,9 +264,7 @@ class Encoder(nn.Module):
     def collate(self, ids: Sequence[Sequence[int] | np.ndarray], texts: int = 1) -> Batch:
         """Pad token ids to the longest text among them.
 
-        Args:
-            ids: of each text; where examples have several texts, in the order of `Batch`.
-            texts: of an example.
+        Where examples have several `texts`, the ids come in the order of `Batch`.
         """
         longest = max(len(row) for row in ids)
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
@@ -292,14 +284,12 @@ class Encoder(nn.Module):
         Returns:
             (batch, dim).
         """
-        features: dict[str, Any] = {
-            "input_ids": batch.input_ids,
-            "attention_mask": batch.attention_mask,
-        }
+        ids, mask = batch.input_ids, batch.attention_mask
+        features: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
         if self.prompt:
             features["prompt_length"] = self._prompt_length  # some poolings leave it out
         if "token_type_ids" in self.tokenizer.model_input_names:
-            features["token_type_ids"] = torch.zeros_like(batch.input_ids)
+            features["token_type_ids"] = torch.zeros_like(ids)
         modules = list(self.model)
         while not normalised and isinstance(modules[-1], Normalize):
             modules.pop()
@@ -310,11 +300,9 @@ class Encoder(nn.Module):
                 and pooling.pooling_mode == "cls"
                 and pooling.include_prompt
             )
-            features["token_embeddings"] = fast.forward(
-                self._transformer, batch.input_ids, batch.attention_mask, first_only
-            )
+            features["token_embeddings"] = fast.forward(self._transformer, ids, mask, first_only)
             if first_only:
-                features["attention_mask"] = batch.attention_mask[:, :1]
+                features["attention_mask"] = mask[:, :1]
             del modules[0]
         for module in modules:
             features = module(features)

@@ -42,13 +42,6 @@ class Noise:
         """The distinct rates in force, ascending."""
         return tuple(sorted({float(getattr(part, name)) for part, name in self._slots}))
 
-    @property
-    def _checkpoints_gradients(self) -> bool:
-        """As transformers marks the layers. A clean view is safe: only layers in training do it."""
-        return any(
-            getattr(part, "gradient_checkpointing", False) for part in self._module.modules()
-        )
-
     def set(self, rate: float) -> None:
         """Make `rate` the encoder's own rate, everywhere and for good.
 
@@ -71,7 +64,10 @@ class Noise:
         """
         if rate is not None:
             _check(rate)
-        if rate and torch.is_grad_enabled() and self._checkpoints_gradients:
+        # A clean view is safe: only layers in training are run again.
+        parts = self._module.modules()
+        checkpoints = any(getattr(part, "gradient_checkpointing", False) for part in parts)
+        if rate and torch.is_grad_enabled() and checkpoints:
             raise UserError(
                 f"gradient checkpointing runs the layers again in the backward pass, where this "
                 f"view's dropout of {rate:g} is no longer set, so its gradient would be wrong. "

@@ -23,15 +23,7 @@ PROBES = (
 
 
 def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Cosine of each row of one array with the same row of the other, in float64.
-
-    Args:
-        ours: (n, dim).
-        theirs: (n, dim).
-
-    Returns:
-        (n,).
-    """
+    """(n,) cosines of each row of one array (n, dim) with the same row of the other, in float64."""
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     products: np.ndarray = (a * b).sum(1) / np.maximum(norms, 1e-12)
@@ -39,11 +31,11 @@ def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 
 
 def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
-    """The largest 1 - cosine between two models' vectors of the same texts.
+    """The largest 1 - cosine between two models' vectors (n, dim) of the same texts.
 
     Args:
-        ours: (n, dim), of the model that was measured.
-        theirs: the same from the folder that was written.
+        ours: of the model that was measured.
+        theirs: of the folder that was written.
         source: what was written, for the message.
         tolerance: the largest difference that passes.
 

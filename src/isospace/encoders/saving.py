@@ -19,17 +19,11 @@ from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, require_parity
 from isospace.errors import UserError
-from isospace.system.files import atomic_folder, write_text
+from isospace.system.files import atomic_folder
 
 _CLASSIC_TYPES = {
-    "Dense",
-    "Dropout",
-    "LayerNorm",
-    "Normalize",
-    "Pooling",
-    "Transformer",
-    "WeightedLayerPooling",
-}
+    "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer", "WeightedLayerPooling",
+}  # fmt: skip
 _CLASSIC_POOLING = {
     "cls": "pooling_mode_cls_token",
     "mean": "pooling_mode_mean_tokens",
@@ -126,32 +120,28 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
     with atomic_folder(folder, replace) as building:
         save_transformer(encoder, building)
         transformer: Any = encoder.model[0]
-        _write_json(
-            building / "sentence_bert_config.json",
-            {
-                "max_seq_length": transformer.max_seq_length,
-                "do_lower_case": bool(transformer.do_lower_case),
-            },
-        )
+        limits = {
+            "max_seq_length": transformer.max_seq_length,
+            "do_lower_case": bool(transformer.do_lower_case),
+        }
+        _write_json(building / "sentence_bert_config.json", limits)
         modules = []
         for i, module in enumerate(encoder.model):
             name = type(module).__name__
             path = f"{i}_{name}" if i else ""
             if i:
                 _save_module(module, building / path)
-            kind = f"sentence_transformers.models.{name}"
-            modules.append({"idx": i, "name": str(i), "path": path, "type": kind})
+            classic_type = f"sentence_transformers.models.{name}"
+            modules.append({"idx": i, "name": str(i), "path": path, "type": classic_type})
         _write_json(building / "modules.json", modules)
-        _write_json(
-            building / "config_sentence_transformers.json",
-            {
-                "__version__": {"sentence_transformers": sentence_transformers.__version__},
-                "prompts": encoder.model.prompts,
-                "default_prompt_name": encoder.model.default_prompt_name,
-                "similarity_fn_name": encoder.model.similarity_fn_name,
-            },
-        )
-        write_text(building / "README.md", card)
+        usage = {
+            "__version__": {"sentence_transformers": sentence_transformers.__version__},
+            "prompts": encoder.model.prompts,
+            "default_prompt_name": encoder.model.default_prompt_name,
+            "similarity_fn_name": encoder.model.similarity_fn_name,
+        }
+        _write_json(building / "config_sentence_transformers.json", usage)
+        (building / "README.md").write_text(card, encoding="utf-8")
         return _check(encoder, building)
 
 

@@ -43,7 +43,7 @@ class Int8Loss:
         mean: mean cosine between the int8 graph's vectors and the float32 graph's.
         lowest: the lowest of these cosines.
         sentences: how many there were.
-        sample: where they came from.
+        sample: the name of the `Sample`.
     """
 
     mean: float
@@ -62,12 +62,7 @@ class Int8Loss:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sentences to measure the loss of quantisation on.
-
-    Attributes:
-        sentences: n of them.
-        name: where they came from.
-    """
+    """Sentences to measure the loss of quantisation on; the name says where they came from."""
 
     sentences: Sequence[str]
     name: str
@@ -128,12 +123,12 @@ def encode_with_graph(
 
     Args:
         folder: what `save_onnx` wrote.
-        graph: model.onnx or model_int8.onnx.
-        texts: n of them, with the model's prompt if it has one.
+        graph: `GRAPH` or `INT8_GRAPH`.
+        texts: with the model's prompt if it has one.
         on_batch: called with the number of texts done after each batch.
 
     Returns:
-        (n, dim) float32.
+        (text, dim) float32.
     """
     import onnxruntime
 
@@ -190,12 +185,12 @@ def _require_exportable(encoder: Encoder) -> None:
 
 def _write_tokenizer(encoder: Encoder, path: Path) -> None:
     """tokenizer.json that cuts and pads by itself, whatever earlier calls left in it."""
-    theirs: Any = encoder.tokenizer
-    tokenizer = Tokenizer.from_str(theirs.backend_tokenizer.to_str())
+    original: Any = encoder.tokenizer
+    tokenizer = Tokenizer.from_str(original.backend_tokenizer.to_str())
     tokenizer.no_truncation()
     if encoder.max_length is not None:
         tokenizer.enable_truncation(encoder.max_length)
-    tokenizer.enable_padding(pad_id=theirs.pad_token_id, pad_token=theirs.pad_token)
+    tokenizer.enable_padding(pad_id=original.pad_token_id, pad_token=original.pad_token)
     tokenizer.save(str(path))
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sysconfig
-import tempfile
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from isospace.corpus import records
 from isospace.corpus.docstrings import extract
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -21,9 +19,9 @@ from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss, Sample, save_onnx
 from isospace.system.files import require_writable
 from isospace.system.progress import Progress
-from isospace.system.unicode import without_surrogates
 from isospace.training.card import CLASSIC, Usage, model_card, plain_card
 from isospace.training.run import Run, run_of
+from isospace.vectors.texts import open_texts
 
 Target = Literal["st", "onnx", "hf"]
 
@@ -42,7 +40,6 @@ class Shipment:
     """What an export wrote.
 
     Attributes:
-        folder: where it is.
         gap: largest 1 - cosine between the vectors of the model and of the folder.
         limit: what `gap` was allowed to be.
         loss: of the int8 graph, where there is one.
@@ -86,8 +83,7 @@ def export(
     if (int8 and to != "onnx") or (sample is not None and not int8):
         raise UserError("`sample` goes with `int8`, and `int8` with `to` onnx")
     run = run_of(model)
-    name = Path(model).resolve().name if Path(model).is_dir() else Path(model).name
-    folder = output or (run.folder / to if run else Path(f"{name}-{to}"))
+    folder = output or (run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}"))
     if folder.exists():
         raise UserError(f"{folder}: exists already. Remove it, or give another `output`")
     require_writable(folder)
@@ -113,15 +109,9 @@ def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:
 def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> Sample:
     """Sentences of the user's files, else those that the run kept, else of Python's docstrings."""
     if file is not None:
-        with tempfile.TemporaryDirectory() as spool:
-            sources = records.find_sources([str(file)], Path(spool), encoding)
-            columns = [records.Column(column, "`column`")]
-            for source in sources:
-                records.check(source, columns)
-            rows = chain.from_iterable(records.read_records(one, columns) for one in sources)
-            texts = ((row.values[0] or "").strip() for row in rows)
+        with open_texts([str(file)], column, None, encoding) as rows:
+            texts = (row.text.strip() for row in rows)
             sentences = list(islice(filter(None, texts), SAMPLE_SIZE))
-            sentences = list(map(without_surrogates, sentences))
         if not sentences:
             raise UserError(f"`sample` {file}: only blank lines. Expected at least one sentence")
         return Sample(sentences, file.name)

@@ -20,7 +20,7 @@ class Family(Protocol):
         """Why `forward` would not compute what this model does; `None` where it does."""
 
     def forward(
-        self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool = False
+        self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
     ) -> Tensor:
         """The model's last hidden states.
 

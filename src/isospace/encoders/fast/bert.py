@@ -42,16 +42,13 @@ def _is_plain(layer: Any) -> bool:
 
 
 def forward(
-    model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool = False
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    first_only: bool,
+    first_position: int = 0,
 ) -> Tensor:
-    """The last hidden states, as `Family.forward` says."""
-    return forward_from(0, model, input_ids, attention_mask, first_only)
-
-
-def forward_from(
-    first_position: int, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
-) -> Tensor:
-    """`forward` for a model whose first token has this position in the table of positions."""
+    """The last hidden states, as `Family.forward` says; of a model with positions from here on."""
     length = input_ids.shape[1]
     input_ids, attention_mask = packed.round_up_length(input_ids, attention_mask)
     device = input_ids.device.type

@@ -14,9 +14,7 @@ from isospace.encoders.fast import bert
 refusal = bert.refusal
 
 
-def forward(
-    model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool = False
-) -> Tensor:
+def forward(model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool) -> Tensor:
     """The last hidden states, as `Family.forward` says."""
     first_position = model.embeddings.position_embeddings.padding_idx + 1
-    return bert.forward_from(first_position, model, input_ids, attention_mask, first_only)
+    return bert.forward(model, input_ids, attention_mask, first_only, first_position)
