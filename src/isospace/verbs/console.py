@@ -27,8 +27,8 @@ class Console:
 
     def line(self, label: str, text: str) -> None:
         """One line of the story: a short label and what happened."""
-        told = Text.assemble((f"{label:<9} ", "bold"), as_options(text))
-        self.terminal.print(told, soft_wrap=True)
+        line = Text.assemble((f"{label:<9} ", "bold"), as_options(text))
+        self.terminal.print(line, soft_wrap=True)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
         """Rows of cells under a title."""

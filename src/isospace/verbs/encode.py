@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import tyro
 
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.verbs.console import Console
-from isospace.verbs.printing import print_result
+from isospace.verbs.printing import print_json
 
 
 # Three settings as the command line writes them; their help stands in `EncodeConfig`.
@@ -44,6 +43,6 @@ class Encode:
             console.line("stopped", f"{shards}the same command goes on")
             return 1
         if self.json:
-            print_result(json.dumps({**asdict(encoded), "output": str(config.output)}, indent=2))
+            print_json({**asdict(encoded), "output": str(config.output)})
         console.line("encoded", f"{encoded.rows:,} rows are in {config.output}")
         return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from isospace.verbs.console import Console
-from isospace.verbs.printing import print_result
+from isospace.verbs.printing import print_json
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Export:
         """Export, and say what the check found."""
         from isospace.export.ship import export
 
-        console = Console(quiet=self.json)
+        console = Console(self.json)
         shipment = export(
             self.model,
             self.to,
@@ -53,7 +52,7 @@ class Export:
             console,
         )
         if self.json:
-            print_result(json.dumps({**asdict(shipment), "folder": str(shipment.folder)}, indent=2))
+            print_json({**asdict(shipment), "folder": str(shipment.folder)})
             return 0
         console.line("export", f"{self.model} as {self.to}, into {shipment.folder}")
         gap = f"{shipment.gap:.1e} (limit {shipment.limit:g})"

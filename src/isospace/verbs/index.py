@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import tyro
 
 from isospace.errors import UserError
 from isospace.verbs.console import Console
-from isospace.verbs.printing import print_result
+from isospace.verbs.printing import print_json
 
 if TYPE_CHECKING:
     from isospace.search import Changes
@@ -25,7 +24,7 @@ class Index:
 
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
     """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard input, or
-    docstrings. A row without an id is FILE:ROW; its file, indexed again, replaces it."""
+    docstrings. A row without an id gets the id FILE:ROW; indexing the file again replaces it."""
     to: Path = DEFAULT_FOLDER
     """The folder of the index; made if it is not there, else added to."""
     model: str | None = None
@@ -66,7 +65,7 @@ class Index:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")
             return 1
         if self.json:
-            print_result(json.dumps({**asdict(indexed), "index": str(self.to)}, indent=2))
+            print_json({**asdict(indexed), "index": str(self.to)})
             return 0
         console.line("rows", _in_words(indexed.changes))
         console.line("index", f"{indexed.rows:,} rows in {self.to}")
@@ -83,7 +82,7 @@ class Index:
         deleted = index.delete(where)
         index.refresh()
         if self.json:
-            print_result(json.dumps({"deleted": deleted, "rows": len(index)}, indent=2))
+            print_json({"deleted": deleted, "rows": len(index)})
         console.line("rows", f"{deleted:,} deleted, {len(index):,} left in {self.to}")
         return 0
 

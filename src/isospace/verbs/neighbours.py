@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import tyro
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.verbs.console import Console
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json, print_table
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Neighbours:
             self.models, corpus, self.query, self.k, self.precision, console
         )
         if self.json:
-            print_result(json.dumps(neighbours.to_json(), indent=2, ensure_ascii=False))
+            print_json(neighbours.to_json())
             return 0
         for place, query in enumerate(neighbours.queries):
             print_table(f"{query}  ({neighbours.protocol})", neighbours.rows(place))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from isospace.objectives import OBJECTIVES
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json, print_table
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Objectives:
         """Print the table."""
         rows = [objective_row(name) for name in OBJECTIVES]
         if self.json:
-            print_result(json.dumps(rows, indent=2))
+            print_json(rows)
         else:
             print_table("objectives", rows)
         return 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Any
 
 from rich.console import Console as Terminal
 
@@ -13,6 +15,11 @@ from isospace.verbs.tables import draw_table
 def print_result(text: str) -> None:
     """Results go to standard output; everything else goes to standard error."""
     sys.stdout.write(text + "\n")
+
+
+def print_json(content: Any) -> None:
+    """Results as JSON on standard output."""
+    print_result(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def print_table(title: str, rows: Rows) -> None:

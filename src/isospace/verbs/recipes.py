@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -14,7 +13,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.recipes.base import HERE, Recipe
 from isospace.recipes.table import RECIPES, find
 from isospace.verbs.options import as_options
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json, print_result, print_table
 
 _WIDTH = 100
 _ALWAYS_SHOWN = ("model", "batch_size", "learning_rate", "budget")
@@ -32,7 +31,9 @@ class Recipes:
     def run(self) -> int:
         """Print the table, or one row."""
         if self.json:
-            print_result(as_json(self.name))
+            name = self.name
+            recipes = [_to_dict(*row) for row in RECIPES.items()]
+            print_json(_to_dict(name, find(name)) if name else recipes)
         elif self.name:
             print_result(describe(self.name))
         else:
@@ -86,16 +87,6 @@ def describe(name: str) -> str:
         if text
     )
     return "\n".join([name, *wrapped, f"  {command(name)}"])
-
-
-def as_json(name: str = "") -> str:
-    """Everything about one recipe as a JSON object, or about all as an array.
-
-    Raises:
-        UserError: no such recipe.
-    """
-    content = _to_dict(name, find(name)) if name else [_to_dict(*row) for row in RECIPES.items()]
-    return json.dumps(content, indent=2)
 
 
 def command(name: str) -> str:

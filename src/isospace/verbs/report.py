@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import tyro
 from isospace.errors import UserError
 from isospace.verbs.console import Console
 from isospace.verbs.options import as_options
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json, print_result, print_table
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Report:
         written = [page, *write_tables(all_tables(run_set), page)]
         table = runs_table(run_set)
         if self.json:
-            print_result(json.dumps({"protocol": table.note, "runs": table.rows}, indent=2))
+            print_json({"protocol": table.note, "runs": table.rows})
         else:
             print_table("runs", table.rows)
             print_result(table.note)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.console import Console as Terminal
 from rich.text import Text
 
 from isospace.verbs.index import DEFAULT_FOLDER
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json, print_result, print_table
 
 if TYPE_CHECKING:
     from isospace.search import Hit
@@ -55,8 +54,7 @@ class Search:
             lists = [
                 {"query": query, "hits": [asdict(hit) for hit in hits]} for query, hits in pairs
             ]
-            content = {"protocol": results.protocol, "queries": lists}
-            print_result(json.dumps(content, indent=2, ensure_ascii=False))
+            print_json({"protocol": results.protocol, "queries": lists})
             return 0
         for query, hits in pairs:
             title = f"{_line(query)}  ({results.protocol})"
