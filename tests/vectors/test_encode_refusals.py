@@ -219,8 +219,8 @@ def test_a_worker_that_cannot_start_is_an_error_not_a_hang(
     config, toy_model, tmp_path, warm_workers
 ):
     layout = Layout("npy", "float32", 32, "text", {})
-    task = Task(str(tmp_path / "none"), layout, 64, None, "float32")
+    task = Task(replace(config, model=str(tmp_path / "none"), workers=2), layout)
     encoder = load_encoder(str(toy_model), device="cpu")
     job = ShardTexts(0, tmp_path / "x.npy", ["a"], ["a"])
     with pytest.raises(UserError, match="`workers` 2"):
-        list(write_shards(task, encoder, iter([job]), 2, lambda rows: None))
+        list(write_shards(task, encoder, iter([job]), lambda rows: None))

@@ -64,7 +64,7 @@ def select_examples(
     with several positives, and so nearly equal ones are kept too. An example goes if one of its
     texts is, or nearly repeats, a text that must not be trained on.
 
-    The arguments are those of `select_sentences`, and the number of texts of an example.
+    The arguments are those of `select_sentences`, where each example has `texts` lines.
     """
     first = first_equal(hashes)
     leaked = np.arange(len(first)) < references

@@ -75,17 +75,13 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         layout = _layout(config, encoder)
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
-            shards = Shards(
-                config.shard_folder,
-                settings,
-                scanned.rows,
-                config.shard_size,
-                f".{config.file_format}",
-            )
+            size, suffix = config.shard_size, f".{config.file_format}"
+            shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
             seen = RowsSeen()
             jobs = _jobs(texts, shards, seen)
             finished_before = set(shards.done)
-            encoded = _encode_missing(config, encoder, layout, jobs, shards, scanned, progress)
+            task = Task(config, layout)
+            encoded = _encode_missing(task, encoder, jobs, shards, scanned, progress)
             if seen.digest != scanned.digest:
                 shards.forget(set(shards.done) - finished_before)
                 raise UserError(
@@ -133,9 +129,8 @@ def _failing_disk(config: EncodeConfig) -> Iterator[None]:
 
 
 def _encode_missing(
-    config: EncodeConfig,
+    task: Task,
     encoder: Encoder,
-    layout: Layout,
     jobs: Iterator[ShardTexts],
     shards: Shards,
     scanned: RowsSeen,
@@ -145,7 +140,6 @@ def _encode_missing(
     before, done, speed = shards.rows_done, 0, 0.0
     if before:
         progress.line("encode", f"{before:,} of {shards.rows:,} rows were there already")
-    task = Task(config.model, layout, config.WINDOW, config.max_length, config.precision)
     first_batch: tuple[float, int] | None = None  # when it was done, and its rows
     with progress.bar("encode", shards.rows, before) as advance:
 
@@ -158,7 +152,7 @@ def _encode_missing(
                 speed = (done - first_batch[1]) / (now - first_batch[0])
             advance(rows, f"{speed:,.0f} sentences/s" if speed else "")
 
-        for index, digest in write_shards(task, encoder, jobs, config.workers, on_batch):
+        for index, digest in write_shards(task, encoder, jobs, on_batch):
             shards.finish(index, digest)
     return Encoded(shards.rows, before, done, scanned.missing, speed)
 

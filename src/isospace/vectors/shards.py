@@ -7,8 +7,8 @@ a kill left without an entry is made again.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -32,13 +32,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Shard:
-    """A finished shard.
-
-    Attributes:
-        file: its name in the folder.
-        rows: how many vectors it has.
-        hash: of its bytes.
-    """
+    """A finished shard: its name in the folder, its vectors, and a hash of its bytes."""
 
     file: str
     rows: int
@@ -49,7 +43,7 @@ class Shards:
     """The shards of one output, some of which may be finished; used while the folder is `held`.
 
     Args:
-        folder: theirs.
+        folder: where they are.
         settings: what decides on the content of the shards; a folder goes on with the same only.
         rows: of the whole output.
         shard_size: rows of each shard but the last.
@@ -143,16 +137,14 @@ class Shards:
                 )
 
 
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> AbstractContextManager[None]:
     """Make a folder for shards and keep other processes off it; a process that dies lets go.
 
     Raises:
         UserError: another process holds it.
     """
     busy = f"{folder}: another process is writing it; wait for it, or give another `output`"
-    with locked(folder / _LOCK, busy):
-        yield
+    return locked(folder / _LOCK, busy)
 
 
 def require_shards(folder: Path) -> None:

@@ -25,11 +25,11 @@ from transformers.utils.logging import disable_progress_bar
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.system.files import file_hash
 from isospace.system.jobs import threads_of_each
 from isospace.system.signals import end_with_parent
+from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.vector_files import Layout
 
 _POLL_SECONDS = 0.5
@@ -37,14 +37,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class ShardTexts:
-    """A shard to write.
-
-    Attributes:
-        index: which.
-        path: where.
-        texts: its rows.
-        keys: what Parquet holds beside the vectors.
-    """
+    """A shard to write; the keys are what Parquet holds beside the vectors."""
 
     index: int
     path: Path
@@ -54,60 +47,48 @@ class ShardTexts:
 
 @dataclass(frozen=True)
 class Task:
-    """How shards are written; the same for all.
+    """How shards are written; the same for all."""
 
-    Attributes:
-        model: what `load_encoder` loads.
-        layout: of the files.
-        window: so many rows are sorted by length and batched together. Shards are whole windows,
-            so a row meets the same neighbours, and gets the same bits, whatever their size.
-        max_length: truncation in tokens; `None`: the encoder's own limit.
-        precision: of the encoder's matrix products.
-    """
-
-    model: str
+    config: EncodeConfig
     layout: Layout
-    window: int
-    max_length: int | None
-    precision: Precision
 
     def write(
         self, encoder: Encoder, shard: ShardTexts, on_batch: Callable[[int], None]
     ) -> tuple[int, str]:
-        """Encode and write one shard; returns its index and its file's hash."""
+        """Encode and write one shard; returns its index and its file's hash.
+
+        Rows are sorted by length and batched within a window. A shard is whole windows, so that the
+        size of the shards decides neither on the batches nor on any bit of a vector.
+        """
         windows = [
             encoder.embed(
-                shard.texts[start : start + self.window],
-                max_length=self.max_length,
+                shard.texts[start : start + self.config.WINDOW],
+                max_length=self.config.max_length,
                 on_batch=on_batch,
-                precision=self.precision,
+                precision=self.config.precision,
                 one_thread=True,
             )
-            for start in range(0, len(shard.texts), self.window)
+            for start in range(0, len(shard.texts), self.config.WINDOW)
         ]
         self.layout.write(shard.path, shard.keys, np.concatenate(windows))
         return shard.index, file_hash(shard.path)
 
 
 def write_shards(
-    task: Task,
-    encoder: Encoder,
-    shards: Iterator[ShardTexts],
-    workers: int,
-    tick: Callable[[int], None],
+    task: Task, encoder: Encoder, shards: Iterator[ShardTexts], tick: Callable[[int], None]
 ) -> Iterator[tuple[int, str]]:
     """Write shards; gives index and hash of each when it is there.
 
     Args:
-        task: how.
+        task: how, and by how many workers; 1 is this process.
         encoder: the task's model, for a single worker.
         shards: read as workers come free, one ahead.
-        workers: processes; 1 is this one.
         tick: called with numbers of rows that were encoded.
 
     Raises:
         UserError: a worker died.
     """
+    workers = task.config.workers
     if workers == 1:
         for shard in shards:
             yield task.write(encoder, shard, tick)
@@ -139,13 +120,7 @@ def write_shards(
 
 @dataclass(frozen=True)
 class _Shared:
-    """What the processes have in common.
-
-    Attributes:
-        begun: how many workers have begun.
-        rows: rows encoded since the last look.
-        stop: the work is not wanted any more.
-    """
+    """What the processes share: workers begun, rows encoded since the last look, a wish to stop."""
 
     begun: Any
     rows: Any
@@ -179,7 +154,7 @@ def _begin(task: Task, threads: int, shared: _Shared) -> None:
     os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
     torch.set_num_threads(threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    encoder = load_encoder(task.model)
+    encoder = load_encoder(task.config.model)
     if torch.cuda.is_available():
         encoder.to(f"cuda:{shared.take_number() % torch.cuda.device_count()}")
     _worker = (task, encoder, shared)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,7 +11,7 @@ import tyro
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.verbs.console import Console
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json, print_table
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Evaluate:
             Console(self.json),
         )
         if self.json:
-            print_result(json.dumps(evaluation.to_json(), indent=2))
+            print_json(evaluation.to_json())
         else:
             for title, rows in evaluation.tables(self.subsets):
                 print_table(title, rows)
