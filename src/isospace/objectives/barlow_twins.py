@@ -9,7 +9,7 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from isospace.objectives import heads, simcsepp
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views, Widths
+from isospace.objectives.base import HeadChoice, Objective, Paper, Views, Widths
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
@@ -83,11 +83,6 @@ class BarlowTwins(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
 
     @property
-    def views(self) -> tuple[View, ...]:
-        """Two noisy views."""
-        return (View(), View())
-
-    @property
     def head_summary(self) -> str:
         """The head in a few words."""
         return describe_projector(self.projector)
@@ -112,7 +107,7 @@ def describe_projector(widths: tuple[int, ...]) -> str:
 
 
 @settings
-class RankStudy(Objective):
+class RankStudy(heads.MLPOrNone, Objective):
     r"""InfoNCE plus Barlow Twins on the same vectors, with R artificial rows that lift the rank.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z') + w \Big( \sum_j (1 - C_{jj})^2
@@ -148,19 +143,9 @@ class RankStudy(Objective):
     paper: ClassVar[Paper] = simcsepp.PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
 
-    @property
-    def views(self) -> tuple[View, ...]:
-        """Two noisy views."""
-        return (View(), View())
-
     def projected_views(self, batch: int) -> int:
         """The artificial rows travel as further views."""
         return 2 + (-(-self.rows // batch) if self.rows_as == "rows" else 0)
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP or nothing, then the artificial rows."""

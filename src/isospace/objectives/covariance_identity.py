@@ -8,7 +8,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.base import HeadChoice, Objective, Paper, Views
 from isospace.operators import similarity, whitening
 from isospace.system.settings import settings
 
@@ -26,7 +26,7 @@ def identity_distance(x: torch.Tensor) -> torch.Tensor:
 
 
 @settings
-class CovarianceIdentity(Objective):
+class CovarianceIdentity(heads.MLPOrNone, Objective):
     r"""InfoNCE plus a penalty on the covariance of what the encoder gives.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z')
@@ -60,20 +60,6 @@ class CovarianceIdentity(Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
-
-    @property
-    def views(self) -> tuple[View, ...]:
-        """Two noisy views."""
-        return (View(), View())
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP, or nothing."""
-        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast after the head, penalty before it."""

@@ -14,7 +14,7 @@ from isospace.system.settings import settings
 
 
 @settings
-class SimCSE(Objective):
+class SimCSE(heads.MLPOrNone, Objective):
     r"""InfoNCE between two views of every sentence.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
@@ -59,15 +59,6 @@ class SimCSE(Objective):
             return (View(), View())
         texts = {"pairs": 2, "triples": 3}[self.supervision]
         return tuple(View(text=text) for text in range(texts))
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP, or nothing."""
-        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One cross-entropy over the batch, and over the hard negatives if there are any."""

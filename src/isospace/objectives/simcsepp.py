@@ -65,7 +65,7 @@ def dimension_contrast(
 
 
 @settings
-class OffDropout(Objective):
+class OffDropout(heads.MLPOrNone, Objective):
     r"""InfoNCE whose negatives are dropout-free.
 
     $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
@@ -95,15 +95,6 @@ class OffDropout(Objective):
         """Two noisy, one clean."""
         return (View(), View(), View(dropout=0.0))
 
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP, or nothing."""
-        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
-
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Noisy positives against clean negatives."""
         z1, z2, clean = views.projected
@@ -115,7 +106,7 @@ class OffDropout(Objective):
 
 
 @settings
-class DCL(Objective):
+class DCL(heads.MLPOrNone, Objective):
     r"""InfoNCE plus the dimension-wise contrastive loss.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE} + \lambda \frac1D \sum_c -\log
@@ -152,20 +143,6 @@ class DCL(Objective):
             "`contrast_weight` and `dimension_weight` are both 0: nothing is learnt",
         )
 
-    @property
-    def views(self) -> tuple[View, ...]:
-        """Two noisy views."""
-        return (View(), View())
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP, or nothing."""
-        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
-
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast between sentences, contrast between dimensions."""
         z1, z2 = views.projected
@@ -179,7 +156,7 @@ class DCL(Objective):
 
 
 @settings
-class SimCSEPP(Objective):
+class SimCSEPP(heads.MLPOrNone, Objective):
     r"""Negatives without dropout plus contrast between dimensions: `off-dropout` + `dcl`'s term.
 
     $$\ell = \ell_\mathrm{off\text{-}dropout}(z, z', \hat z) + \lambda\,\ell_\mathrm{DCL}(z, z')$$
@@ -209,15 +186,6 @@ class SimCSEPP(Objective):
     def views(self) -> tuple[View, ...]:
         """Two noisy, one clean."""
         return (View(), View(), View(dropout=0.0))
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP, or nothing."""
-        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Noisy positives against clean negatives, contrast between dimensions."""
