@@ -31,8 +31,7 @@ def main() -> None:
         precision=options.precision,
     )
     accelerator = make_accelerator(config)
-    prepared = prepare(config, accelerator, Console())
-    loop, held_out = prepared.loop, prepared.data.held_out
+    data, loop = prepare(config, accelerator, Console())
     loop.total_steps = int(config.budget[0]) // loop.sentences_per_step
     updates = loop.total_steps // config.evaluations
 
@@ -45,13 +44,11 @@ def main() -> None:
     training = time.process_time() - started
 
     started = time.process_time()
-    run_evaluation(
-        config, loop.encoder, held_out, prepared.data.benchmark, accelerator.mixed_precision
-    )
+    run_evaluation(config, loop.encoder, data.held_out, data.benchmark, accelerator.mixed_precision)
     evaluation = time.process_time() - started
     print(
         f"{updates} updates of {loop.sentences_per_step} sentences: {training:.1f} s; an "
-        f"evaluation ({len(held_out.pairs)} pairs, {len(held_out.sentences)} sentences): "
+        f"evaluation ({len(data.held_out.pairs)} pairs, {len(data.held_out.sentences)} sentences): "
         f"{evaluation:.1f} s, {evaluation / training:.1%}"
     )
 

@@ -85,8 +85,8 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
         seed=seed,
     )
     accelerator = make_accelerator(config)
-    prepared = prepare(config, accelerator, Console())
-    data, loop, encoder = prepared.data, prepared.loop, prepared.loop.encoder
+    data, loop = prepare(config, accelerator, Console())
+    encoder = loop.encoder
     loop.total_steps = SENTENCES // loop.sentences_per_step
     at = {round(loop.total_steps * i / EVALUATIONS) for i in range(EVALUATIONS + 1)}
     evaluations: list[Evaluation] = []

@@ -81,10 +81,3 @@ def test_reason_says_what_happened():
     assert lost.reason.startswith("no checkpoint that has not collapsed beats the start by")
     assert lost.reason.endswith("; collapsed at steps 9")
     assert "as asked" in choose([START, evaluation(1, 9.0)], "last", False).reason
-
-
-def test_a_missing_measurement_is_an_error():
-    with pytest.raises(ValueError, match="labels_spearman"):
-        choose([START], "labels", False)
-    with pytest.raises(ValueError, match="start"):
-        choose([], "last", False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -181,7 +180,7 @@ def _start(run: Run) -> tuple[str, str]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    settings = json.loads(run.config.to_json())
+    settings = run.config.to_dict()
     return {name: value for name, value in settings.items() if name not in ("seed", "output")}
 
 

@@ -7,7 +7,7 @@ Koehn 2004. It measures how far a gain depends on the choice of test items, not 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -58,10 +58,6 @@ class Verdict:
     text: str
     protocol: str
     interval: Interval
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields, and the smallest gain worth having that was used."""
-        return asdict(self) | {"kind": self.kind.value, "smallest_gain": SMALLEST_GAIN}
 
 
 def paired_bootstrap(

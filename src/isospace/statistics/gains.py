@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from isospace.statistics.bootstrap import (
 )
 from isospace.statistics.correlation import FloatArray, spearman
 
+_SEED = 0  # of the resampling
 _SMALLEST_LOG_P = -100.0
 """What is smaller is not told apart, and is beyond scipy's quantiles."""
 
@@ -59,10 +59,6 @@ class Gain:
     low: float
     high: float
     p: float
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -125,18 +121,17 @@ class Sampled:
         return Gains(self.by_seed - start.by_seed, gains, self.items)
 
 
-def sample_means(rows: Mapping[str, FloatArray], seed: int = 0) -> dict[str, Sampled]:
+def sample_means(rows: Mapping[str, FloatArray]) -> dict[str, Sampled]:
     """Means of per-item scores, such as reciprocal ranks.
 
     Args:
         rows: encoder -> (seed, item) scores, all of the same items.
-        seed: of the resampling.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than two items.
     """
     _require_fit(list(rows.values()))
-    resampled = resampled_means(np.concatenate(list(rows.values())), RESAMPLES, seed)
+    resampled = resampled_means(np.concatenate(list(rows.values())), RESAMPLES, _SEED)
     parts = np.split(resampled, np.cumsum([len(values) for values in rows.values()])[:-1])
     return {
         name: Sampled(values.mean(1), part, values.shape[1])
@@ -148,7 +143,6 @@ def sample_spearmans(
     rows: Mapping[str, Mapping[str, FloatArray]],
     gold: Mapping[str, FloatArray],
     ids: Mapping[str, NDArray[np.int64]],
-    seed: int = 0,
 ) -> dict[str, dict[str, Sampled]]:
     """Spearman's correlations of cosines with gold scores, set by set, and their plain mean.
 
@@ -156,7 +150,6 @@ def sample_spearmans(
         rows: encoder -> set -> (seed, pair) cosines.
         gold: set -> (pair,).
         ids: set -> (pair,) a number for each pair; equal in all sets that have it.
-        seed: of the resampling.
 
     Returns:
         Encoder -> set -> scores, and under "Avg" the mean over the sets.
@@ -169,7 +162,7 @@ def sample_spearmans(
         cosines_of_encoders = [cosines[column] for cosines in rows.values()]
         _require_fit([*cosines_of_encoders, scores[None]])
         sets[column] = PairSet(np.concatenate(cosines_of_encoders), scores, ids[column])
-    resampled = resampled_spearmans(list(sets.values()), RESAMPLES, seed)
+    resampled = resampled_spearmans(list(sets.values()), RESAMPLES, _SEED)
     ends = np.cumsum([len(next(iter(cosines.values()))) for cosines in rows.values()])[:-1]
     sampled: dict[str, dict[str, Sampled]] = {name: {} for name in rows}
     for (column, pairs), drawn in zip(sets.items(), resampled, strict=True):

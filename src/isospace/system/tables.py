@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.system.files import write_text
@@ -37,16 +37,16 @@ class Table:
     caption: str
     rows: Rows
     note: str = ""
-    columns: tuple[str, ...] = field(init=False)
-    """All columns, in the order in which the rows bring them."""
 
-    def __post_init__(self) -> None:
-        """Collect the columns."""
-        object.__setattr__(self, "columns", columns_of(self.rows))
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, in the order in which the rows bring them."""
+        return columns_of(self.rows)
 
     def cells(self) -> list[list[str]]:
         """The rows in the order of the columns."""
-        return [[row.get(column, "") for column in self.columns] for row in self.rows]
+        columns = self.columns
+        return [[row.get(column, "") for column in columns] for row in self.rows]
 
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers only."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -234,18 +235,17 @@ class Loop:
         """Linear decay to zero over the run, no warm-up; `step` counts from 0."""
         return self.config.learning_rate * (1.0 - step / self.total_steps)
 
-    def seconds_per_step(self, repeats: int = 4) -> float:
+    def seconds_per_step(self) -> float:
         """Time one update's forward and backward, leaving no trace in weights or random states."""
-        state, head = checkpoint.random_state(), {k: v for k, v in self.head.state_dict().items()}
-        head = {k: v.clone() if isinstance(v, Tensor) else v for k, v in head.items()}
+        random_state, head = checkpoint.random_state(), copy.deepcopy(self.head.state_dict())
         seconds = []
-        for _ in range(repeats):
+        for _ in range(4):
             started = time.perf_counter()
             self._backward()
             self.optimizer.zero_grad(set_to_none=True)
             seconds.append(time.perf_counter() - started)
         self.head.load_state_dict(head)
-        checkpoint.set_random_state(state)
+        checkpoint.set_random_state(random_state)
         return float(np.median(seconds[1:]))
 
     def __iter__(self) -> Iterator[Step]:

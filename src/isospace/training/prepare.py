@@ -17,12 +17,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import require_classic
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import (
-    Benchmark,
-    choosing_text,
-    load_labels,
-    load_sts_data,
-)
+from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels, load_sts_data
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
 from isospace.system.cache import cache_folder
@@ -45,19 +40,6 @@ class Data:
     benchmark: Benchmark
     held_out: HeldOut
     corpus: Corpus
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Everything loaded.
-
-    Attributes:
-        data: the texts.
-        loop: the training, at step 0.
-    """
-
-    data: Data
-    loop: Loop
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
@@ -86,8 +68,8 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     return accelerator
 
 
-def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -> Prepared:
-    """Load everything; bad input is refused before the encoder is touched.
+def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -> tuple[Data, Loop]:
+    """The texts, and the training at step 0; bad input is refused before the encoder is touched.
 
     Raises:
         UserError: what is wrong, where, and what to do.
@@ -103,7 +85,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
     with accelerator.main_process_first():
         tokens = _tokenise(config, data.corpus, encoder, progress)
-    return Prepared(data, Loop(config, encoder, tokens, data.corpus.train_rows, accelerator))
+    return data, Loop(config, encoder, tokens, data.corpus.train_rows, accelerator)
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:

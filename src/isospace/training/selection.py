@@ -73,20 +73,12 @@ def choose(evaluations: Sequence[Mapping[str, float]], rule: Rule, natural_pairs
         rule: "label-free", "labels" or "last".
         natural_pairs: pairs_mrr is of pairs that the corpus brought along.
 
-    Raises:
-        ValueError: no evaluations, or the criterion was not measured.
-
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
     >>> [choose([start, later], "label-free", natural).step for natural in (True, False)]
     [0, 9]
     """
-    if not evaluations:
-        raise ValueError("choose() needs at least the start's evaluation")
     criterion = {"labels": LABELS, "last": LAST}.get(rule, PAIRS if natural_pairs else LAST)
-    missing = [evaluation.get("step") for evaluation in evaluations if criterion not in evaluation]
-    if missing:
-        raise ValueError(f"rule {rule!r} needs {criterion!r}, not measured at steps {missing}")
     start = evaluations[0]
     collapsed = tuple(
         int(evaluation["step"]) for evaluation in evaluations[1:] if is_collapsed(evaluation, start)

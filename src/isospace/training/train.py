@@ -6,7 +6,6 @@ views (`encoder.Encoder`) and calls the objective (`objectives/`).
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from contextlib import nullcontext
@@ -99,9 +98,8 @@ class _Session:
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
-        prepared = prepare(config, self.accelerator, self.progress)
-        self.benchmark, self.held_out = prepared.data.benchmark, prepared.data.held_out
-        self.corpus, self.loop = prepared.data.corpus, prepared.loop
+        data, self.loop = prepare(config, self.accelerator, self.progress)
+        self.benchmark, self.held_out, self.corpus = data.benchmark, data.held_out, data.corpus
         self.encoder = self.loop.encoder
         self._start_hash = weights_hash(self.encoder)
         self.evaluations: list[dict[str, float]] = []
@@ -120,8 +118,8 @@ class _Session:
     def go(self, run: Run | None) -> FinishedRun:
         """Start or resume, train, choose, score, write."""
         if run is None:
-            made = Run.create(self.config).folder if self.main else None
-            run = Run(agreed(self.accelerator, made))
+            folder = Run.create(self.config).folder if self.main else None
+            run = Run(agreed(self.accelerator, folder))
         if self.config.trackers:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
@@ -167,8 +165,10 @@ class _Session:
         """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
         if self.main:
             mixed = self.accelerator.mixed_precision
-            found = run_evaluation(self.config, self.encoder, self.held_out, self.benchmark, mixed)
-            self.evaluations.append({"step": float(self.loop.step), **found})
+            measurements = run_evaluation(
+                self.config, self.encoder, self.held_out, self.benchmark, mixed
+            )
+            self.evaluations.append({"step": float(self.loop.step), **measurements})
         evaluation = agreed(self.accelerator, self.evaluations[-1] if self.main else None)
         for name, value in evaluation.items():
             if not math.isfinite(value):
@@ -335,7 +335,7 @@ class _Session:
         corpus = self.corpus
         return RunResults(
             isospace=isospace.__version__,
-            config=json.loads(self.config.to_json()),
+            config=self.config.to_dict(),
             origin=Origin.of(self.config.model),
             corpus=CorpusFacts(len(corpus.train_rows), corpus.digest, dict(corpus.counts)),
             pooling=self.encoder.pooling,
