@@ -88,8 +88,8 @@ def to_svg(chart: Picture, name: str, description: str) -> Markup:
     _style(chart.properties(width=WIDTH, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
     svg = buffer.getvalue()
     # Vega counts colour ramps and clips through a process; a page wants ids of its own.
-    for number, found in enumerate(re.findall(r'id="(\w+)"', svg)):
-        svg = re.sub(rf'(id="|url\(#){found}\b', rf"\g<1>{name}-{number}", svg)
+    for number, vega_id in enumerate(re.findall(r'id="(\w+)"', svg)):
+        svg = re.sub(rf'(id="|url\(#){vega_id}\b', rf"\g<1>{name}-{number}", svg)
     label = f'role="graphics-document" aria-label="{escape(description)}"'
     return Markup(svg.replace('class="marks"', label, 1))
 
@@ -144,9 +144,9 @@ def _some(values: Values, line: str) -> Values:
     return [row for mine in lines for row in mine[:: -max(1, len(mine) // _READ)][::-1]]
 
 
-def curves(found: RunSet) -> list[tuple[str, str]]:
+def curves(run_set: RunSet) -> list[tuple[str, str]]:
     """What is drawn of the evaluations: measure, and title for people."""
-    score = score_name([named.run for named in found.runs])
+    score = score_name([named.run for named in run_set.runs])
     return [
         (score, f"{SCORES[score]} (higher is better)"),
         ("alignment", "Alignment (lower is better)"),
@@ -155,7 +155,7 @@ def curves(found: RunSet) -> list[tuple[str, str]]:
     ]
 
 
-def curve(found: RunSet, measure: str) -> Picture:
+def curve(run_set: RunSet, measure: str) -> Picture:
     """One measurement over the sentences seen, a line for each run, as in `key`."""
     values: Values = [
         {
@@ -166,10 +166,10 @@ def curve(found: RunSet, measure: str) -> Picture:
             "label": f"{named.name}, {evaluation['sentences']:,.0f} sentences: "
             f"{_short(evaluation[measure])}",
         }
-        for named in found.runs
+        for named in run_set.runs
         for evaluation in named.run.evaluations()
     ]
-    names, colours, lines = zip(*key(found), strict=True)
+    names, colours, lines = zip(*key(run_set), strict=True)
     dashes = [[6, 3] if line == "dashed" else [1, 0] for line in lines]
     base = _chart(values).encode(
         x=_sentences(),
@@ -182,18 +182,18 @@ def curve(found: RunSet, measure: str) -> Picture:
     return alt.layer(base.mark_line(strokeWidth=2).encode(strokeDash=dash), points)
 
 
-def key(found: RunSet) -> list[tuple[str, str, str]]:
+def key(run_set: RunSet) -> list[tuple[str, str, str]]:
     """How each setting is drawn in the curves: its name, colour and line (solid or dashed)."""
-    names = list(found.groups())
+    names = list(run_set.groups())
     lines = [(colour, line) for line in ("solid", "dashed") for colour in _COLOURS]
     return [(name, *lines[i % len(lines)]) for i, name in enumerate(names)]
 
 
-def plane(found: RunSet) -> Picture:
+def plane(run_set: RunSet) -> Picture:
     """Alignment and uniformity of every evaluation; a line joins those of a run."""
-    score = score_name([named.run for named in found.runs])
+    score = score_name([named.run for named in run_set.runs])
     values: Values = []
-    for named in found.runs:
+    for named in run_set.runs:
         evaluations, results = named.run.evaluations(), named.run.results
         last = results.choice.step if results else None
         for evaluation in evaluations:
@@ -233,8 +233,7 @@ def spectra(spaces: Mapping[str, Vectors]) -> Picture:
 
     Values below the rounding of a run's sample, which is kept in half precision, are left out.
 
-    Args:
-        spaces: name, such as "before" and "after" -> (sentence, dim).
+    `spaces`: name, such as "before" and "after" -> (sentence, dim).
     """
     values: Values = []
     for name, vectors in spaces.items():
@@ -263,10 +262,7 @@ def spectra(spaces: Mapping[str, Vectors]) -> Picture:
 def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.float64]) -> Picture:
     """Sentences in the plane; colour is the share of neighbours kept, the label is the sentence.
 
-    Args:
-        points: (sentence, 2).
-        sentences: as many.
-        kept: (sentence,), 0 to 1.
+    `points` are (sentence, 2), `kept` (sentence,) from 0 to 1.
     """
     values: Values = [
         {"x": round(float(x), 2), "y": round(float(y), 2), "kept": float(share), "label": sentence}
@@ -284,22 +280,22 @@ def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.flo
     )
 
 
-def write_picture(found: RunSet, path: Path) -> None:
+def write_picture(run_set: RunSet, path: Path) -> None:
     """Write the curves of one run as a picture; the suffix decides the format (svg, png, pdf).
 
     Raises:
         UserError: another suffix, several runs, or one without an update.
     """
-    if len(found.runs) != 1:
+    if len(run_set.runs) != 1:
         raise UserError("`picture` shows the curves of one run; give one folder")
     suffix = path.suffix.removeprefix(".")
     if suffix not in ("svg", "png", "pdf"):
         raise UserError(f"`picture` {path}: expected a name that ends in .svg, .png or .pdf")
-    if not found.runs[0].run.steps():
-        raise UserError(f"`picture`: {found.runs[0].run.folder} has not made an update yet")
-    titled = {"Training loss": losses(found.runs[0].run)}
-    titled |= {title: curve(found, measure) for measure, title in curves(found)}
-    titled["Alignment and uniformity, by score"] = plane(found)
+    if not run_set.runs[0].run.steps():
+        raise UserError(f"`picture`: {run_set.runs[0].run.folder} has not made an update yet")
+    titled = {"Training loss": losses(run_set.runs[0].run)}
+    titled |= {title: curve(run_set, measure) for measure, title in curves(run_set)}
+    titled["Alignment and uniformity, by score"] = plane(run_set)
     sized = [p.properties(title=t, width=WIDTH, height=HEIGHT) for t, p in titled.items()]
     picture = alt.concat(*sized, columns=2).resolve_scale(color="independent", shape="independent")
     with atomic_path(path) as temporary:

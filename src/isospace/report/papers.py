@@ -56,10 +56,10 @@ def _known(row: Mapping[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def papers_table(found: RunSet) -> Table | None:
+def papers_table(run_set: RunSet) -> Table | None:
     """The papers' table of STS scores; `None` without any."""
     groups = {
-        group: runs for group, runs in found.groups().items() if sts_rows(finished(runs), "start")
+        group: runs for group, runs in run_set.groups().items() if sts_rows(finished(runs), "start")
     }
     if not groups:
         return None
@@ -86,7 +86,7 @@ def papers_table(found: RunSet) -> Table | None:
     return Table("sts", "STS, in the papers' columns", [*starts.values(), *ours, *published], note)
 
 
-def transfer_table(found: RunSet) -> Table | None:
+def transfer_table(run_set: RunSet) -> Table | None:
     """The papers' table of transfer tasks, of runs that `evaluate` has scored.
 
     `None` without any such run. Its scores are those of the model that the run shipped; where that
@@ -94,7 +94,7 @@ def transfer_table(found: RunSet) -> Table | None:
     """
     groups = {
         (group if adapted else f"start, kept by {group}", protocol): scored
-        for group, runs in found.groups().items()
+        for group, runs in run_set.groups().items()
         for adapted in (True, False)
         for protocol in PROTOCOLS
         if (scored := [run for run in _scored(runs, protocol) if _is_adapted(run) == adapted])

@@ -46,10 +46,10 @@ class RunSet:
 
     def groups(self) -> dict[str, list[Run]]:
         """Runs that differ in their seed alone, by the name of their settings."""
-        found: dict[str, list[Run]] = {}
+        groups: dict[str, list[Run]] = {}
         for named in self.runs:
-            found.setdefault(named.group, []).append(named.run)
-        return found
+            groups.setdefault(named.group, []).append(named.run)
+        return groups
 
 
 def collect(folders: Sequence[Path]) -> RunSet:
@@ -86,7 +86,7 @@ def _rows(
     """Cell -> its row; of a comparison that is finished only the cells that it is about."""
     if results is None:
         return {cell: cell.parent.name for cell in cells}
-    about = {folder / cell: row for row, mine in results.runs.items() for cell in mine}
+    about = {folder / cell: row for row, cells in results.runs.items() for cell in cells}
     return {cell: about[cell] for cell in cells if cell in about}
 
 
@@ -101,11 +101,11 @@ def _labels(configs: Sequence[TrainConfig]) -> list[str]:
     """The objective of each, with the settings in which runs of that objective differ."""
     settings = [_settings(config) for config in configs]
     labels = []
-    for mine in settings:
-        same = [other for other in settings if other["objective"] == mine["objective"]]
-        differing = [key for key in mine if len({str(other[key]) for other in same}) > 1]
-        details = ", ".join(f"{key.replace('_', ' ')} {_in_words(mine[key])}" for key in differing)
-        labels.append(f"{mine['objective']} ({details})" if details else str(mine["objective"]))
+    for own in settings:
+        same = [other for other in settings if other["objective"] == own["objective"]]
+        differing = [key for key in own if len({str(other[key]) for other in same}) > 1]
+        details = ", ".join(f"{key.replace('_', ' ')} {_in_words(own[key])}" for key in differing)
+        labels.append(f"{own['objective']} ({details})" if details else str(own["objective"]))
     return list(map(without_surrogates, labels))
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from isospace.comparison.results import ComparisonProtocol, ComparisonResults, RowGain
 from isospace.report.papers import (
     STATES,
-    State,
     finished,
     mean_sd,
     papers_table,
@@ -30,29 +29,25 @@ from isospace.training.run import Run
 _PAIR_SCORES = {"MRR", "R@1"}
 
 
-def all_tables(found: RunSet) -> list[Table]:
+def all_tables(run_set: RunSet) -> list[Table]:
     """Every table that there are numbers for, the verdicts of comparisons first.
 
     No two have the same name: tables of several comparisons are numbered.
     """
-    made = []
-    for i, (name, results) in enumerate(found.comparisons.items(), start=1):
-        number = f"-{i}" if len(found.comparisons) > 1 else ""
+    tables = []
+    for i, (name, results) in enumerate(run_set.comparisons.items(), start=1):
+        number = f"-{i}" if len(run_set.comparisons) > 1 else ""
         if results is not None:
-            of_it = (table(name, results) for table in COMPARISON_TABLES)
-            made += [replace(table, name=table.name + number) for table in of_it if table]
-    made.append(runs_table(found))
-    return [*made, *filter(None, (papers_table(found), transfer_table(found)))]
+            of_comparison = (make_table(name, results) for make_table in COMPARISON_TABLES)
+            tables += [replace(table, name=table.name + number) for table in of_comparison if table]
+    tables.append(runs_table(run_set))
+    return [*tables, *filter(None, (papers_table(run_set), transfer_table(run_set)))]
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
     """What `isospace compare` found: mean and sd over seeds, gains over the start, Holm's p.
 
     The papers' columns have a table of their own.
-
-    Args:
-        name: of the comparison.
-        results: what it says.
     """
     measure = results.measure
     rows = []
@@ -98,12 +93,7 @@ def _protocol(protocol: ComparisonProtocol) -> str:
 
 
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
-    """The gain over the start in every score, with its interval; `None` if only pairs were scored.
-
-    Args:
-        name: of the comparison.
-        results: what it says.
-    """
+    """The gain in every score, with its interval; `None` if only pairs were scored."""
 
     def shown(gain: RowGain) -> str:
         return gain_interval(gain.over_start) + ("*" if gain.holm_p < 1 - CONFIDENCE else "")
@@ -119,10 +109,6 @@ def against_best_table(name: str, results: ComparisonResults) -> Table | None:
     """Welch's p against the best row of every score.
 
     `None` if only pairs were scored, or nothing could be tested.
-
-    Args:
-        name: of the comparison.
-        results: what it says.
     """
     note = (
         "p of Welch's test over seeds against the row with the best mean in that score, corrected "
@@ -164,11 +150,11 @@ def gain_interval(gain: Gain) -> str:
     return f"{100 * gain.mean:+.2f} ({100 * gain.low:+.2f} to {100 * gain.high:+.2f})"
 
 
-def runs_table(found: RunSet) -> Table:
+def runs_table(run_set: RunSet) -> Table:
     """A row per setting: scores before and after as mean, sd and n over its seeds, verdicts."""
-    rows = [_runs_row(group, runs) for group, runs in found.groups().items()]
+    rows = [_runs_row(group, runs) for group, runs in run_set.groups().items()]
     protocols = dict.fromkeys(
-        results.verdict.protocol for results in finished([named.run for named in found.runs])
+        results.verdict.protocol for results in finished([named.run for named in run_set.runs])
     )
     note = "; ".join(protocols)
     if note:
@@ -184,7 +170,10 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
     verdict = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
     row = {"objective": group, "verdict": verdict}
     if done:
-        scores = {state: _pair_scores(done, state) for state in STATES}
+        scores = {
+            state: [100 * scores_of(results, state).pairs.mrr for results in done]
+            for state in STATES
+        }
         row |= {f"MRR {state}": _mean_sd_of_different(values) for state, values in scores.items()}
         gains = np.subtract(scores["result"], scores["start"])
         row["gain in MRR"] = f"{gains.mean():+.2f}"
@@ -206,7 +195,3 @@ def _kept(done: Sequence[RunResults]) -> str:
     """The rule that chose the checkpoints, and their steps; label use is said."""
     steps = ", ".join(str(results.choice.step) for results in done)
     return f"{done[0].selected_by}, step {steps}"
-
-
-def _pair_scores(done: Sequence[RunResults], state: State) -> list[float]:
-    return [100 * scores_of(results, state).pairs.mrr for results in done]

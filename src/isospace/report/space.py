@@ -33,8 +33,7 @@ def spectrum(vectors: Vectors) -> NDArray[np.float64]:
 
     The entropy of these shares is the logarithm of the effective rank (Roy & Vetterli 2007).
 
-    Args:
-        vectors: (sentence, dim).
+    `vectors` are (sentence, dim).
     """
     values = vectors.astype(np.float64)
     singular = np.linalg.svd(values - values.mean(0), compute_uv=False)
@@ -47,9 +46,7 @@ def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
     The second map starts from the first, so that a sentence stays where it is as far as its
     neighbours let it.
 
-    Args:
-        before: (sentence, dim).
-        after: (sentence, dim) of the same sentences.
+    `before` and `after` are (sentence, dim) of the same sentences.
 
     Returns:
         Two arrays (sentence, 2).
@@ -110,11 +107,7 @@ def neighbours_of(
 ) -> list[NeighboursBeforeAfter]:
     """The nearest sentences of a sample to each text; the text itself is left out.
 
-    Args:
-        texts: n of them.
-        before: (n, dim) their vectors under the start.
-        after: (n, dim) under the result.
-        sample: where neighbours are sought.
+    `before` and `after` are the vectors of the n texts, (n, dim), under start and result.
     """
     rows = {sentence: row for row, sentence in enumerate(sample.sentences)}
     own = np.array([rows.get(text, -1) for text in texts])
@@ -149,10 +142,7 @@ def most_changed(
 ) -> list[NeighboursBeforeAfter]:
     """The neighbours of those sentences of a sample that kept the fewest of theirs.
 
-    Args:
-        sample: the sentences.
-        shares: what `kept_shares` says of them.
-        count: how many; among equals the first in the sample are taken.
+    `shares` are what `kept_shares` says; among equals the first in the sample are taken.
     """
     rows = np.argsort(shares, kind="stable")[:count]
     texts = [sample.sentences[row] for row in rows]

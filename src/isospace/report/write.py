@@ -74,7 +74,7 @@ class Section:
 
 
 def write_report(
-    found: RunSet,
+    run_set: RunSet,
     output: Path | None = None,
     queries: Sequence[str] = (),
     in_words: Callable[[str], str] = str,
@@ -82,7 +82,7 @@ def write_report(
     """Write one HTML page about runs; nothing in it is loaded from elsewhere.
 
     Args:
-        found: what to show.
+        run_set: what to show.
         output: the page; default: report.html in the folder of the run or of the comparison.
         queries: texts whose nearest neighbours are listed; by default the page takes sentences
             whose neighbours changed most. They need the encoders of every run.
@@ -95,57 +95,57 @@ def write_report(
         UserError: no file to write to, or queries where no run is finished.
     """
     if output is None:
-        if found.home is None:
+        if run_set.home is None:
             raise UserError(
                 "a report on several runs needs a file to write to: `output` report.html"
             )
-        output = found.home / REPORT
+        output = run_set.home / REPORT
     if output.is_dir():
         raise UserError(f"`output` {output}: is a folder; give a file, such as {output / REPORT}")
-    if queries and not any(_has_map(named.run.sample) for named in found.runs):
+    if queries and not any(_has_map(named.run.sample) for named in run_set.runs):
         raise UserError(
-            f"`query`: {found.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "
+            f"`query`: {run_set.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "
             "look for neighbours in; nothing is finished here, or an older version made it"
         )
     environment = templates("isospace.report")
     environment.tests.update(number=is_number, published=is_published)
     page = environment.get_template("report.html").render(
-        title=found.title,
-        comparisons=found.comparisons,
-        apart=found.home is None,
-        tables=all_tables(found),
-        curves=list(_curves(found)),
-        key=figures.key(found),
-        evaluations=_evaluations_table(found),
-        sections=[_section(named, i, queries, in_words) for i, named in enumerate(found.runs)],
+        title=run_set.title,
+        comparisons=run_set.comparisons,
+        apart=run_set.home is None,
+        tables=all_tables(run_set),
+        curves=list(_curves(run_set)),
+        key=figures.key(run_set),
+        evaluations=_evaluations_table(run_set),
+        sections=[_section(named, i, queries, in_words) for i, named in enumerate(run_set.runs)],
     )
     write_text(output, page)
     return output
 
 
-def _curves(found: RunSet) -> Iterator[Picture]:
+def _curves(run_set: RunSet) -> Iterator[Picture]:
     """The pictures of the evaluations; none where no run has one."""
-    if not any(named.run.evaluations() for named in found.runs):
+    if not any(named.run.evaluations() for named in run_set.runs):
         return
-    for measure, title in figures.curves(found):
+    for measure, title in figures.curves(run_set):
         description = f"Line chart: {title} over the sentences seen"
-        svg = figures.to_svg(figures.curve(found, measure), measure, description)
+        svg = figures.to_svg(figures.curve(run_set, measure), measure, description)
         yield Picture(title, "", svg)
-    score = figures.SCORES[figures.score_name([named.run for named in found.runs])]
+    score = figures.SCORES[figures.score_name([named.run for named in run_set.runs])]
     yield Picture(
         "Alignment and uniformity",
         f"A line is a run, a point an evaluation; colour is the score, {score}. Down and to the "
         "left is better.",
         figures.to_svg(
-            figures.plane(found),
+            figures.plane(run_set),
             "plane",
             "Scatter plot: alignment over uniformity, coloured by score",
         ),
     )
 
 
-def _evaluations_table(found: RunSet) -> Table:
-    named = figures.curves(found)
+def _evaluations_table(run_set: RunSet) -> Table:
+    named = figures.curves(run_set)
     rows = [
         {
             "run": one.name,
@@ -153,7 +153,7 @@ def _evaluations_table(found: RunSet) -> Table:
             "sentences": f"{evaluation['sentences']:,.0f}",
             **{title: f"{evaluation[key]:.4f}" for key, title in named},
         }
-        for one in found.runs
+        for one in run_set.runs
         for evaluation in one.run.evaluations()
     ]
     return Table("evaluations", "Every evaluation", rows)
@@ -260,11 +260,8 @@ def maps(
 ) -> Iterator[Picture]:
     """Maps of the first sentences of a sample in both its spaces.
 
-    Args:
-        sample: the sentences.
-        kept_share: what `space.kept_shares` says of them; the colours.
-        titles: of the two maps.
-        suffix: makes the pictures' names unlike those of other maps on the page.
+    `kept_share`, of `space.kept_shares`, colours them; `suffix` makes the pictures' names unlike
+    those of other maps on the page.
     """
     shown = slice(MAPPED)
     layouts = space.layouts(sample.before[shown], sample.after[shown])
