@@ -6,14 +6,13 @@ A cell that is finished is read, one that was stopped is resumed, the rest are b
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
-from isospace.system.jobs import Ended, Job, run_jobs
+from isospace.system.jobs import Ended, Job, run_jobs, verb_command
 from isospace.system.processes import first
 from isospace.system.progress import Progress, Silent
 from isospace.training.run import Run
@@ -29,18 +28,18 @@ class Cell:
 
     Attributes:
         name: the row it belongs to.
+        folder: the run's.
         config: its settings, with seed and folder.
     """
 
     name: str
+    folder: Path
     config: TrainConfig
 
     @property
-    def folder(self) -> Path:
-        """The run's folder."""
-        if self.config.output is None:
-            raise ValueError(f"cell {self.name} has no folder")
-        return self.config.output
+    def log(self) -> Path:
+        """What a process of its own says."""
+        return self.folder / "train.log"
 
     @property
     def finished(self) -> bool:
@@ -73,11 +72,7 @@ def require_runnable(cells: Sequence[Cell], jobs: int) -> None:
 def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> bool:
     """Run what is missing of the cells, which `require_runnable` allows.
 
-    Args:
-        cells: in the order in which they are run.
-        jobs: how many at a time; more than one share the processor's threads, and the GPUs where
-            there are several.
-        progress: where it is shown.
+    Several `jobs` share the processor's threads, and the GPUs where there are several.
 
     Returns:
         Whether this process holds the results: of several that share a run, only the first.
@@ -88,7 +83,7 @@ def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> bool:
             there.
     """
     if jobs > 1:
-        _SideBySide(cells, progress).run(jobs)
+        _side_by_side(cells, jobs, progress)
     else:
         _one_by_one(cells, progress if first() else Silent())
     return first()
@@ -115,45 +110,29 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
             train(None if resume else cell.config, resume, progress)
 
 
-class _SideBySide:
-    """The cells that are missing, each a process of `isospace train --resume` with a log."""
+def _side_by_side(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
+    """Run the cells that are missing, each a process of its own with a log in its folder."""
+    missing = [cell for cell in cells if not cell.finished]
+    done = len(cells) - len(missing)
+    progress.line("cells", f"{done} of {len(cells)} are there")
 
-    def __init__(self, cells: Sequence[Cell], progress: Progress) -> None:
-        self._cells, self._progress = cells, progress
-        self._missing = [cell for cell in cells if not cell.finished]
+    def say(cell: Cell, what: str) -> None:
+        progress.line("cell", f"{cells.index(cell) + 1} of {len(cells)}: {cell}: {what}")
 
-    def run(self, jobs: int) -> None:
-        """Run them, so many at a time."""
-        done = len(self._cells) - len(self._missing)
-        self._progress.line("cells", f"{done} of {len(self._cells)} are there")
-        with self._progress.bar("cells", len(self._cells), done) as advance:
-
-            def end(cell: Cell, ended: Ended) -> None:
-                self._end(cell, ended)
-                advance(1)
-
-            run_jobs(self._missing, jobs, self._begin, end)
-
-    def _begin(self, cell: Cell) -> Job:
+    def begin(cell: Cell) -> Job:
         if not cell.begun:
             Run.create(cell.config)
-        self._say(cell, f"started; its progress: {_log(cell)}")
-        command = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(cell.folder)]
-        return Job(command, _log(cell))
+        say(cell, f"started; its progress: {cell.log}")
+        return Job(verb_command("train", resume=str(cell.folder)), cell.log)
 
-    def _end(self, cell: Cell, ended: Ended) -> None:
+    def end(cell: Cell, ended: Ended) -> None:
         results = Run(cell.folder).results
-        if ended.status == 0 and results is not None:
-            self._say(cell, f"done in {results.seconds:.0f} s")
-            return
-        failure = UserError if ended.status == 2 else Stopped
-        reason = ended.reason.removeprefix("isospace: ")
-        raise failure(f"{cell}: {reason} (all it said: {_log(cell)})")
+        if ended.status != 0 or results is None:
+            failure = UserError if ended.status == 2 else Stopped
+            reason = ended.reason.removeprefix("isospace: ")
+            raise failure(f"{cell}: {reason} (all it said: {cell.log})")
+        say(cell, f"done in {results.seconds:.0f} s")
+        advance(1)
 
-    def _say(self, cell: Cell, what: str) -> None:
-        place = self._cells.index(cell) + 1
-        self._progress.line("cell", f"{place} of {len(self._cells)}: {cell}: {what}")
-
-
-def _log(cell: Cell) -> Path:
-    return cell.folder / "train.log"
+    with progress.bar("cells", len(cells), done) as advance:
+        run_jobs(missing, jobs, begin, end)

@@ -201,4 +201,5 @@ def _slug(name: str) -> str:
 
 
 def _cell(folder: Path, name: str, config: TrainConfig) -> Cell:
-    return Cell(name, replace(config, output=folder / _slug(name) / f"seed-{config.seed}"))
+    run_folder = folder / _slug(name) / f"seed-{config.seed}"
+    return Cell(name, run_folder, replace(config, output=run_folder))

@@ -41,7 +41,7 @@ def judge_runs(
         UserError: the runs were not trained on one text and scored on the same items, or the
             measure needs sets that were not scored, or of which the labels leave nothing.
     """
-    _require_one_benchmark([run for mine in runs.values() for run in mine])
+    _require_one_benchmark([run for seeds in runs.values() for run in seeds])
     first = next(iter(runs.values()))[0]
     shared = SharedItems.of(first)
     judged = shared.shown(measure)
@@ -118,16 +118,17 @@ class _Rows:
     def of(cls, runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> _Rows:
         rows = cls({}, {}, {}, {})
         known: dict[tuple[str, str], str] = {}
-        for name, mine in runs.items():
-            start = known.setdefault(_start(mine[0]), f"start of {name}" if known else "start")
+        for name, seeds in runs.items():
+            first = seeds[0]
+            start = known.setdefault(_start(first), f"start of {name}" if known else "start")
             if start not in rows.scores:
-                rows.scores[start] = _columns([_scores(mine[0].finished.start)])
-                rows.items[start] = [shared.items(mine[0], "before")]
+                rows.scores[start] = _columns([_scores(first.finished.start)])
+                rows.items[start] = [shared.items(first, "before")]
                 if start != "start":
-                    rows.criterion[start] = _criterion(mine[0], step=0)
-            rows.scores[name] = _columns([_scores(run.finished.result) for run in mine])
-            rows.items[name] = [shared.items(run, "after") for run in mine]
-            rows.criterion[name] = float(np.mean([_criterion(run) for run in mine]))
+                    rows.criterion[start] = _criterion(first, step=0)
+            rows.scores[name] = _columns([_scores(run.finished.result) for run in seeds])
+            rows.items[name] = [shared.items(run, "after") for run in seeds]
+            rows.criterion[name] = float(np.mean([_criterion(run) for run in seeds]))
             rows.starts[name] = start
         return rows
 
@@ -137,20 +138,20 @@ def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> Compariso
     if decision.name is None:
         return ComparisonVerdict(decision.verdict, decision.text, None)
     adapted = decision.name in runs
-    mine = runs[decision.name if adapted else decision.name.removeprefix("start of ")]
-    shipping = [run for run in mine if run.finished.ships_start != adapted]
+    seeds = runs[decision.name if adapted else decision.name.removeprefix("start of ")]
+    shipping = [run for run in seeds if run.finished.ships_start != adapted]
     model = str(max(shipping, key=_criterion).model_folder) if shipping else None
     text = decision.text
     if not adapted and not shipping:
-        encoder, pooling = _start(mine[0])
+        encoder, pooling = _start(seeds[0])
         text += f" Load it by isospace.load({encoder!r}, pooling={pooling!r})."
-    elif adapted and len(shipping) < len(mine):
-        text += f" {len(mine) - len(shipping)} of its {len(mine)} runs ship the start, which their"
-        text += " own verdicts kept."
+    elif adapted and len(shipping) < len(seeds):
+        text += f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the start, which "
+        text += "their own verdicts kept."
         if not shipping:
-            seeds = [str(run.config.seed) for run in mine if _adapted(run)]
+            numbers = [str(run.config.seed) for run in seeds if _adapted(run)]
             text += " The adapted weights are in checkpoints/kept.safetensors of seed "
-            text += f"{', '.join(seeds)}."
+            text += f"{', '.join(numbers)}."
     return ComparisonVerdict(decision.verdict, text, model)
 
 

@@ -60,12 +60,10 @@ class SharedItems:
     def among(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
         """Those of a benchmark before any run.
 
-        Args:
-            test_pairs: as `benchmark.Benchmark.test_pairs` gives them.
-            labels: what chooses the checkpoints, `None` where no labels do.
+        `test_pairs` are those of `Benchmark.test_pairs`; `labels` chose the checkpoints.
         """
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
-        left = [column for column, found in unseen.items() if found.sum() > 1]
+        left = [column for column, usable in unseen.items() if usable.sum() > 1]
         return cls(
             {column: test_pairs["gold"][column][unseen[column]] for column in left},
             {column: test_pairs["pair"][column][unseen[column]] for column in left},
@@ -77,7 +75,7 @@ class SharedItems:
     def shown(self, column: str) -> str | None:
         """What a score of these pairs is called, `None` where there is none."""
         if column == "Avg":
-            every = all(found.all() for found in self.unseen.values())
+            every = all(usable.all() for usable in self.unseen.values())
             return None if not self.complete else "Avg" if every else f"Avg{_UNSEEN}"
         every = column not in self.unseen or bool(self.unseen[column].all())
         return column if every else f"{column}{_UNSEEN}"
@@ -101,23 +99,23 @@ class SharedItems:
 
     def items(self, run: Run, part: str) -> Items:
         """What each item came to."""
-        found = run.items(part)
-        ranks = {"MRR": found["MRR"], "R@1": (found["MRR"] == 1).astype(float)}
-        return ranks | {column: found[column][self.unseen[column]] for column in self.gold}
+        items = run.items(part)
+        ranks = {"MRR": items["MRR"], "R@1": (items["MRR"] == 1).astype(float)}
+        return ranks | {column: items[column][self.unseen[column]] for column in self.gold}
 
     def sample(self, rows: Mapping[str, Sequence[Items]]) -> dict[str, dict[str, Sampled]]:
         """Row -> column, as shown -> its scores."""
         stacked = {
-            name: {column: np.stack([found[column] for found in mine]) for column in mine[0]}
-            for name, mine in rows.items()
+            name: {column: np.stack([items[column] for items in seeds]) for column in seeds[0]}
+            for name, seeds in rows.items()
         }
         sampled: dict[str, dict[str, Sampled]] = {name: {} for name in rows}
         for column in ("MRR", "R@1"):
-            means = sample_means({name: found[column] for name, found in stacked.items()})
+            means = sample_means({name: items[column] for name, items in stacked.items()})
             for name in rows:
                 sampled[name][column] = means[name]
         if self.gold:
-            for name, found in sample_spearmans(stacked, self.gold, self.ids).items():
-                shown = {self.shown(column): scores for column, scores in found.items()}
+            for name, by_set in sample_spearmans(stacked, self.gold, self.ids).items():
+                shown = {self.shown(column): scores for column, scores in by_set.items()}
                 sampled[name] |= {column: s for column, s in shown.items() if column is not None}
         return sampled

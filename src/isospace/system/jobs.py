@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,14 @@ class Ended:
         return self.last_line or f"exit status {self.status}"
 
 
+def verb_command(verb: str, **options: str) -> list[str]:
+    """The words that run a verb of isospace in another process; an option is named as its field."""
+    words = [sys.executable, "-m", "isospace.cli", verb]
+    for field, value in options.items():
+        words += [f"--{field.replace('_', '-')}", value]
+    return words
+
+
 def run_jobs(
     items: Iterable[Item],
     at_once: int,
@@ -90,14 +99,12 @@ def run_jobs(
                         end(item, ended)
                     if waiting and not request.received:
                         item = waiting.pop(0)
-                        running[place] = (
-                            item,
-                            _Process(begin(item), share(place, at_once), lifeline),
-                        )
+                        process = _Process(begin(item), share(place, at_once), lifeline)
+                        running[place] = (item, process)
                 time.sleep(_POLL_SECONDS)
         finally:
             for _, process in running.values():
-                process.ask_to_stop()
+                process.terminate()
             try:
                 for _, process in running.values():
                     process.wait()
@@ -106,20 +113,18 @@ def run_jobs(
                 os.close(never_written)
 
 
-class _Process:
+class _Process(subprocess.Popen[bytes]):
     """A job that runs.
 
-    Args:
-        job: which.
-        variables: of its environment, beside those of this process.
-        lifeline: the end of a pipe to read from, its standard input.
+    `variables` are added to its environment; `lifeline`, the reading end of a pipe, is its standard
+    input.
     """
 
     def __init__(self, job: Job, variables: dict[str, str], lifeline: int) -> None:
         self._log = job.log
         with job.log.open("ab") as log:
             self._earlier_bytes = os.fstat(log.fileno()).st_size
-            self._process = subprocess.Popen(
+            super().__init__(
                 job.command,
                 stdin=lifeline,
                 stdout=log,
@@ -128,17 +133,9 @@ class _Process:
                 start_new_session=True,  # Ctrl-C is for this process to hear; it asks each once
             )
 
-    def ask_to_stop(self) -> None:
-        """Once."""
-        self._process.terminate()
-
-    def wait(self) -> None:
-        """Until it has ended."""
-        self._process.wait()
-
     def ended(self) -> Ended | None:
         """How it ended, `None` while it runs."""
-        status = self._process.poll()
+        status = self.poll()
         if status is None:
             return None
         said = self._log.read_bytes()[self._earlier_bytes :].decode("utf-8", "replace")
