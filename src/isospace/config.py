@@ -33,7 +33,6 @@ from isospace.system.settings import (
     DropoutRate,
     NameOrPath,
     PathOrText,
-    require,
     settings,
     to_dict,
 )
@@ -84,10 +83,10 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that leave no text."""
-        require(
-            self.min_chars <= self.max_chars,
-            f"`min_chars` {self.min_chars} `max_chars` {self.max_chars}: nothing is left",
-        )
+        if self.min_chars > self.max_chars:
+            raise UserError(
+                f"`min_chars` {self.min_chars} `max_chars` {self.max_chars}: nothing is left"
+            )
 
 
 def _corpus(value: Any) -> Any:

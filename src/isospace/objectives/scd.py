@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
+from isospace.errors import UserError
 from isospace.objectives import barlow_twins, heads
 from isospace.objectives.base import Objective, Paper, View, Views, Widths
 from isospace.operators import similarity
-from isospace.system.settings import DropoutRate, require, settings
+from isospace.system.settings import DropoutRate, settings
 
 
 def printed_correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -74,14 +75,14 @@ class SCD(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("self_contrast", "on_diagonal", "off_diagonal")
 
     def __post_init__(self) -> None:
-        require(
-            self.low_dropout <= self.high_dropout,
-            f"`low_dropout` {self.low_dropout} is above `high_dropout` {self.high_dropout}",
-        )
-        require(
-            self.self_contrast_weight > 0 or self.decorrelation_weight > 0,
-            "`self_contrast_weight` and `decorrelation_weight` are both 0: nothing is learnt",
-        )
+        if self.low_dropout > self.high_dropout:
+            raise UserError(
+                f"`low_dropout` {self.low_dropout} is above `high_dropout` {self.high_dropout}"
+            )
+        if self.self_contrast_weight == self.decorrelation_weight == 0:
+            raise UserError(
+                "`self_contrast_weight` and `decorrelation_weight` are both 0: nothing is learnt"
+            )
 
     @property
     def views(self) -> tuple[View, ...]:

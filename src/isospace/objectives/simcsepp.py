@@ -8,10 +8,11 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from isospace.errors import UserError
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.operators import similarity
-from isospace.system.settings import require, settings
+from isospace.system.settings import settings
 
 Variant = Literal["released", "paper"]
 
@@ -138,10 +139,10 @@ class DCL(heads.MLPOrNone, Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
 
     def __post_init__(self) -> None:
-        require(
-            self.contrast_weight > 0 or self.dimension_weight > 0,
-            "`contrast_weight` and `dimension_weight` are both 0: nothing is learnt",
-        )
+        if self.contrast_weight == self.dimension_weight == 0:
+            raise UserError(
+                "`contrast_weight` and `dimension_weight` are both 0: nothing is learnt"
+            )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast between sentences, contrast between dimensions."""

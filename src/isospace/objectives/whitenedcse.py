@@ -8,10 +8,11 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
+from isospace.errors import UserError
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.operators import similarity
-from isospace.system.settings import require, settings
+from isospace.system.settings import settings
 
 
 @settings
@@ -84,15 +85,15 @@ class WhitenedCSE(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("multi_positive",)
 
     def __post_init__(self) -> None:
-        require(
-            self.positives == "dropout" or self.whitening == "shuffled-group",
-            "`positives` permutation needs `whitening` shuffled-group: only its shuffles differ",
-        )
-        require(
-            self.positives == "dropout" or self.variant == "paper",
-            "`positives` permutation needs `variant` paper: in the released one all views of a "
-            "sentence share a permutation, and would be identical",
-        )
+        if self.positives == "permutation" and self.whitening != "shuffled-group":
+            raise UserError(
+                "`positives` permutation needs `whitening` shuffled-group: only its shuffles differ"
+            )
+        if self.positives == "permutation" and self.variant != "paper":
+            raise UserError(
+                "`positives` permutation needs `variant` paper: in the released one all views of a "
+                "sentence share a permutation, and would be identical"
+            )
 
     @property
     def views(self) -> tuple[View, ...]:

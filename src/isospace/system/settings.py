@@ -57,7 +57,7 @@ def settings(cls: type[T]) -> type[T]:
     """Make the class a frozen dataclass that refuses values which its annotations do not allow.
 
     What is refused, also by `dataclasses.replace`, is a UserError that names the field in
-    backticks. Checks of several fields together go into `__post_init__` (see `require`).
+    backticks. Checks of several fields together go into `__post_init__`.
     """
     checked = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
     validate = checked.__init__
@@ -78,16 +78,6 @@ def to_dict(value: Any) -> dict[str, Any]:
     kind: Any = type(value)
     values: dict[str, Any] = _adapter(kind).dump_python(value, mode="json")
     return values
-
-
-def require(holds: bool, message: str) -> None:
-    """Refuse settings that do not go together.
-
-    Raises:
-        UserError: with the message.
-    """
-    if not holds:
-        raise UserError(message)
 
 
 @functools.cache
