@@ -22,7 +22,6 @@ from isospace.evaluation.sts import (
     STSResult,
     STSScore,
     STSSet,
-    evaluate_pairs,
     evaluate_sts,
     load_sts,
 )
@@ -132,19 +131,14 @@ class Measured:
         """Every number with its protocol."""
         ranks, sts = self.retrieval, self.sts
         recall = {k: ranks.recall(k) for k in DEPTHS}
-        return BenchmarkScores(
-            PairScores(
-                ranks.protocol,
-                len(ranks.ranks),
-                ranks.candidates,
-                ranks.mrr,
-                ranks.mean_rank,
-                recall,
-            ),
-            None
-            if sts is None
-            else STSScores(sts.scores, sts.paper_row(), {**sts.headlines(), "Avg": AVERAGE}),
+        queries = len(ranks.ranks)
+        pairs = PairScores(
+            ranks.protocol, queries, ranks.candidates, ranks.mrr, ranks.mean_rank, recall
         )
+        if sts is None:
+            return BenchmarkScores(pairs, None)
+        protocols = {**sts.headlines(), "Avg": AVERAGE}
+        return BenchmarkScores(pairs, STSScores(sts.scores, sts.paper_row(), protocols))
 
 
 @dataclass(frozen=True)
@@ -258,19 +252,10 @@ class Benchmark:
         content = repr(((self.pairs.first, self.pairs.second), sts))
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
-    def label_score(self, encode: Encode) -> float:
-        """Spearman on the labelled pairs by which the checkpoint is chosen."""
-        if self.labels is None:
-            raise ValueError("no labels were loaded")
-        return evaluate_pairs(encode, self.labels).value
-
     def verdict(self, before: Measured, after: Measured, start_kept: str | None) -> Verdict:
         """Compare start and result on the verdict's pairs.
 
-        Args:
-            before: of the start.
-            after: of the result.
-            start_kept: why selection kept the start, where it did.
+        `start_kept` says why selection kept the start, where it did.
         """
         interval = paired_bootstrap(
             before.retrieval.reciprocal_ranks, after.retrieval.reciprocal_ranks

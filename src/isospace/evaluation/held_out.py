@@ -42,9 +42,7 @@ class HeldOut:
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
         """Measure one state of the encoder; the first call is the start, the others' reference.
 
-        Args:
-            encode: texts -> (n, dim) clean vectors.
-            encode_noisy: the same under dropout.
+        `encode` gives clean vectors (n, dim), `encode_noisy` the same under dropout.
 
         Returns:
             pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and

@@ -226,10 +226,7 @@ class IsotropyScores:
 def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:
     """`describe` the vectors of texts, each once and shuffled, at most `SAMPLE` of them.
 
-    Args:
-        encode: sentences -> `(sentence, dim)`.
-        texts: where they repeat, the first counts.
-        name: what the texts are, for the protocol.
+    `name` says for the protocol what the texts are.
 
     Raises:
         ValueError: as `describe`.

@@ -30,10 +30,7 @@ def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> f
     votes share the credit, so that the order of the rows has no part in the result. A collapsed
     encoder gets about the share of the commonest label.
 
-    Args:
-        x: embeddings `(sentence, dim)`.
-        labels: of each sentence.
-        k: number of neighbours; all others where there are fewer.
+    `x` is `(sentence, dim)`; where there are no k others, all of them vote.
 
     >>> circle = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
     >>> knn_accuracy(circle, ["east", "east", "north", "north"], k=1)
@@ -59,9 +56,7 @@ def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
     information of the two, $2 I(C; L) / (H(C) + H(L))$, which is the V-measure that mteb reports.
     Where a row is not finite it is NaN.
 
-    Args:
-        x: embeddings `(sentence, dim)`.
-        labels: of each sentence.
+    `x` is `(sentence, dim)`.
     """
     units = normalised(x).astype(np.float32)
     if not np.isfinite(units).all():

@@ -52,7 +52,7 @@ class MTEBModel:
     """
 
     def __init__(self, encode: Encode, name: str, revision: str) -> None:
-        self._encode = encode
+        self.encode_texts = encode
         self.mteb_model_meta = require_mteb().models.ModelMeta.create_empty(
             {"name": name, "revision": revision, "framework": ["Sentence Transformers", "PyTorch"]}
         )
@@ -62,7 +62,7 @@ class MTEBModel:
 
         Every task gets the encoder's own default prompt, if it has one, as training did.
         """
-        return self._encode([text for batch in inputs for text in batch["text"]])
+        return self.encode_texts([text for batch in inputs for text in batch["text"]])
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
         """Cosine of every row with every row."""
@@ -78,10 +78,6 @@ def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTE
 
     `mteb.evaluate(mteb_model("runs/mine"), mteb.get_tasks(["STS12"]))` files its results under
     `isospace/mine` and the hash.
-
-    Args:
-        model: "minilm", a model folder, a run's folder, or a Hub name.
-        pooling: default: the model's own.
 
     Raises:
         UserError: mteb is not installed, or the model cannot be loaded.
@@ -117,6 +113,7 @@ class MTEBScores:
         revision: of the model there.
         pairs: column of the papers' tables -> number of pairs.
         spearman: column -> mteb's main score, Spearman of the cosine.
+        paper_row: isospace's own scores, among those of the STS sets too.
     """
 
     version: str
@@ -124,6 +121,7 @@ class MTEBScores:
     revision: str
     pairs: dict[str, int]
     spearman: dict[str, float]
+    paper_row: dict[str, float | None]
 
     @property
     def protocol(self) -> str:
@@ -140,7 +138,7 @@ class MTEBScores:
         return row | ({"Avg": round(sum(row.values()) / len(row), 2)} if complete else {})
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """What is mteb's."""
         return {
             "protocol": self.protocol,
             "model_name": self.name,
@@ -149,6 +147,14 @@ class MTEBScores:
             "row": self.row(),
             "cosine_spearman": self.spearman,
         }
+
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """Isospace's row above mteb's."""
+        rows = [
+            {"scored by": "isospace"} | cells(self.paper_row),
+            {"scored by": "mteb"} | cells(self.row()),
+        ]
+        return [(f"x 100; {self.protocol}", rows)]
 
 
 def mteb_scores(model: MTEBModel, sets: Mapping[str, STSSet]) -> MTEBScores:
@@ -174,30 +180,11 @@ def mteb_scores(model: MTEBModel, sets: Mapping[str, STSSet]) -> MTEBScores:
         pairs[PAPER_COLUMNS[name]] = len(split)
         spearman[PAPER_COLUMNS[name]] = float(scores["main_score"])
     meta = model.mteb_model_meta
-    return MTEBScores(mteb.__version__, meta.name, meta.revision, pairs, spearman)
+    paper_row = evaluate_sts(model.encode_texts, sets).paper_row()
+    return MTEBScores(mteb.__version__, meta.name, meta.revision, pairs, spearman, paper_row)
 
 
-@dataclass(frozen=True)
-class MTEBBeside:
-    """What mteb makes of the local files, and the papers' row as isospace has it."""
-
-    mteb: MTEBScores
-    paper_row: dict[str, float | None]
-
-    def to_json(self) -> dict[str, Any]:
-        """The part of mteb; isospace's is among the scores of the STS sets."""
-        return self.mteb.to_json()
-
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """One row above the other."""
-        rows = [
-            {"scored by": "isospace"} | cells(self.paper_row),
-            {"scored by": "mteb"} | cells(self.mteb.row()),
-        ]
-        return [(f"x 100; {self.mteb.protocol}", rows)]
-
-
-class MTEB(Task[MTEBBeside]):
+class MTEB(Task[MTEBScores]):
     """mteb's own code on the STS sets, where it is asked for."""
 
     name = "mteb"
@@ -213,11 +200,10 @@ class MTEB(Task[MTEBBeside]):
         require_mteb()
         return cls(request.sts)
 
-    def score(self, subject: Subject) -> MTEBBeside:
+    def score(self, subject: Subject) -> MTEBScores:
         """Score by mteb's code and by our own."""
         name, revision = mteb_name(subject.conditions.model), weights_hash(subject.encoder)
-        scores = mteb_scores(MTEBModel(subject.encode, name, revision), self.sets)
-        return MTEBBeside(scores, evaluate_sts(subject.encode, self.sets).paper_row())
+        return mteb_scores(MTEBModel(subject.encode, name, revision), self.sets)
 
 
 def _rows(subsets: Iterable[ScoredPairs]) -> dict[str, list[Any]]:

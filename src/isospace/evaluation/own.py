@@ -128,7 +128,17 @@ def evaluate_own(encode: Encode, data: OwnData) -> OwnScores:
     - scored pairs: correlation of cosine and score.
     - labelled sentences: `labelled.knn_accuracy` and `labelled.cluster_nmi`.
     """
-    kind, n, protocol, values = _score(encode, data.content)
+    content = data.content
+    match content:
+        case ScoredPairs():
+            kind, n, protocol, values = _score_scored_pairs(encode, content)
+        case TextPairs():
+            ranks = evaluate_retrieval(encode, content)
+            kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
+        case Triples():
+            kind, n, protocol, values = _score_triples(encode, content)
+        case LabelledSentences():
+            kind, n, protocol, values = _score_labelled(encode, content)
     return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values)
 
 
@@ -169,19 +179,6 @@ class OwnFiles(Task[OwnFilesScores]):
 
 
 _Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]
-
-
-def _score(encode: Encode, content: Content) -> _Scored:
-    match content:
-        case ScoredPairs():
-            return _score_scored_pairs(encode, content)
-        case TextPairs():
-            scores = evaluate_retrieval(encode, content)
-            return "pairs", len(content), scores.protocol, scores.row()
-        case Triples():
-            return _score_triples(encode, content)
-        case LabelledSentences():
-            return _score_labelled(encode, content)
 
 
 def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:

@@ -138,23 +138,20 @@ def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> R
     Where one first text has several second texts, each is right: the others are left out while
     one of them is ranked.
 
-    Args:
-        pairs: the texts.
-        first: `(pair, dim)` vectors of the first texts.
-        second: `(pair, dim)` vectors of the second texts.
+    `first` and `second` are the vectors of the texts, `(pair, dim)`.
     """
-    places = {text: place for place, text in enumerate(dict.fromkeys(pairs.second))}
-    own = np.array([places[text] for text in pairs.second])
+    place_of = {text: place for place, text in enumerate(dict.fromkeys(pairs.second))}
+    own = np.array([place_of[text] for text in pairs.second])
     answers: dict[str, set[int]] = {}
     for query, place in zip(pairs.first, own.tolist(), strict=True):
         answers.setdefault(query, set()).add(place)
     _, where = np.unique(own, return_index=True)
-    if all(len(found) == 1 for found in answers.values()):
+    if all(len(places) == 1 for places in answers.values()):
         return rank_targets(first, second[where], own)
     # One array per query, however many rows it has: rows times answers would not fit in memory.
-    right = {query: np.array(sorted(found)) for query, found in answers.items()}
-    found = rank_targets(first, second[where], own, [right[query] for query in pairs.first])
-    return replace(found, protocol=f"{found.protocol}, a query's other right targets left out")
+    right = {query: np.array(sorted(places)) for query, places in answers.items()}
+    scores = rank_targets(first, second[where], own, [right[query] for query in pairs.first])
+    return replace(scores, protocol=f"{scores.protocol}, a query's other right targets left out")
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
@@ -170,38 +167,33 @@ SAME_MEANING = 5.0
 """The highest score of STS-B: two sentences of one meaning."""
 
 
-def same_meaning_retrieval(
-    encode: Encode, pairs: ScoredPairs, gold: float = SAME_MEANING
-) -> RetrievalScores:
+def same_meaning_retrieval(encode: Encode, pairs: ScoredPairs) -> RetrievalScores:
     """Both sides of each pair with the highest score look for the other among all sentences.
 
     The experiment of DiffCSE (Chuang et al. 2022, on STS-B test), over distinct sentences and
     without the query itself. The paper's 2,758 sentences count repetitions: a repeated query is
     found before its partner.
 
-    Args:
-        encode: sentences -> `(sentence, dim)`.
-        pairs: the candidates are all their distinct sentences.
-        gold: the lowest score of a pair that is looked for.
-
     Returns:
         The ranks, pair after pair.
 
     Raises:
-        ValueError: no pair of two different sentences has that score.
+        ValueError: no pair of two different sentences has the highest score.
     """
-    chosen = _pairs_of_one_meaning(pairs, gold)
+    chosen = _pairs_of_one_meaning(pairs)
     if not chosen:
-        raise ValueError(f"{pairs.name}: no pair of two different sentences has gold >= {gold:g}")
+        raise ValueError(
+            f"{pairs.name}: no pair of two different sentences has gold >= {SAME_MEANING:g}"
+        )
     rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
     both_ways = np.array([(rows[a], rows[b]) for pair in chosen for a, b in (pair, pair[::-1])])
     queries, own = both_ways.T
     scores = rank_targets(embeddings[queries], embeddings, own, list(queries[:, None]))
     candidates = len(embeddings) - 1
     protocol = (
-        f"{pairs.name}: both sides of the {len(chosen)} pairs with gold >= {gold:g}, each ranked "
-        f"for the other by cosine among the {candidates:,} other distinct sentences, ties at their "
-        "mean rank"
+        f"{pairs.name}: both sides of the {len(chosen)} pairs with gold >= {SAME_MEANING:g}, each "
+        f"ranked for the other by cosine among the {candidates:,} other distinct sentences, ties "
+        "at their mean rank"
     )
     return RetrievalScores(scores.ranks, candidates, protocol)
 
@@ -220,19 +212,19 @@ class SameMeaning(Task[RetrievalScores]):
         if not request.sts:
             return None
         test = request.sts["STSBenchmark"].subsets["test"]
-        return cls(test) if _pairs_of_one_meaning(test, SAME_MEANING) else None
+        return cls(test) if _pairs_of_one_meaning(test) else None
 
     def score(self, subject: Subject) -> RetrievalScores:
         """Rank each sentence for its partner."""
         return same_meaning_retrieval(subject.encode, self.pairs)
 
 
-def _pairs_of_one_meaning(pairs: ScoredPairs, gold: float) -> list[tuple[str, str]]:
-    """The pairs of two different sentences that have at least this score."""
+def _pairs_of_one_meaning(pairs: ScoredPairs) -> list[tuple[str, str]]:
+    """The pairs of two different sentences that have the highest score."""
     return [
         (first, second)
         for (first, second), score in zip(pairs, pairs.gold, strict=True)
-        if score >= gold and first != second
+        if score >= SAME_MEANING and first != second
     ]
 
 

@@ -174,12 +174,7 @@ def load_sts(folder: Path, names: Iterable[str] = tuple(PAPER_COLUMNS)) -> dict[
 
 
 def evaluate_sts(encode: Encode, sets: Mapping[str, STSSet]) -> STSResult:
-    """Score every sub-set of the sets; each distinct sentence is encoded once, in one call.
-
-    Args:
-        encode: sentences -> `(sentence, dim)`.
-        sets: as `load_sts` or `hub.load_sts_hub` gives them.
-    """
+    """Score every sub-set of the sets; each distinct sentence is encoded once, in one call."""
     cosines = pair_cosines(encode, [pairs for s in sets.values() for pairs in s.subsets.values()])
     scores: list[STSScore] = []
     by_set: dict[str, dict[str, FloatArray]] = {}

@@ -175,10 +175,7 @@ def evaluate_transfer(
 ) -> TransferResult:
     """Score an encoder on the tasks; each distinct sentence is encoded once, in one call.
 
-    Args:
-        encode: sentences -> `(sentence, dim)`.
-        sets: as `load_transfer` gives them.
-        protocol: a name in `classifiers.PROTOCOLS`; "senteval" is the papers'.
+    `protocol` is a name in `classifiers.PROTOCOLS`; "senteval" is the papers'.
 
     Raises:
         UserError: no such protocol.

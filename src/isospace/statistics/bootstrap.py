@@ -41,6 +41,13 @@ class Interval:
     n: int
     """Number of test items."""
 
+    def __str__(self) -> str:
+        """The gain of a score from 0 to 1, in points of 100."""
+        return (
+            f"{100 * self.gain:+.2f} points (95 % interval {100 * self.low:+.2f} to "
+            f"{100 * self.high:+.2f})"
+        )
+
 
 class VerdictKind(str, Enum):
     """The three things a comparison can say."""
@@ -65,11 +72,7 @@ def paired_bootstrap(
 ) -> Interval:
     """Gain of the mean of per-item scores, such as reciprocal ranks, resampling the items.
 
-    Args:
-        before: score of each item under the start, `(item,)`.
-        after: score of the same items, in the same order, under the adapted encoder.
-        resamples: number of bootstrap resamples.
-        seed: of the resampling.
+    `before` and `after` are the scores of the same items in the same order, `(item,)`.
     """
     _require_same_items(before, after)
     difference = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
@@ -151,11 +154,7 @@ def judge(interval: Interval, protocol: str, start_kept: str | None = None) -> V
     else:
         kind = VerdictKind.NO_DIFFERENCE
     reason = start_kept or _reason(kind, interval)
-    text = (
-        f"{kind.value.capitalize()}: {100 * interval.gain:+.2f} points "
-        f"(95 % interval {100 * interval.low:+.2f} to {100 * interval.high:+.2f}) "
-        f"in {protocol}, n = {interval.n:,}; {reason}."
-    )
+    text = f"{kind.value.capitalize()}: {interval} in {protocol}, n = {interval.n:,}; {reason}."
     return Verdict(kind, text, protocol, interval)
 
 

@@ -51,8 +51,7 @@ def against_best(scores: Mapping[str, Sequence[float]]) -> dict[str, float]:
     Corrected over all pairs of rows, for any of them could have come out best. Rows that cannot be
     tested (one seed, no spread) are left out, and so is the best one.
 
-    Args:
-        scores: row -> score of each seed.
+    `scores`: row -> score of each seed.
     """
     best = max(scores, key=lambda name: float(np.mean(scores[name])))
     tests = {(a, b): welch(scores[a], scores[b]) for a, b in combinations(scores, 2)}

@@ -41,13 +41,7 @@ vectors = model.encode(["one sentence", "another sentence"])
 
 
 def model_card(config: TrainConfig, results: RunResults, usage: Usage = CLASSIC) -> str:
-    """Markdown for the README.md of a run's model.
-
-    Args:
-        config: the run's settings.
-        results: what it came to.
-        usage: how the folder that gets the card is loaded.
-    """
+    """Markdown for the README.md of a run's model."""
     title = "the starting encoder, unchanged" if results.ships_start else "adapted without labels"
     origin = results.origin
     return f"""{heading(origin, title, usage)}
@@ -71,10 +65,7 @@ def model_card(config: TrainConfig, results: RunResults, usage: Usage = CLASSIC)
 def plain_card(model: str, about: str, usage: Usage) -> str:
     """Markdown for the README.md of a model that no run of isospace made.
 
-    Args:
-        model: what the user named: minilm, a folder, or a Hub name.
-        about: e.g. "384 dimensions, pooling mean".
-        usage: how the folder that gets the card is loaded.
+    `model` is what the user named; `about` says e.g. "384 dimensions, pooling mean".
     """
     origin = Origin.of(model)
     return f"""{heading(origin, "as it was given", usage)}
@@ -90,10 +81,7 @@ def plain_card(model: str, about: str, usage: Usage) -> str:
 def heading(origin: Origin, state: str, usage: Usage) -> str:
     """Front matter and title of a card.
 
-    Args:
-        origin: what the card's model was made from.
-        state: what became of it, in a few words.
-        usage: how the folder that gets the card is loaded.
+    `state` says in a few words what was done to the origin.
     """
     lines = [f"library_name: {usage.library}", "pipeline_tag: sentence-similarity"]
     if origin.licence is not None:

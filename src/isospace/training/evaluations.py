@@ -12,6 +12,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.precision import Precision
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.sts import evaluate_pairs
 from isospace.objectives.base import View
 from isospace.training.checkpoint import random_state, set_random_state
 
@@ -25,13 +26,8 @@ def run_evaluation(
 ) -> dict[str, float]:
     """Measure the encoder without touching a random state.
 
-    Args:
-        config: seed of the noise, length and views of the training.
-        encoder: as it is now.
-        held_out: what is measured without labels.
-        benchmark: its labelled pairs, where selection reads some.
-        mixed_precision: of training, in Accelerate's words; an evaluation is for choosing, the
-            benchmark keeps float32.
+    It has the arithmetic of training (`mixed_precision`, in Accelerate's words), as it is for
+    choosing; the benchmark keeps float32.
 
     Returns:
         What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where
@@ -51,7 +47,7 @@ def run_evaluation(
         torch.manual_seed(config.seed)
         evaluation = held_out.measure(clean, noisy)
         if benchmark.labels is not None:
-            evaluation["labels_spearman"] = benchmark.label_score(clean)
+            evaluation["labels_spearman"] = evaluate_pairs(clean, benchmark.labels).value
         return evaluation
     finally:
         set_random_state(state)

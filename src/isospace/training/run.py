@@ -177,10 +177,7 @@ class Run:
     def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
         """Write sample.npz, in half precision where it fits: enough for pictures and neighbours.
 
-        Args:
-            sentences: n of them.
-            before: (n, dim) vectors of the start.
-            after: (n, dim) vectors of the result.
+        `before` and `after` are the vectors (n, dim) of the sentences under start and result.
         """
         with atomic_path(self.sample_path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(

@@ -68,10 +68,8 @@ def is_collapsed(evaluation: Mapping[str, float], start: Mapping[str, float]) ->
 def choose(evaluations: Sequence[Mapping[str, float]], rule: Rule, natural_pairs: bool) -> Choice:
     """Pick an evaluation.
 
-    Args:
-        evaluations: measurements in order of step; the first is the start (step 0).
-        rule: "label-free", "labels" or "last".
-        natural_pairs: pairs_mrr is of pairs that the corpus brought along.
+    `evaluations` are in order of step, the first the start (step 0); with `natural_pairs` their
+    pairs_mrr is of pairs that the corpus brought along.
 
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}

@@ -159,9 +159,8 @@ def sentence(kind: VerdictKind, interval: Interval, protocol: str, power: Power)
         ),
     }
     return (
-        f"{HEADS[kind]}: with power {power:g} it changes by "
-        f"{100 * interval.gain:+.2f} points (95 % interval {100 * interval.low:+.2f} to "
-        f"{100 * interval.high:+.2f}) in {protocol}, n = {interval.n:,}; {reasons[kind]}."
+        f"{HEADS[kind]}: with power {power:g} it changes by {interval} in {protocol}, "
+        f"n = {interval.n:,}; {reasons[kind]}."
     )
 
 

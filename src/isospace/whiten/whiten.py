@@ -72,9 +72,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
     else it holds the model unchanged. A power, a width or a removal that was asked for is written
     whatever the verdict says.
 
-    Args:
-        config: the settings.
-        progress: where it is shown; default: the log.
+    Progress goes to the log where none is given.
 
     Returns:
         What was measured and written; `None` in every process but the first.
@@ -181,9 +179,9 @@ class _Session:
         save_model(self.encoder, self.folder, model_card(results), replace=False)
         device = str(self.encoder.device)
         reloaded = SentenceTransformer(str(self.folder), device=device, local_files_only=True)
-        found = np.asarray(reloaded.encode(texts, show_progress_bar=False))
+        vectors = np.asarray(reloaded.encode(texts, show_progress_bar=False))
         try:
-            return require_parity(expected, found, self.config.model, TOLERANCE)
+            return require_parity(expected, vectors, self.config.model, TOLERANCE)
         except UserError:
             shutil.rmtree(self.folder)
             raise
@@ -199,10 +197,8 @@ def _scores(measured: Measured) -> StateScores:
 def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]:
     """Positions of the sentences to fit on, (n,), n <= `count`: all texts of training examples.
 
-    Args:
-        corpus: cleaned text.
-        texts: of an example, which follow each other.
-        count: at most so many, evenly spread; `None` for all.
+    `texts` is how many an example has, which follow each other; `count` of all are evenly spread,
+    `None` takes them all.
     """
     rows = (corpus.train_rows[:, None] + np.arange(texts)).ravel()
     if count is None or count >= len(rows):
@@ -217,17 +213,9 @@ def corpus_moments(
     accelerator: Accelerator,
     progress: Progress,
 ) -> Moments:
-    """Mean and covariance of the encoder's vectors, each process encoding its share.
+    """Mean and covariance of the encoder's vectors of these rows, the same in every process.
 
-    Args:
-        encoder: without its closing normalisation.
-        corpus: the sentences.
-        rows: which of them, (n,).
-        accelerator: the processes.
-        progress: where it is shown.
-
-    Returns:
-        The same in every process.
+    Each process encodes its share. The encoder is without its closing normalisation.
     """
     share = rows[accelerator.process_index :: accelerator.num_processes]
     moments = Moments.of(torch.empty(0, encoder.dim))
@@ -249,10 +237,8 @@ def through(encode: Encode, whitening: WhiteningMap | None) -> Encode:
 def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:
     """MRR of the pairs by power; `auto` takes the highest.
 
-    Args:
-        encode: the pooled vectors; `remembering`, so that all powers share its work.
-        maps: what is tried.
-        pairs: texts that belong together, neither fitted on nor used for the verdict.
+    The pairs are neither fitted on nor used for the verdict; `encode` is `remembering`, so that all
+    powers share its work.
     """
     return {
         power: evaluate_retrieval(through(encode, fitted), pairs).mrr
