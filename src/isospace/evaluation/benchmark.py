@@ -137,7 +137,7 @@ class Measured:
         )
         if sts is None:
             return BenchmarkScores(pairs, None)
-        protocols = {**sts.headlines(), "Avg": AVERAGE}
+        protocols: dict[str, STSScore | str] = {**sts.headlines(), "Avg": AVERAGE}
         return BenchmarkScores(pairs, STSScores(sts.scores, sts.paper_row(), protocols))
 
 

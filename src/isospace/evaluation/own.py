@@ -19,7 +19,7 @@ from isospace.evaluation.pairs import (
     TextPairs,
     as_pairs,
     as_scored_pairs,
-    encode_distinct,
+    encode_columns,
 )
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.evaluation.sts import pair_cosines
@@ -191,21 +191,15 @@ def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:
 
 
 def _score_triples(encode: Encode, triples: Triples) -> _Scored:
-    rows, vectors = encode_distinct(
-        encode, (*triples.anchors, *triples.positives, *triples.negatives)
-    )
-    anchors, positives, negatives = (
-        vectors[[rows[text] for text in side]]
-        for side in (triples.anchors, triples.positives, triples.negatives)
+    candidates = list(dict.fromkeys((*triples.positives, *triples.negatives)))
+    anchors, positives, negatives, targets = encode_columns(
+        encode, triples.anchors, triples.positives, triples.negatives, candidates
     )
     margin = cosine(anchors, positives) - cosine(anchors, negatives)
     right = np.where(np.abs(margin) <= TIE, 0.5, margin > 0)
-    candidates = {
-        text: place
-        for place, text in enumerate(dict.fromkeys((*triples.positives, *triples.negatives)))
-    }
-    own = np.array([candidates[text] for text in triples.positives])
-    ranking = rank_targets(anchors, vectors[[rows[text] for text in candidates]], own)
+    places = {text: place for place, text in enumerate(candidates)}
+    own = np.array([places[text] for text in triples.positives])
+    ranking = rank_targets(anchors, targets, own)
     protocol = (
         f"accuracy: cosine(anchor, positive) > cosine(anchor, negative) over {len(right):,} "
         f"triples, ties count half; MRR and R@k: each positive among the {len(candidates):,} "
@@ -216,8 +210,7 @@ def _score_triples(encode: Encode, triples: Triples) -> _Scored:
 
 
 def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:
-    rows, vectors = encode_distinct(encode, data.texts)
-    x = vectors[[rows[text] for text in data.texts]]
+    [x] = encode_columns(encode, data.texts)
     counts = Counter(data.labels)
     commonest = max(counts.values()) / len(data.labels)
     k = min(NEIGHBOURS, len(data.texts) - 1)

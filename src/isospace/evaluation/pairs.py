@@ -136,6 +136,13 @@ def encode_distinct(
     return rows, embeddings
 
 
+def encode_columns(encode: Encode, *columns: Sequence[str]) -> Iterator[NDArray[np.float32]]:
+    """The embeddings `(text, dim)` of each column; each distinct text is encoded once."""
+    rows, embeddings = encode_distinct(encode, (text for column in columns for text in column))
+    for column in columns:
+        yield embeddings[[rows[text] for text in column]]
+
+
 def remembering(encode: Encode) -> Encode:
     """The same encoder, which keeps all vectors it has made and encodes no text twice."""
     rows: dict[str, int] = {}

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
+from isospace.evaluation.pairs import (
+    Encode,
+    ScoredPairs,
+    TextPairs,
+    encode_columns,
+    encode_distinct,
+)
 from isospace.evaluation.task import (
     Conditions,
     Request,
@@ -156,11 +162,7 @@ def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> R
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     """Rank the second texts for each first text; each distinct text is encoded once."""
-    rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
-    first, second = (
-        embeddings[[rows[text] for text in side]] for side in (pairs.first, pairs.second)
-    )
-    return rank_pairs(pairs, first, second)
+    return rank_pairs(pairs, *encode_columns(encode, pairs.first, pairs.second))
 
 
 SAME_MEANING = 5.0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_distinct
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns
 from isospace.evaluation.senteval import YEARS, find_sts_root, read_scored
 from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
 from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
@@ -194,15 +194,11 @@ def evaluate_pairs(encode: Encode, pairs: ScoredPairs) -> STSScore:
 
 def pair_cosines(encode: Encode, sets: Iterable[TextPairs]) -> Iterator[FloatArray]:
     """The cosine of every pair, set by set, after encoding each distinct text once in one call."""
-    sets = list(sets)
-    rows, embeddings = encode_distinct(
-        encode, (text for pairs in sets for text in (*pairs.first, *pairs.second))
+    sides = encode_columns(
+        encode, *(side for pairs in sets for side in (pairs.first, pairs.second))
     )
-    for pairs in sets:
-        yield cosine(
-            embeddings[[rows[text] for text in pairs.first]],
-            embeddings[[rows[text] for text in pairs.second]],
-        )
+    for first in sides:
+        yield cosine(first, next(sides))
 
 
 _METRICS = {"pearson": pearson, "spearman": spearman}

@@ -197,16 +197,16 @@ class Whitening:
                 sentences than a covariance without shrinkage needs.
         """
         width = len(moments.mean)
-        kept = self.kept(width)
+        components = self.kept(width)
         if not 0.0 <= power <= 1.0:
             raise ValueError(f"power must lie in 0..1; got {power}")
-        shrinkage = self._shrinkage(moments, min(kept.stop, width // self.groups))
+        shrinkage = self._shrinkage(moments, min(components.stop, width // self.groups))
         covariance = whitening.regularise(moments.covariance(ddof=ddof), shrinkage=shrinkage)
         roots = inverse_sqrt.pca(_diagonal_blocks(covariance, self.groups))
         lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation, and 0 for none
         present = (lengths > 0) & (lengths * moments.rounding < 1)
-        axes = torch.where(present, roots / lengths, 0.0)[..., kept]
-        kernel = axes * lengths[..., kept] ** power
+        axes = torch.where(present, roots / lengths, 0.0)[..., components]
+        kernel = axes * lengths[..., components] ** power
         if self.kind != "pca":
             kernel = kernel @ axes.mT
         return WhiteningMap(moments.mean, _block_diagonal(kernel))

@@ -18,8 +18,8 @@ _RESULTS = {
         setting(SimCSEPP()),
         "SimCSE++, STS",
         sts(73.66, 82.36, 75.86, 83.09, 79.76, 79.71, 71.91, 78.05),
-        "In the sensitivity study this row is m 0.9, lambda 0.1, tau_D 5. The best look usually "
-        f"comes within 5,000 updates. {_RELEASED}",
+        "In the sensitivity study this row is m 0.9, lambda 0.1, tau_D 5. The best evaluation "
+        f"usually comes within 5,000 updates. {_RELEASED}",
         published_dev=83.77,
     ),
     "simcse++-bert-large": Recipe(
@@ -115,7 +115,8 @@ def _rank(rows: int) -> Recipe:
         "SimCSE++, rank study",
         sts(*_RANK_ROWS[rows]),
         "The paper gives no weights for the Barlow Twins term; here those of a commented-out "
-        "helper. The rows also dilute that term: `rank-study `rows_as` dilution` is the control.",
+        "helper. The rows also dilute that term: rank-study with `rows_as` dilution is the "
+        "control.",
     )
 
 

@@ -139,9 +139,12 @@ def losses(run: Run) -> Picture:
 
 def _some(values: Values, line: str) -> Values:
     """A few values of every line, evenly spaced and with its last: the points that can be read."""
-    names = dict.fromkeys(row[line] for row in values)
-    lines = [[row for row in values if row[line] == name] for name in names]
-    return [row for mine in lines for row in mine[:: -max(1, len(mine) // _READ)][::-1]]
+    shown: Values = []
+    for name in dict.fromkeys(row[line] for row in values):
+        rows = [row for row in values if row[line] == name]
+        from_the_last = rows[:: -max(1, len(rows) // _READ)]
+        shown += reversed(from_the_last)
+    return shown
 
 
 def curves(run_set: RunSet) -> list[tuple[str, str]]:

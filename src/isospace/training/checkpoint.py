@@ -30,7 +30,7 @@ def random_state() -> dict[str, Any]:
         "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
         "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
         "python": list(random.getstate()[1]),
-        "numpy": [str(kind), keys.tolist(), int(position), int(has_gauss), float(gauss)],
+        "numpy": [str(kind), list(map(int, keys)), int(position), int(has_gauss), float(gauss)],
     }
 
 

@@ -57,7 +57,7 @@ def _hub_card(model: str, hub_name: str) -> Path | None:
     if wheel is not None:
         return wheel / "README.md"
     try:
-        found = try_to_load_from_cache(hub_name, "README.md")
+        path = try_to_load_from_cache(hub_name, "README.md")
     except ValueError:  # no name that the Hub could have
         return None
-    return Path(found) if isinstance(found, str) else None
+    return Path(path) if isinstance(path, str) else None

@@ -113,9 +113,9 @@ def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
     states = {state: _upgrade_scores(content[state]["scores"]) for state in ("start", "result")}
     verdict = {name: content["verdict"][name] for name in ("kind", "text", "protocol", "interval")}
     later = {**states, "labels": result["labels"], "evaluations": looks, "verdict": verdict}
-    kept = {name: value for name, value in content.items() if name not in ("looks", "exam")}
+    unchanged = {name: value for name, value in content.items() if name not in ("looks", "exam")}
     # Runs before comparisons knew no digest of their test items.
-    return {**kept, **later, "benchmark": content.get("exam", ""), "format": FORMAT}
+    return {**unchanged, **later, "benchmark": content.get("exam", ""), "format": FORMAT}
 
 
 def _upgrade_scores(scores: dict[str, Any]) -> dict[str, Any]:

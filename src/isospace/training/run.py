@@ -6,7 +6,7 @@ checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the
 items.npz       what each test item came to, before and after; of STS pairs gold score, id, and
                 whether labels chose by them
 sample.npz      held-out sentences and their vectors, before and after
-transfer.json   scores of the transfer tasks, where `evaluate `transfer`` was asked for them
+transfer.json   scores of the transfer tasks, once `evaluate` was asked for them (`transfer`)
 results.json    scores with their protocols, the choice, the verdict, the environment
 model/          the encoder, loadable by sentence-transformers
 report.html     the same for people
@@ -162,8 +162,8 @@ class Run:
         """Write items.npz: part ("before", "after", "gold", ...) -> column -> array."""
         arrays: dict[str, Any] = {
             f"{part}/{name}": array
-            for part, found in parts.items()
-            for name, array in found.items()
+            for part, columns in parts.items()
+            for name, array in columns.items()
         }
         with atomic_path(self.items_path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **arrays)
@@ -239,8 +239,8 @@ class Run:
 
     def rewind(self, step: int) -> None:
         """Drop the metrics of updates after `step`: a resumed run will make them again."""
-        kept = [line for line in self.metrics() if line.get("step", 0) <= step]
-        write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+        earlier = [line for line in self.metrics() if line.get("step", 0) <= step]
+        write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in earlier))
 
 
 def _half(vectors: np.ndarray) -> np.ndarray:

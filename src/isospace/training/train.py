@@ -62,31 +62,24 @@ def train(
     try:
         with polite_stop() as stop:
             if run is not None and config is None:
-                finished = _resume(run, progress or Logged(), stop)
+                # A model that somebody removed is made again, of the weights that were kept.
+                removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
+                if run.results is not None and not removed:
+                    return FinishedRun(run, run.results)
+                settings = run.config
             elif run is None and config is not None:
-                finished = _begin(config, progress or Logged(), stop)
+                if config.output is not None:
+                    require_free(config.output)
+                # In the settings, because a resumed run may find another environment.
+                settings = replace(config, data=sts_data(config.data))
             else:
                 raise UserError("give either the settings of a new run or the folder of a run")
+            finished = _Session(settings, progress or Logged(), stop).go(run)
             run = finished.run
             return finished
     except KeyboardInterrupt as error:
         left = "no run was begun" if run is None else run.how_to_resume
         raise Interrupted(f"interrupted; {left}") from error
-
-
-def _begin(config: TrainConfig, progress: Progress, stop: StopRequest) -> FinishedRun:
-    if config.output is not None:
-        require_free(config.output)
-    # In the settings, because a resumed run may find another environment.
-    return _Session(replace(config, data=sts_data(config.data)), progress, stop).go(None)
-
-
-def _resume(run: Run, progress: Progress, stop: StopRequest) -> FinishedRun:
-    # A model that somebody removed is made again, of the weights that were kept.
-    removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
-    if run.results is not None and not removed:
-        return FinishedRun(run, run.results)
-    return _Session(run.config, progress, stop).go(run)
 
 
 class _Session:

@@ -143,8 +143,8 @@ class _Session:
         power = max(tried, key=tried.__getitem__) if tried else next(iter(maps))
         before = self._measure(None)
         after = before if power is None else self._measure(maps[power])
-        kept = "no power was chosen" if power is None else None
-        verdict = self.benchmark.verdict(before, after, kept)
+        start_kept = "no power was chosen" if power is None else None
+        verdict = self.benchmark.verdict(before, after, start_kept)
         text = sentence(verdict.kind, verdict.interval, verdict.protocol, power)
         return WhiteningResults(
             isospace=isospace.__version__,
