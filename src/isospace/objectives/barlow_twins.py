@@ -10,6 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from isospace.objectives import heads, simcsepp
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views, Widths
+from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
@@ -107,7 +108,7 @@ def describe_projector(widths: tuple[int, ...]) -> str:
 
 
 @settings
-class RankStudy(heads.MLPOrNone, Objective):
+class RankStudy(MLPOrNone, Objective):
     r"""InfoNCE plus Barlow Twins on the same vectors, with R artificial rows that lift the rank.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z') + w \Big( \sum_j (1 - C_{jj})^2

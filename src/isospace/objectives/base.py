@@ -129,10 +129,10 @@ class Objective(ABC):
                 f"{type(self).__name__} plans {len(self.views)} views ({self.describe_views()}); "
                 f"got encoded of shape {tuple(views.encoded.shape)}"
             )
-        if len(views.projected) != self.projected_views(views.encoded.shape[1]):
+        expected = self.projected_views(batch=views.encoded.shape[1])
+        if len(views.projected) != expected:
             raise ValueError(
-                f"{type(self).__name__}'s head gives "
-                f"{self.projected_views(views.encoded.shape[1])} views; "
+                f"{type(self).__name__}'s head gives {expected} views; "
                 f"got projected of shape {tuple(views.projected.shape)}"
             )
         with similarity.without_autocast(views.encoded):

@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views
+from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity, whitening
 from isospace.system.settings import settings
 
@@ -26,7 +26,7 @@ def identity_distance(x: torch.Tensor) -> torch.Tensor:
 
 
 @settings
-class CovarianceIdentity(heads.MLPOrNone, Objective):
+class CovarianceIdentity(MLPOrNone, Objective):
     r"""InfoNCE plus a penalty on the covariance of what the encoder gives.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z')

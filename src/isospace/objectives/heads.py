@@ -62,21 +62,6 @@ def mlp_or_none(choice: HeadChoice, dim: int, generator: torch.Generator) -> nn.
     return TanhMLP(dim, generator) if choice == "mlp" else nn.Identity()
 
 
-class MLPOrNone:
-    """The head of most objectives, inherited beside `Objective`; their field `head` says which."""
-
-    head: HeadChoice  # no field here: this is no dataclass
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
-
-    def build_head(self, dim: int, seed: int) -> nn.Module:
-        """The tanh MLP, or nothing."""
-        return mlp_or_none(self.head, dim, seeded(seed))
-
-
 class Projector(nn.Module):
     """Linear, batch norm, ReLU per width, the last width Linear only (Barlow Twins, SCD).
 

@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import PositiveFloat
 
-from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
 
 @settings
-class SimCSE(heads.MLPOrNone, Objective):
+class SimCSE(MLPOrNone, Objective):
     r"""InfoNCE between two views of every sentence.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}

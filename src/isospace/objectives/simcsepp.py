@@ -9,8 +9,8 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
@@ -66,7 +66,7 @@ def dimension_contrast(
 
 
 @settings
-class OffDropout(heads.MLPOrNone, Objective):
+class OffDropout(MLPOrNone, Objective):
     r"""InfoNCE whose negatives are dropout-free.
 
     $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
@@ -107,7 +107,7 @@ class OffDropout(heads.MLPOrNone, Objective):
 
 
 @settings
-class DCL(heads.MLPOrNone, Objective):
+class DCL(MLPOrNone, Objective):
     r"""InfoNCE plus the dimension-wise contrastive loss.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE} + \lambda \frac1D \sum_c -\log
@@ -157,7 +157,7 @@ class DCL(heads.MLPOrNone, Objective):
 
 
 @settings
-class SimCSEPP(heads.MLPOrNone, Objective):
+class SimCSEPP(MLPOrNone, Objective):
     r"""Negatives without dropout plus contrast between dimensions: `off-dropout` + `dcl`'s term.
 
     $$\ell = \ell_\mathrm{off\text{-}dropout}(z, z', \hat z) + \lambda\,\ell_\mathrm{DCL}(z, z')$$

@@ -15,13 +15,7 @@ from isospace.training.run import Run
 
 @dataclass(frozen=True)
 class NamedRun:
-    """A run among others.
-
-    Attributes:
-        run: the run.
-        name: its own, unlike the others'.
-        group: name of its settings; runs that differ in their seed alone share it.
-    """
+    """A run with a name of its own, and that of its settings, which other seeds share (`group`)."""
 
     run: Run
     name: str

@@ -26,12 +26,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """A command to run.
-
-    Attributes:
-        command: its words.
-        log: the file that what it says is added to.
-    """
+    """A command to run, and the file that what it says is added to."""
 
     command: Sequence[str]
     log: Path

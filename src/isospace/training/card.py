@@ -18,12 +18,7 @@ _STS_PROTOCOL = (
 
 @dataclass(frozen=True)
 class Usage:
-    """How a folder is loaded.
-
-    Attributes:
-        library: the Hub's name of the library that loads it.
-        text: Markdown, code included.
-    """
+    """How a folder is loaded: the Hub's name of the library, and Markdown with the code."""
 
     library: str
     text: str

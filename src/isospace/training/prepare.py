@@ -12,7 +12,7 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.sentences import Corpus, load_corpus
-from isospace.corpus.tokens import Tokens, tokenise
+from isospace.corpus.tokens import tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import require_classic
@@ -83,8 +83,18 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
-    with accelerator.main_process_first():
-        tokens = _tokenise(config, data.corpus, encoder, progress)
+    with (
+        accelerator.main_process_first(),
+        progress.bar("tokenise", len(data.corpus)) as advance,
+    ):
+        tokens = tokenise(
+            data.corpus,
+            data.corpus.digest,
+            lambda texts: encoder.token_ids(texts, config.max_length),
+            encoder.fingerprint(config.max_length),
+            cache_folder(),
+            progress=advance,
+        )
     return data, Loop(config, encoder, tokens, data.corpus.train_rows, accelerator)
 
 
@@ -184,16 +194,4 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
             f"`corpus` {' '.join(config.text.corpus)}: {usable} usable sentences for training "
             f"({corpus.summary}), fewer than a batch of {batch}. Give more text or a smaller "
             "`batch_size`"
-        )
-
-
-def _tokenise(config: TrainConfig, corpus: Corpus, encoder: Encoder, progress: Progress) -> Tokens:
-    with progress.bar("tokenise", len(corpus)) as advance:
-        return tokenise(
-            corpus,
-            corpus.digest,
-            lambda texts: encoder.token_ids(texts, config.max_length),
-            encoder.fingerprint(config.max_length),
-            cache_folder(),
-            progress=advance,
         )

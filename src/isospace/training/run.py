@@ -260,12 +260,7 @@ def run_of(model: str) -> Run | None:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What training gives back.
-
-    Attributes:
-        run: the run's folder.
-        results: what it came to.
-    """
+    """What training gives back: the run's folder, and what it came to."""
 
     run: Run
     results: RunResults
