@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file
 from toy import WORDS, sentences
 
@@ -16,6 +17,7 @@ from isospace.errors import Stopped, UserError
 from isospace.objectives import SCD, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
+from isospace.training.checkpoint import random_state
 from isospace.training.results import read_results
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -42,6 +44,18 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     assert "http://" not in report.replace("http://www.w3.org", "").replace(
         "http://purl.org", ""
     ).replace("http://creativecommons.org", "")
+
+
+def test_the_callers_random_generators_are_left_as_they_were(config):
+    torch.manual_seed(5)
+    before = random_state()
+    outcome = train(config)
+    assert np.array_equal(torch.get_rng_state(), before["torch"])
+    outcome.run.results_path.unlink()
+    train(resume=str(outcome.run.folder))  # goes on from the checkpoint's own state
+    now = random_state()
+    assert np.array_equal(now["torch"], before["torch"])
+    assert (now["python"], now["numpy"]) == (before["python"], before["numpy"])
 
 
 def test_the_model_saved_is_the_model_scored(config, finished_run):
@@ -154,7 +168,7 @@ def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, st
         "pairs": (replace(config, pairs=pairs), r"bad\.csv"),
         "data": (replace(config, data=str(tmp_path / "nothing")), "`data` hub"),
         "labels": (replace(config, select="labels"), "`data`"),
-        "none": (corpus(), "no sentence to train on"),
+        "none": (corpus(), "`corpus` is missing"),
     }[case]
 
 

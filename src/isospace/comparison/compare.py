@@ -82,7 +82,7 @@ def _parse(value: str) -> Any:
 def compare(
     candidates: Mapping[str, TrainConfig],
     seeds: int,
-    folder: Path,
+    folder: Path | str,
     measure: Measure = "pairs",
     jobs: int = 1,
     progress: Progress | None = None,
@@ -90,7 +90,7 @@ def compare(
     """Run what is missing and compare; `None` in other processes than the first.
 
     Args:
-        candidates: name -> settings; seeds count up from each one's own. The encoder that the
+        candidates: name -> settings, such as `{"scd": TrainConfig(objective=SCD())}`; seeds count up from each one's own. The encoder that the
             first one starts from is the start that all are compared with.
         seeds: runs per candidate.
         folder: of the comparison; made, or gone on with.
@@ -104,7 +104,7 @@ def compare(
     """
     try:
         with polite_stop():
-            return _compare(candidates, seeds, folder, measure, jobs, progress or Logged())
+            return _compare(candidates, seeds, Path(folder), measure, jobs, progress or Logged())
     except (KeyboardInterrupt, Interrupted) as error:
         what = "interrupted; nothing is lost. Continue with the same command"
         raise Interrupted(what) from error

@@ -122,6 +122,8 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     Raises:
         UserError: the input cannot be read, or no sentence is left.
     """
+    if not config.corpus:
+        raise UserError("`corpus` is missing: give a text file, a folder, - or docstrings")
     folder = cache / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
     remove_stale(folder, ".input-*")

@@ -27,7 +27,7 @@ def random_state() -> dict[str, Any]:
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     return {
         "torch": torch.get_rng_state(),
-        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [],
         "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
         "python": list(random.getstate()[1]),
         "numpy": [str(kind), list(map(int, keys)), int(position), int(has_gauss), float(gauss)],

@@ -43,10 +43,14 @@ from isospace.training.selection import Choice, choose
 
 def train(
     config: TrainConfig | None = None,
-    resume: Path | None = None,
+    resume: Path | str | None = None,
     progress: Progress | None = None,
 ) -> FinishedRun:
     """Adapt an encoder to a corpus and say whether that helped.
+
+    Writes the folder of the run: `output` of the settings, or else a new folder in `runs` of the
+    working directory. Texts and tokens are kept in the user's cache (ISOSPACE_CACHE). Seeds random
+    generators while it works, and puts back the caller's global ones at its end.
 
     Args:
         config: the settings of a new run.
@@ -58,7 +62,8 @@ def train(
         UserError: bad input; refused before the work starts.
         Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
     """
-    run = None if resume is None else Run(resume)
+    run = None if resume is None else Run(Path(resume))
+    callers_state = checkpoint.random_state()
     try:
         with polite_stop() as stop:
             if run is not None and config is None:
@@ -80,6 +85,8 @@ def train(
     except KeyboardInterrupt as error:
         left = "no run was begun" if run is None else run.how_to_resume
         raise Interrupted(f"interrupted; {left}") from error
+    finally:
+        checkpoint.set_random_state(callers_state)
 
 
 class _Session:

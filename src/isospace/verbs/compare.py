@@ -53,8 +53,6 @@ class Compare:
         folder = self.config.output
         if folder is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
-        if not self.config.text.corpus:
-            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
         console = Console(self.json)
         results = compare(settings, self.seeds, folder, self.verdict_on, self.jobs, console)
         if results is None:  # another process than the first

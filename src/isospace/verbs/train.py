@@ -80,8 +80,6 @@ class Train:
         from isospace.training.train import train
 
         config = None if self.resume else replace(self.config, objective=self.objective)
-        if config is not None and not config.text.corpus:
-            raise UserError("--corpus is missing: give a text file, a folder, - or docstrings")
         outcome = train(config, self.resume, Console(self.json))
         if not first():  # of the processes that share the run
             return 0
