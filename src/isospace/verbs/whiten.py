@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from isospace.system.settings import settings
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_result, print_table
@@ -15,7 +16,7 @@ from isospace.whiten.whiten_config import WhitenConfig
 
 
 # Two settings as the command line writes them; their help is that of the class below.
-@dataclass(frozen=True)
+@settings
 class _Arguments(WhitenConfig):
     """What to whiten, by what, and how far."""
 

@@ -253,12 +253,6 @@ def _usable_folder(config: WhitenConfig) -> Path:
         raise UserError("`output` is missing: the folder of the model that is written")
     if is_occupied(output):
         raise UserError(f"`output` {output}: exists already; give another folder")
-    if not config.text.corpus:
-        raise UserError("`corpus` is missing: give a text file, a folder, - or docstrings")
-    if config.power != "auto" and not 0.0 <= config.power <= 1.0:
-        raise UserError(f"`power` {config.power:g}: expected auto, or a number from 0 to 1")
-    if config.sentences is not None and config.sentences < 2:
-        raise UserError(f"`sentences` {config.sentences}: expected 2 or more")
     require_writable(output)
     return output
 

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from dataclasses import field
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from isospace.config import CorpusConfig
 from isospace.encoders.pooling import PoolingName
 from isospace.operators.fitted_whitening import Whitening
+from isospace.system.settings import NameOrPath, PathOrText, settings
 
 POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 """What `auto` tries, besides the model as it is."""
 
 
-@dataclass(frozen=True)
+@settings
 class WhitenConfig:
-    """One whitening of one model."""
+    """One whitening of one model.
 
-    model: str = "minilm"
+    Raises:
+        UserError: a value that a setting cannot have; the message names the setting.
+    """
+
+    model: NameOrPath = "minilm"
     """minilm, a model folder, the folder of a run, or a Hub name."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
     """The text to fit on, and how it is cleaned."""
-    power: float | Literal["auto"] = "auto"
+    power: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
     """How far to whiten: 0 only centres the vectors, 1 whitens them fully. auto tries several, and
     takes the one by which most pairs of held-out texts find each other, or leaves the model as it
     is."""
     whitening: Whitening = field(default_factory=Whitening)
     """Which whitening, and how the covariance is estimated."""
-    sentences: int | None = None
+    sentences: Annotated[int, Field(ge=2)] | None = None
     """Fit on so many sentences, spread evenly over the text; default: on all."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
-    pairs: Path | None = None
+    pairs: PathOrText | None = None
     """A file of two columns, texts that belong together, on which the verdict is reached; default:
     halves of held-out sentences, which ought to find each other."""
-    data: str | None = None
+    data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    output: Path | None = None
+    output: PathOrText | None = None
     """The folder to write the model to."""
 
     def powers(self) -> list[float | None]:
