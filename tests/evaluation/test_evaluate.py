@@ -136,10 +136,18 @@ def test_geometry_of_own_texts(toy_model, tmp_path, texts):
 
 def test_files_may_be_named_by_plain_strings(toy_model, tmp_path, texts):
     path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
-    by_string, by_path = (evaluate(str(toy_model), own=[name]) for name in (str(path), path))
-    assert by_string.to_json() == by_path.to_json()
-    (scores,) = by_string.of(OwnFiles).files
+    expected = evaluate(str(toy_model), own=[path])
+    (scores,) = expected.of(OwnFiles).files
     assert (scores.file, scores.n) == ("pairs.tsv", 12)
+    for own in ([str(path)], str(path), path):
+        assert evaluate(toy_model, own=own).to_json() == expected.to_json()
+
+
+def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
+    path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
+    by_name = evaluate(str(toy_model), own=path, pooling="cls").to_json()
+    model = load_encoder(str(toy_model), "cls").model
+    assert evaluate(model, own=path).to_json() == {**by_name, "model": "the given model"}
 
 
 def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
@@ -196,7 +204,7 @@ def test_what_is_refused_before_a_model_is_loaded(
     capsys, toy_model, tmp_path, monkeypatch, words, message
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("isospace.evaluation.evaluate.load_encoder", None)  # any work would fail
+    monkeypatch.setattr("isospace.evaluation.evaluate.as_encoder", None)  # any work would fail
     write_rows(tmp_path / "bad.tsv", [("q r", "d"), ("q s",), ("q t", "e")])
     write_rows(tmp_path / "small.tsv", [("q r", "d s"), ("q s", "d t")])
     status, _, err = run(capsys, "evaluate", toy_model, *words)
@@ -208,7 +216,7 @@ def test_mteb_that_is_not_installed_is_named_before_the_work(
     capsys, toy_model, folder, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "mteb", None)
-    monkeypatch.setattr("isospace.evaluation.evaluate.load_encoder", None)  # any work would fail
+    monkeypatch.setattr("isospace.evaluation.evaluate.as_encoder", None)  # any work would fail
     status, _, err = run(capsys, "evaluate", toy_model, "--data", folder, "--mteb")
     assert status == 2
     assert "pip install 'isospace[mteb]'" in err

@@ -32,7 +32,9 @@ def cosine(a, b):
 
 def test_a_model_is_loaded_onto_the_device_that_is_asked_for(monkeypatch):
     asked = []
-    monkeypatch.setattr("isospace.search.embedder.load_encoder", lambda *words: asked.append(words))
+    monkeypatch.setattr(
+        "isospace.encoders.loading.load_encoder", lambda *words: asked.append(words)
+    )
     isospace.load("a-model", "cls", "cuda:1")
     assert asked == [("a-model", "cls", "cuda:1")]
 
@@ -122,6 +124,11 @@ def test_options_that_are_none_here_say_what_to_do(model, options, advice):
 def test_a_word_that_nobody_knows_is_a_mistake_in_the_code(model):
     with pytest.raises(TypeError, match="'batchsize'"):
         model.encode(TEXTS, batchsize=3)
+
+
+def test_what_is_no_text_is_named_by_its_place(model):
+    with pytest.raises(UserError, match=r"text 1 is 'nan' of type float.*Leave missing texts out"):
+        model.encode(["one", float("nan")])
 
 
 def test_a_progress_sees_every_text(model):

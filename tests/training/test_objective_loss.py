@@ -80,6 +80,11 @@ def test_a_class_of_the_table_is_the_objective_with_the_papers_values(toy_model)
     assert ObjectiveLoss(model, OBJECTIVES["simcse"]).objective == SimCSE()
 
 
+def test_what_is_no_objective_is_refused(toy_model):
+    with pytest.raises(UserError, match=r"`objective` 'simcse': expected an objective, such as"):
+        ObjectiveLoss(load_encoder(str(toy_model)).model, "simcse")
+
+
 def test_a_model_without_dropout_is_refused(toy_model):
     model = load_encoder(str(toy_model)).model
     Noise(model).set(0.0)

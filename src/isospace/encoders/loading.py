@@ -7,6 +7,7 @@ import importlib.util
 import json
 import logging
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
@@ -19,6 +20,9 @@ from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
 
 logger = logging.getLogger(__name__)
+
+Model: TypeAlias = str | Path | SentenceTransformer | Encoder
+"""A model, or what names one."""
 
 MINILM_HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -157,6 +161,35 @@ def load_encoder(
     if pooling is not None:
         encoder.set_pooling(pooling)
     return encoder
+
+
+def as_encoder(
+    model: Model, pooling: PoolingName | None = None, device: str | None = None
+) -> Encoder:
+    """The encoder that a Python user names or gives; a given one is not copied.
+
+    Args:
+        model: as `load_encoder` takes it, as text or a path; or a loaded model.
+        pooling: default: the model's own.
+        device: default: as `load_encoder`; a loaded model stays where it is.
+
+    Raises:
+        UserError: nothing there can be loaded, or something else is given.
+    """
+    if isinstance(model, str | Path):
+        return load_encoder(str(model), pooling, device)
+    if isinstance(model, SentenceTransformer):
+        encoder = Encoder(model, "the given model")
+    elif isinstance(model, Encoder):
+        encoder = Encoder(model.model, model.source, model.prompt)
+    else:
+        raise UserError(
+            f"{type(model).__name__}: not a model that can be loaded. Expected minilm, a model "
+            "folder, a run's folder or a Hub name, as text or a path; or a SentenceTransformer"
+        )
+    if pooling is not None:
+        encoder.set_pooling(pooling)
+    return encoder if device is None else encoder.to(device)
 
 
 def weights_hash(encoder: Encoder) -> str:

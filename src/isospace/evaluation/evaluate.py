@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
@@ -66,9 +66,9 @@ class Evaluation:
 
 
 def evaluate(
-    model: str,
+    model: Model,
     data: str | Path | None = None,
-    own: Sequence[str | Path] = (),
+    own: str | Path | Sequence[str | Path] = (),
     kind: DataKind | None = None,
     pooling: PoolingName | None = None,
     transfer: ProtocolName | None = None,
@@ -80,9 +80,9 @@ def evaluate(
     """Score a model.
 
     Args:
-        model: "minilm", a model folder, a run's folder, or a Hub name.
+        model: "minilm", a model folder, a run's folder, or a Hub name; or a loaded model.
         data: folder with the STS sets in SentEval's layout, or "hub"; default: ISOSPACE_DATA.
-        own: files of pairs, triples, scored pairs or labelled sentences.
+        own: a file, or several, of pairs, triples, scored pairs or labelled sentences.
         kind: what the files hold; default: what their columns say.
         pooling: default: the model's own.
         transfer: also score the transfer tasks of the same folder, by this protocol.
@@ -95,9 +95,10 @@ def evaluate(
     Raises:
         UserError: nothing to score on, or bad input; before the model is loaded.
     """
-    tasks = _load_tasks(data, own, kind, transfer, geometry, mteb)
+    files = [own] if isinstance(own, str | Path) else own
+    tasks = _load_tasks(data, files, kind, transfer, geometry, mteb)
     shown = progress or Logged()
-    encoder = load_encoder(model, pooling)
+    encoder = as_encoder(model, pooling)
 
     def embed(texts: Sequence[str], view: View = View(dropout=0.0)) -> np.ndarray:  # noqa: B008
         with shown.bar("encode", len(texts)) as advance:
@@ -106,7 +107,7 @@ def evaluate(
     def embed_noisy(texts: Sequence[str]) -> np.ndarray:
         return embed(texts, View())
 
-    conditions = Conditions(model, encoder.pooling, precision)
+    conditions = Conditions(encoder.source, encoder.pooling, precision)
     subject = Subject(conditions, encoder, remembering(embed), embed, embed_noisy)
     return Evaluation(conditions, {task.name: task.score(subject) for task in tasks})
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
-from sentence_transformers import SentenceTransformer
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
@@ -20,7 +19,6 @@ from isospace.system.progress import Logged, Progress
 from isospace.vectors.texts import open_texts
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
-Model: TypeAlias = str | Path | SentenceTransformer | Encoder
 
 _OTHER_OPTIONS: dict[str, tuple[Any, str]] = {
     "normalize": (False, "it is called normalize_embeddings"),
@@ -96,6 +94,7 @@ class Embedder:
             raise UserError(f"`batch_size` {batch_size}: expected 1 or more")
         encoder = self._prompted(prompt_name, prompt)
         several = [texts] if isinstance(texts, str) else list(texts)
+        _require_texts(several)
         with (progress or Logged()).bar("encode", len(several)) as advance:
             vectors = encoder.embed(
                 several,
@@ -156,6 +155,15 @@ class Embedder:
         return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
 
 
+def _require_texts(texts: Sequence[Any]) -> None:
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UserError(
+                f"text {place} is {str(text)[:40]!r} of type {type(text).__name__}: expected a "
+                "string. Leave missing texts out, or give the empty text for them"
+            )
+
+
 def _require_known(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if name not in _OTHER_OPTIONS:
@@ -179,17 +187,4 @@ def load(
     Raises:
         UserError: nothing there can be loaded, or something else is given.
     """
-    if isinstance(model, str | Path):
-        return Embedder(load_encoder(str(model), pooling, device))
-    if isinstance(model, SentenceTransformer):
-        encoder = Encoder(model, "the given model")
-    elif isinstance(model, Encoder):
-        encoder = Encoder(model.model, model.source, model.prompt)
-    else:
-        raise UserError(
-            f"{type(model).__name__}: not a model that can be loaded. Expected minilm, a model "
-            "folder, a run's folder or a Hub name, as text or a path; or a SentenceTransformer"
-        )
-    if pooling is not None:
-        encoder.set_pooling(pooling)
-    return Embedder(encoder if device is None else encoder.to(device))
+    return Embedder(as_encoder(model, pooling, device))

@@ -41,7 +41,8 @@ class ObjectiveLoss(nn.Module):
         seed: of the head's weights.
 
     Raises:
-        UserError: the model's own dropout is 0 where the objective needs it for two views.
+        UserError: no objective; or the model's own dropout is 0 where the objective needs it for
+            two views.
         ValueError: the head does not fit the model's width.
     """
 
@@ -51,6 +52,8 @@ class ObjectiveLoss(nn.Module):
         super().__init__()
         if isinstance(objective, type):
             objective = objective()
+        if not isinstance(objective, Objective):
+            raise UserError(f"`objective` {objective!r}: expected an objective, such as SimCSE()")
         self.model = model  # by this name the trainer finds it, and wraps it
         self.objective = objective
         self.head = objective.build_head(int(model.get_embedding_dimension() or 0), seed)
