@@ -6,6 +6,7 @@ Exit status: 0 done, 1 stopped before the end, 2 bad input.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -114,6 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         errors.print("isospace: interrupted")
+        return 1
+    except BrokenPipeError:  # the reader of the output has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
         return 1
     except OSError as error:  # a full disk, a folder that cannot be written
         errors.print(f"isospace: {error}", soft_wrap=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from toy import sentences
@@ -109,3 +111,12 @@ def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
 def test_transfer_needs_its_folder(capsys, toy_model, tmp_path):
     assert main(["evaluate", str(toy_model), "--transfer", "sklearn", "--data", "hub"]) == 2
     assert "--transfer: give the folder that holds the tasks" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "isospace.cli", "train", "--help"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
