@@ -90,8 +90,9 @@ def compare(
     """Run what is missing and compare; `None` in other processes than the first.
 
     Args:
-        candidates: name -> settings, such as `{"scd": TrainConfig(objective=SCD())}`; seeds count up from each one's own. The encoder that the
-            first one starts from is the start that all are compared with.
+        candidates: name -> settings, such as `{"scd": TrainConfig(objective=SCD())}`; seeds count
+            up from each one's own. The encoder that the first one starts from is the start that all
+            are compared with.
         seeds: runs per candidate.
         folder: of the comparison; made, or gone on with.
         measure: what the verdict is about: the pairs of the runs, or the average of the STS sets.
