@@ -189,13 +189,14 @@ def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch, 
     assert asked["timeout"] >= timedelta(days=1)
 
 
-def test_another_encoder_of_the_same_name_is_refused_on_resume(
-    config, toy_model, tmp_path, monkeypatch
-):
+def train_without_results(config: TrainConfig) -> None:
+    """A run as a kill leaves it that comes before its results."""
+    train(config).run.results_path.unlink()
+
+
+def test_another_encoder_of_the_same_name_is_refused_on_resume(config, toy_model, tmp_path):
     model = shutil.copytree(toy_model, tmp_path / "model")
-    with monkeypatch.context() as patch:
-        patch.setattr("isospace.training.train._Session._finish", lambda *_: None)
-        train(replace(config, model=str(model)))
+    train_without_results(replace(config, model=str(model)))
     [weights] = model.rglob("model.safetensors")
     tensors = load_file(weights)
     save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
@@ -203,12 +204,11 @@ def test_another_encoder_of_the_same_name_is_refused_on_resume(
         train(resume=config.output)
 
 
-def test_a_changed_corpus_is_refused_on_resume(config, tmp_path, monkeypatch):
+def test_a_changed_corpus_is_refused_on_resume(config, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(sentences(200)), encoding="utf-8")
     config = replace(config, text=replace(config.text, corpus=(str(text),)))
-    monkeypatch.setattr("isospace.training.train._Session._finish", lambda *_: None)
-    train(config)
+    train_without_results(config)
     text.write_text("\n".join(sentences(220)), encoding="utf-8")
     with pytest.raises(UserError, match="corpus has changed"):
         train(resume=config.output)
@@ -248,10 +248,8 @@ def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
         train(resume=tmp_path)
 
 
-def test_seconds_count_the_sessions_before_a_resumption(config, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("isospace.training.train._Session._finish", lambda *_: None)
-        train(config)
+def test_seconds_count_the_sessions_before_a_resumption(config):
+    train_without_results(config)
     last = Run(config.output).last_checkpoint
     checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
     assert train(resume=config.output).results.seconds > 1e6
