@@ -35,7 +35,7 @@ def fails():
 def test_candidates_work_in_turn_each_in_its_environment(contest, tmp_path):
     path = tmp_path / "rounds.txt"
     candidates = {name: (writes, (str(path),)) for name in ("as it is", "changed", "without")}
-    results = contest(
+    contested = contest(
         {**candidates, "bad": (fails, ())},
         rounds=2,
         environments={"changed": {"ISOSPACE_HERE": "there"}, "without": {"ISOSPACE_HERE": None}},
@@ -44,5 +44,5 @@ def test_candidates_work_in_turn_each_in_its_environment(contest, tmp_path):
     assert [variable for _, variable in lines] == 3 * ["here", "there", "None"]  # one to warm up
     assert len({process for process, _ in lines}) == 3
     assert os.environ["ISOSPACE_HERE"] == "here"
-    assert [len(result.seconds) for result in results.values()] == [2, 2, 2, 0]
-    assert results["bad"].failure == "ValueError: cannot be prepared"
+    assert [len(result.seconds) for result in contested.values()] == [2, 2, 2, 0]
+    assert contested["bad"].failure == "ValueError: cannot be prepared"

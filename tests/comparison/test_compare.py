@@ -25,8 +25,8 @@ from isospace.objectives import DCL, SCD, SimCSEPP
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.run import Run
-from isospace.verbs.compare import _say_how_to_load
-from isospace.verbs.console import Console
+from isospace.verbs.compare import _how_to_load
+from isospace.verbs.options import as_options
 
 
 def test_contestants_are_read(base):
@@ -218,9 +218,9 @@ def test_the_verb(base, tmp_path, capsys):
     assert out.rstrip().endswith(verdict)
     capsys.readouterr()
     model = tmp_path / "c" / "simcse" / "seed-42" / "model"
-    _say_how_to_load(model, Console(False))
-    assert f'SentenceTransformer("{model}")' in capsys.readouterr().err
+    told = _how_to_load(model)
+    assert f'SentenceTransformer("{model}")' in told
     shutil.rmtree(model)
-    _say_how_to_load(model, Console(False))
-    assert f"isospace train --resume {model.parent} makes it again" in capsys.readouterr().err
+    told = _how_to_load(model)
+    assert f"isospace train --resume {model.parent} makes it again" in as_options(told)
     assert "2 of 2: dcl:head=none, seed 42" in err

@@ -35,5 +35,5 @@ def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME)):
     models = []
     for letter, name, encode in zip("AB", names, encoders, strict=False):
         sample = encode([texts[row] for row in sample_rows(len(texts))])
-        models.append(Model(letter, name, name, encode, unit_rows(encode(texts)), sample))
+        models.append(Model(letter, name, encode, unit_rows(encode(texts)), sample))
     return Session(texts, models, "toy.txt")
