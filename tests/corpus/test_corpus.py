@@ -236,7 +236,7 @@ def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
     file = put(tmp_path, ["short", "", "tiny"])
     with pytest.raises(UserError, match=r"text\.txt: no sentence .*3 read.*1 empty, 2 too short"):
         load(tmp_path, file)
-    with pytest.raises(UserError, match="no file"):
+    with pytest.raises(UserError, match="`corpus` is missing"):
         load(tmp_path)
 
 

@@ -263,7 +263,7 @@ def test_an_unknown_task_and_an_unknown_protocol_are_refused(folder):
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(("CR", "TREC"), marks=pytest.mark.slow),
+        pytest.param(("TREC",), marks=pytest.mark.slow),
         pytest.param(TRANSFER_NAMES, marks=pytest.mark.exhaustive),
     ],
 )

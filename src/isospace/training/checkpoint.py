@@ -24,12 +24,10 @@ def random_state() -> dict[str, Any]:
     Of CUDA only the current device: a process uses no other, and what a run resumes on may see
     fewer of them, or more.
     """
-    # Where nothing has used CUDA, asking for its state would claim memory of a GPU.
-    cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     return {
         "torch": torch.get_rng_state(),
-        "cuda": [torch.cuda.get_rng_state()] if cuda else [],
+        "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
         "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
         "python": list(random.getstate()[1]),
         "numpy": [str(kind), list(map(int, keys)), int(position), int(has_gauss), float(gauss)],
