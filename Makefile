@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
+.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -23,7 +23,12 @@ check:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(MAKE) -j 2 types tests
+
+types:
 	$(BIN)/mypy
+
+tests:
 	$(PYTEST) $(SELECT)
 
 # CORPUS is a file of sentences, STS the folder of the STS sets; both are read where they lie.
