@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
+from isospace.corpus.groups import components
 from isospace.corpus.sentences import Corpus
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
@@ -25,8 +26,12 @@ from isospace.evaluation.sts import (
     evaluate_sts,
     load_sts,
 )
-from isospace.statistics.bootstrap import Verdict, judge, paired_bootstrap
+from isospace.statistics.gains import gain, sign_flip_p
+from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
 
+FEW_GROUPS = 100
+"""Below so many groups that changed the verdict also gives the p of flipping signs."""
 SAMPLE = 1000
 """Held-out sentences of which a run keeps the vectors, at most."""
 
@@ -209,36 +214,38 @@ class Benchmark:
         """What each test item came to, for tests over items and seeds (`compare`).
 
         Returns:
-            "MRR": (pair,) reciprocal ranks; with STS data each column of the papers' row: (pair,)
-            cosines.
+            "MRR": (pair,) reciprocal ranks, and "MRR burdens": (half, pair) as `RetrievalScores`
+            has them; with STS data each column of the papers' row: (pair,) cosines.
         """
-        items: dict[str, np.ndarray] = {"MRR": measured.retrieval.reciprocal_ranks}
+        ranks = measured.retrieval
+        items: dict[str, np.ndarray] = {"MRR": ranks.reciprocal_ranks, "MRR burdens": ranks.burdens}
         cosines = measured.sts.cosines if measured.sts else {}
         for column, task in self._columns().items():
             items[column] = np.concatenate(list(cosines[task.name].values()))
         return items
 
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
-        """What is known of the STS test pairs, in the order of `items`.
+        """What is known of the test pairs, in the order of `items`.
 
         Returns:
-            Part -> column of the papers' row -> (pair,). "gold": the scores that people gave;
-            "pair": `TextPairs.ids`, by which one pair in several sets is known (STS-B was drawn
-            from the other sets); "seen": whether the labels that choose checkpoints have it too.
+            Part -> column -> (pair,). "group": a number for each of the verdict's pairs ("MRR") and
+            of every column of the papers' row, equal for pairs that are not independent; STS pairs
+            are of one group, also across sets, where they share a sentence, directly or by others.
+            Of the papers' row alone, "gold": the scores that people gave; "seen": whether the
+            labels that choose checkpoints have the pair too.
         """
         tests = {column: list(task.subsets.values()) for column, task in self._columns().items()}
-        ids = {
-            column: np.concatenate([pairs.ids() for pairs in sets])
-            for column, sets in tests.items()
-        }
         labelled = np.array([]) if self.labels is None else self.labels.ids()
         return {
+            "group": {"MRR": self.pairs.group_numbers()} | _by_shared_sentences(tests),
             "gold": {
                 column: np.concatenate([pairs.gold for pairs in sets])
                 for column, sets in tests.items()
             },
-            "pair": ids,
-            "seen": {column: np.isin(of_column, labelled) for column, of_column in ids.items()},
+            "seen": {
+                column: np.isin(np.concatenate([pairs.ids() for pairs in sets]), labelled)
+                for column, sets in tests.items()
+            },
         }
 
     def _columns(self) -> dict[str, STSSet]:
@@ -252,15 +259,44 @@ class Benchmark:
         content = repr(((self.pairs.first, self.pairs.second), sts))
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
-    def verdict(self, before: Measured, after: Measured, start_kept: str | None) -> Verdict:
+    def pair_scores(self, *states: RetrievalScores) -> Scores:
+        """The MRR of the verdict's pairs, with what each pair contributed; a seed for each state."""
+        return mean_scores(
+            np.stack([state.reciprocal_ranks for state in states]),
+            self.pairs.group_numbers(),
+            np.stack([state.burdens for state in states], axis=1),
+        )
+
+    def what_can_be_shown(self, before: Measured) -> str:
+        """One line on the gains that the verdict's pairs can show, before there is one."""
+        return what_can_be_shown(self.pair_scores(before.retrieval), self.pairs.unit)
+
+    def verdict(self, before: Measured, after: Measured, kept: str | None) -> Verdict:
         """Compare start and result on the verdict's pairs.
 
-        `start_kept` says why selection kept the start, where it did.
+        `kept` says why selection kept the start, where it did.
         """
-        interval = paired_bootstrap(
-            before.retrieval.reciprocal_ranks, after.retrieval.reciprocal_ranks
-        )
-        return judge(interval, self.protocol, start_kept)
+        if kept is not None:
+            return start_kept(kept, self.protocol)
+        states = [self.pair_scores(state.retrieval) for state in (after, before)]
+        found = gain(*states)
+        if found.changed_groups < FEW_GROUPS:
+            found = replace(found, flip_p=sign_flip_p(*states))
+        return judge(found, self.protocol, self.pairs.unit)
+
+
+def _by_shared_sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
+    """Column -> (pair,) number of each pair's group, over all columns."""
+    numbers: dict[str, int] = {}
+    texts = [
+        [numbers.setdefault(text, len(numbers)) for text in pair]
+        for sets in tests.values()
+        for pairs in sets
+        for pair in pairs
+    ]
+    ends = np.cumsum([sum(map(len, sets)) for sets in tests.values()])[:-1]
+    groups = components(np.array(texts, np.int64).reshape(-1, 2))
+    return dict(zip(tests, np.split(groups, ends), strict=True))
 
 
 def choosing_text(corpus: Corpus) -> HeldOut:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
@@ -21,11 +21,22 @@ Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class TextPairs:
-    """Texts that belong together: `first[i]` and `second[i]`."""
+    """Texts that belong together: `first[i]` and `second[i]`.
+
+    Attributes:
+        name: where they come from.
+        first: (pair,).
+        second: (pair,).
+        groups: (pair,) names, equal for pairs that are not independent of each other; `None` where
+            each is a group of its own.
+        unit: what the groups are called, in the plural.
+    """
 
     name: str
     first: tuple[str, ...]
     second: tuple[str, ...]
+    groups: tuple[str, ...] | None = field(default=None, kw_only=True)
+    unit: str = field(default="groups", kw_only=True)
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -34,6 +45,12 @@ class TextPairs:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """The pairs in order."""
         return zip(self.first, self.second, strict=True)
+
+    def group_numbers(self) -> NDArray[np.int64]:
+        """A number for the group of each pair, (pair,)."""
+        if self.groups is None:
+            return np.arange(len(self))
+        return np.unique(np.array(self.groups), return_inverse=True)[1].astype(np.int64)
 
     def ids(self) -> NDArray[np.int64]:
         """A number for each pair (pair,), equal for equal pairs in either order, in any set."""

@@ -53,10 +53,14 @@ class RetrievalScores:
     candidates: int
     protocol: str
     """How they were made, in words."""
+    burdens: FloatArray
+    """`(half, query)`: by how much each query's own target lowers the sum of the other queries'
+    reciprocal ranks, where it stands before their own; of the queries of either half. Of queries
+    that share a target the first has it."""
 
     @property
     def reciprocal_ranks(self) -> FloatArray:
-        """1 / rank of each query, `(query,)`: what `statistics.paired_bootstrap` compares."""
+        """1 / rank of each query, `(query,)`."""
         return 1.0 / self.ranks
 
     @property
@@ -97,6 +101,7 @@ def rank_targets(
     targets: NDArray[Any],
     own: NDArray[np.int64],
     left_out: Sequence[NDArray[np.int64]] | None = None,
+    second_half: NDArray[np.bool_] | None = None,
 ) -> RetrievalScores:
     """Rank `targets[own[i]]` for `queries[i]` among the targets by cosine.
 
@@ -110,6 +115,8 @@ def rank_targets(
         own: `(query,)` positions of the right targets.
         left_out: for each query the positions of targets that are not ranked for it; its own is
             ranked all the same.
+        second_half: `(query,)` which half of the queries each is of; halves should be independent.
+            Default: the first and the last.
 
     >>> rank_targets(np.eye(3), np.eye(3)[[0, 2, 1]], np.arange(3)).ranks
     array([1. , 2.5, 2.5])
@@ -120,7 +127,10 @@ def rank_targets(
             "expected one or more queries (query, dim), targets (target, dim) and the position of "
             f"a target for each query; got {queries.shape}, {targets.shape} and {own.shape}"
         )
-    ranks = np.empty(len(queries))
+    ranks, burdens = np.empty(len(queries)), np.zeros((2, len(targets)))
+    if second_half is None:
+        second_half = np.arange(len(queries)) >= len(queries) / 2
+    halves_of = np.stack([~second_half, second_half]).astype(np.float64)
     for start, cosines in product_blocks(unit_rows(queries), unit_rows(targets)):
         block = slice(start, start + len(cosines))
         right = np.take_along_axis(cosines, own[block, None], axis=1)
@@ -128,14 +138,27 @@ def rank_targets(
             for row, places in zip(cosines, left_out[block], strict=True):
                 row[places] = -np.inf
             np.put_along_axis(cosines, own[block, None], right, axis=1)
-        better = (cosines > right + TIE).sum(1)
-        tied = (np.abs(cosines - right) <= TIE).sum(1) - 1
-        ranks[block] = 1 + better + tied / 2
+        better, tied = cosines > right + TIE, np.abs(cosines - right) <= TIE
+        rank = 1 + better.sum(1) + (tied.sum(1) - 1) / 2
+        ranks[block] = rank
+        np.put_along_axis(tied, own[block, None], False, axis=1)
+        for before, place in ((better, 1.0), (tied, 0.5)):
+            # Without one candidate before it a target moves up by a place; by half of one in a tie.
+            taken = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
+            burdens += (halves_of[:, block] * taken) @ before
     protocol = (
         f"cosine, {len(queries)} queries ranked among {len(targets)} distinct targets, ties at "
         "their mean rank"
     )
-    return RetrievalScores(ranks, len(targets), protocol)
+    return RetrievalScores(ranks, len(targets), protocol, _of_queries(burdens, own))
+
+
+def _of_queries(burdens: FloatArray, own: NDArray[np.int64]) -> FloatArray:
+    """Those of the targets (half, target), each at the first query that has it, (half, query)."""
+    targets, first = np.unique(own, return_index=True)
+    result = np.zeros((2, len(own)))
+    result[:, first] = burdens[:, targets]
+    return result
 
 
 def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> RetrievalScores:
@@ -152,11 +175,13 @@ def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> R
     for query, place in zip(pairs.first, own.tolist(), strict=True):
         answers.setdefault(query, set()).add(place)
     _, where = np.unique(own, return_index=True)
+    second_half = pairs.group_numbers() % 2 == 1
     if all(len(places) == 1 for places in answers.values()):
-        return rank_targets(first, second[where], own)
+        return rank_targets(first, second[where], own, second_half=second_half)
     # One array per query, however many rows it has: rows times answers would not fit in memory.
     right = {query: np.array(sorted(places)) for query, places in answers.items()}
-    scores = rank_targets(first, second[where], own, [right[query] for query in pairs.first])
+    left_out = [right[query] for query in pairs.first]
+    scores = rank_targets(first, second[where], own, left_out, second_half)
     return replace(scores, protocol=f"{scores.protocol}, a query's other right targets left out")
 
 
@@ -197,7 +222,7 @@ def same_meaning_retrieval(encode: Encode, pairs: ScoredPairs) -> RetrievalScore
         f"ranked for the other by cosine among the {candidates:,} other distinct sentences, ties "
         "at their mean rank"
     )
-    return RetrievalScores(scores.ranks, candidates, protocol)
+    return replace(scores, candidates=candidates, protocol=protocol)
 
 
 class SameMeaning(Task[RetrievalScores]):

@@ -1,189 +1,193 @@
-"""Several seeds, several encoders: which gains would hold for other seeds and other test items?
+"""Would a gain hold for other seeds and other test items? Its interval and p-value.
 
-A gain measured by `s` seeds on `n` items varies with both. With seeds and items as crossed random
-effects the variance of the mean gain is, up to their interaction,
+A gain measured by some seeds on some items varies with both. With seeds and items as crossed random
+effects its variance is, up to their interaction, the sum of
 
-    SE^2 = SE_seeds^2 + SE_items^2,   SE_seeds = sd(gain per seed) / sqrt(s),
-    SE_items = sd of the mean gain over bootstrap resamples of the items.
+    seeds: sd^2 / s of each encoder that was trained with s > 1 seeds,
+    items: G / (G - 1) * sum_g (q_g^2 + 2 q_g (a_g + b_g) + 4 a_g b_g) over the G groups of items,
 
-A few seeds tell little about SE_seeds. So gain / SE is held against a critical value in which each
-part of the variance has its own, weighted by that part (Cochran 1964): of Student's t with s - 1
-degrees of freedom for the seeds, of the normal distribution for the items. (Satterthwaite's degrees
-of freedom are too many whenever a few seeds happen to agree.) The interaction enters twice, so that
-the test errs on the side of no difference. With one seed only the items can be judged.
-Sources: Cochran 1964, Biometrics 20; Efron & Tibshirani 1993, chapter 13.
+where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
+the items themselves, and as candidates of either half of the others (`influence`); what candidates
+add is not let fall below zero. Each part has its own
+degrees of freedom: s - 1, and Kish's effective number of groups less one. The gain over its
+standard error is held against the mean of the parts' critical values of Student's t, weighted by
+their share of the variance (Cochran 1964), because a few seeds that happen to agree would tell too
+little of their variance. The interaction enters twice, so that the test errs on the side of no
+difference. With one seed only the items can be judged.
+
+Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from isospace.statistics.bootstrap import (
-    CONFIDENCE,
-    RESAMPLES,
-    PairSet,
-    resampled_means,
-    resampled_spearmans,
-)
-from isospace.statistics.correlation import FloatArray, spearman
+from isospace.statistics.correlation import FloatArray
+from isospace.statistics.influence import Scores, group_sums
 
-_SEED = 0  # of the resampling
+CONFIDENCE = 0.95
+
 _SMALLEST_LOG_P = -100.0
 """What is smaller is not told apart, and is beyond scipy's quantiles."""
+_FLIPS, _SEED = 10_000, 0  # of the signs
+_RULE_OF_THREE = 3.0
+"""Where none of n changed, less than 3 / n of all do, at 95 % (Hanley & Lippman-Hand 1983)."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """A gain over the start, its interval and p-value, in units of the score (0 to 1).
+    """A gain (after - before), its interval and p-value, in units of the score (0 to 1).
+
+    The interval ends where gains of such scores end, at -1 and 1.
 
     Attributes:
         mean: over the seeds.
-        sd: over the seeds; `None` for one seed.
-        seeds: number of them.
-        items: number of test items.
         low: lower end of the 95 % interval.
         high: its upper end.
-        p: two-sided.
+        p: two-sided, of Student's t.
+        items: number of test items.
+        groups: number of groups that they form.
+        changed: items that came to something else with any seed.
+        changed_groups: groups that have such items.
+        seeds: number of them.
+        sd: over the seeds; `None` for one seed.
+        candidates: how many the interval holds for at once; more than one where the same items
+            chose among them.
+        flip_p: p of flipping the signs of whole groups, where few groups changed.
     """
 
     mean: float
-    sd: float | None
-    seeds: int
-    items: int
     low: float
     high: float
     p: float
+    items: int
+    groups: int
+    changed: int
+    changed_groups: int
+    seeds: int = 1
+    sd: float | None = None
+    candidates: int = 1
+    flip_p: float | None = None
+
+    def __str__(self) -> str:
+        """In points of 100."""
+        flips = "" if self.flip_p is None else f", sign-flip p {self.flip_p:.2g}"
+        several = "" if self.candidates == 1 else f" over {self.candidates} candidates"
+        interval = f"95 % interval {self.interval}{several}"
+        return f"{100 * self.mean:+.2f} points ({interval}{flips})"
+
+    @property
+    def interval(self) -> str:
+        """Its two ends in points of 100."""
+        return f"{100 * self.low:+.2f} to {100 * self.high:+.2f}"
 
 
 @dataclass(frozen=True)
-class Gains:
-    """What one encoder gained over another on the same test items.
+class _Parts:
+    """Variances of independent parts of an error, and the degrees of freedom of each."""
 
-    Attributes:
-        by_seed: (seed,) gain of each seed.
-        resampled: (resample,) mean gain over the seeds in each bootstrap resample of the items.
-        items: number of test items.
-    """
+    variances: FloatArray
+    freedom: FloatArray
 
-    by_seed: FloatArray
-    resampled: FloatArray
-    items: int
+    @property
+    def error(self) -> float:
+        return math.sqrt(float(self.variances.sum()))
 
-    def test(self) -> Gain:
-        """Interval and p-value for other seeds and other items (the module's docstring)."""
-        mean, seeds = float(self.by_seed.mean()), len(self.by_seed)
-        sd = float(self.by_seed.std(ddof=1)) if seeds > 1 else None
-        from_seeds = 0.0 if sd is None else sd**2 / seeds
-        variance = from_seeds + float(self.resampled.var(ddof=1))
-        if variance == 0.0:  # every item and every seed gained the same
-            return Gain(mean, sd, seeds, self.items, mean, mean, float(mean == 0.0))
-        share, error = from_seeds / variance, math.sqrt(variance)
+    def critical(self, p: float) -> float:
+        """Cochran's critical value of a two-sided test at level p."""
+        shares = self.variances / self.variances.sum()
+        return float(shares @ stats.t.isf(p / 2, self.freedom))
 
-        def critical(p: float) -> float:
-            of_seeds = stats.t.isf(p / 2, max(1, seeds - 1))
-            return float(share * of_seeds + (1 - share) * stats.norm.isf(p / 2))
-
-        margin = critical(1 - CONFIDENCE) * error
+    def p(self, t: float) -> float:
+        """Two-sided p of a ratio to the standard error."""
 
         def excess(log_p: float) -> float:
-            return critical(10.0**log_p) - abs(mean) / error
+            return self.critical(10.0**log_p) - abs(t)
 
-        far = excess(_SMALLEST_LOG_P) <= 0
-        log_p = _SMALLEST_LOG_P if far else optimize.brentq(excess, _SMALLEST_LOG_P, 0.0)
-        return Gain(mean, sd, seeds, self.items, mean - margin, mean + margin, 10.0**log_p)
+        if excess(_SMALLEST_LOG_P) <= 0:
+            return float(10.0**_SMALLEST_LOG_P)
+        return float(10.0 ** optimize.brentq(excess, _SMALLEST_LOG_P, 0.0))
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """Scores of one encoder on test items, and on bootstrap resamples of them.
+def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
+    """The gain of one encoder over another on the same items, in the same order."""
+    mean = float(after.by_seed.mean() - before.by_seed.mean())
+    changed = _changed(after, before)
+    parts = _parts(after, before)
+    groups, seeds = len(np.unique(after.groups)), len(after.by_seed)
+    if not changed.any():
+        margin, p = min(1.0, _RULE_OF_THREE / groups), 1.0
+    elif parts.error in (0.0, math.inf):  # one group, or all alike: nothing says what others gain
+        margin, p = math.inf, 1.0
+    else:
+        margin, p = parts.critical(1 - confidence) * parts.error, parts.p(mean / parts.error)
+    return Gain(
+        mean,
+        max(-1.0, mean - margin),
+        min(1.0, mean + margin),
+        p,
+        items=len(changed),
+        groups=groups,
+        changed=int(changed.sum()),
+        changed_groups=len(np.unique(after.groups[changed])),
+        seeds=seeds,
+        sd=float(after.by_seed.std(ddof=1)) if seeds > 1 else None,
+    )
 
-    Attributes:
-        by_seed: (seed,) score of each seed; a start has one.
-        resampled: (seed, resample) the same in each resample; encoders that are compared share the
-            resamples.
-        items: number of test items.
+
+def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
+    """Of each group on the mean gain over the seeds, but for its candidates' part, (group,)."""
+    return group_sums(after.groups, (after.influence.mean(0) - before.influence.mean(0))[None])[0]
+
+
+def standard_error(after: Scores, before: Scores | None = None) -> float:
+    """Of the mean gain over the seeds, or of a score itself, for other items."""
+    influence, shared = after.influence.mean(0), after.shared.mean(1)
+    if before is not None:
+        influence, shared = influence - before.influence.mean(0), shared - before.shared.mean(1)
+    own, first, second = group_sums(after.groups, np.stack([influence, *shared]))
+    n = len(own)
+    if n < 2:
+        return math.inf
+    of_candidates = max(0.0, float(2 * own @ (first + second) + 4 * first @ second))
+    return math.sqrt(n / (n - 1) * (float(own @ own) + of_candidates))
+
+
+def sign_flip_p(after: Scores, before: Scores) -> float:
+    """Two-sided p of the mean difference of values, flipping the signs of whole groups.
+
+    Exact for differences that are as likely to be of either sign, however few they are (Fisher
+    1935); of one seed each.
     """
-
-    by_seed: FloatArray
-    resampled: FloatArray
-    items: int
-
-    def over(self, start: Sampled) -> Gains:
-        """The gains over an encoder that has one score."""
-        # Seed by seed, so that no gain at all comes to exactly zero.
-        gains = (self.resampled - start.resampled).mean(axis=0)
-        return Gains(self.by_seed - start.by_seed, gains, self.items)
+    [sums] = group_sums(after.groups, after.values - before.values)
+    sums = sums[sums != 0]
+    if len(sums) == 0:
+        return 1.0
+    signs = np.random.default_rng(_SEED).choice([-1.0, 1.0], size=(_FLIPS, len(sums)))
+    # Rounding must not tell equal sums apart.
+    extreme = np.abs(signs @ sums) >= abs(sums.sum()) * (1 - 1e-9)
+    return float((1 + extreme.sum()) / (1 + _FLIPS))
 
 
-def sample_means(rows: Mapping[str, FloatArray]) -> dict[str, Sampled]:
-    """Means of per-item scores, such as reciprocal ranks.
-
-    Args:
-        rows: encoder -> (seed, item) scores, all of the same items.
-
-    Raises:
-        ValueError: shapes that do not fit, or fewer than two items.
-    """
-    _require_fit(list(rows.values()))
-    resampled = resampled_means(np.concatenate(list(rows.values())), RESAMPLES, _SEED)
-    parts = np.split(resampled, np.cumsum([len(values) for values in rows.values()])[:-1])
-    return {
-        name: Sampled(values.mean(1), part, values.shape[1])
-        for (name, values), part in zip(rows.items(), parts, strict=True)
-    }
+def _parts(after: Scores, before: Scores) -> _Parts:
+    variances = [standard_error(after, before) ** 2]
+    freedom = [max(1.0, after.effective_groups - 1)]
+    for scores in (after, before):
+        seeds = len(scores.by_seed)
+        if seeds > 1:
+            variances.append(float(scores.by_seed.var(ddof=1)) / seeds)
+            freedom.append(seeds - 1.0)
+    return _Parts(np.array(variances), np.array(freedom))
 
 
-def sample_spearmans(
-    rows: Mapping[str, Mapping[str, FloatArray]],
-    gold: Mapping[str, FloatArray],
-    ids: Mapping[str, NDArray[np.int64]],
-) -> dict[str, dict[str, Sampled]]:
-    """Spearman's correlations of cosines with gold scores, set by set, and their plain mean.
-
-    Args:
-        rows: encoder -> set -> (seed, pair) cosines.
-        gold: set -> (pair,).
-        ids: set -> (pair,) a number for each pair; equal in all sets that have it.
-
-    Returns:
-        Encoder -> set -> scores, and under "Avg" the mean over the sets.
-
-    Raises:
-        ValueError: shapes that do not fit, or fewer than two pairs.
-    """
-    sets = {}
-    for column, scores in gold.items():
-        cosines_of_encoders = [cosines[column] for cosines in rows.values()]
-        _require_fit([*cosines_of_encoders, scores[None]])
-        sets[column] = PairSet(np.concatenate(cosines_of_encoders), scores, ids[column])
-    resampled = resampled_spearmans(list(sets.values()), RESAMPLES, _SEED)
-    ends = np.cumsum([len(next(iter(cosines.values()))) for cosines in rows.values()])[:-1]
-    sampled: dict[str, dict[str, Sampled]] = {name: {} for name in rows}
-    for (column, pairs), drawn in zip(sets.items(), resampled, strict=True):
-        by_seed = np.array([spearman(cosines, pairs.gold) for cosines in pairs.columns])
-        items = len(np.unique(pairs.ids))
-        parts = zip(rows, np.split(by_seed, ends), np.split(drawn, ends), strict=True)
-        for name, values, part in parts:
-            sampled[name][column] = Sampled(values, part, items)
-    items = len(np.unique(np.concatenate(list(ids.values()))))
-    return {name: {**by_set, "Avg": _average(by_set, items)} for name, by_set in sampled.items()}
-
-
-def _average(parts: Mapping[str, Sampled], items: int) -> Sampled:
-    by_seed: FloatArray = np.mean([part.by_seed for part in parts.values()], axis=0)
-    resampled: FloatArray = np.mean([part.resampled for part in parts.values()], axis=0)
-    return Sampled(by_seed, resampled, items)
-
-
-def _require_fit(rows: Sequence[FloatArray]) -> None:
-    shapes = [row.shape for row in rows]
-    if any(len(shape) != 2 for shape in shapes) or len({shape[1:] for shape in shapes}) != 1:
-        raise ValueError(f"expected scores (seed, item) of the same items; got {shapes}")
-    if shapes[0][1] < 2:
-        raise ValueError(f"expected two or more items; got {shapes[0][1]}")
+def _changed(after: Scores, before: Scores) -> NDArray[np.bool_]:
+    """Items that came to something else with any pair of seeds, (item,)."""
+    low = np.minimum(after.values.min(0), before.values.min(0))
+    high = np.maximum(after.values.max(0), before.values.max(0))
+    changed: NDArray[np.bool_] = low != high
+    return changed

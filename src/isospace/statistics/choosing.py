@@ -1,0 +1,159 @@
+"""One way to choose: among checkpoints, powers, objectives, or the rungs of any ladder.
+
+Items are split, by groups, into some that choose (at most a third, at most 1,000) and others that
+judge what was chosen, once. The candidates stand in order from the start outwards.
+
+1. Where harm elsewhere is bounded, candidates are tested in that order: each has to keep the
+   one-sided 95 % bound of its change elsewhere above minus the margin. The first that fails ends
+   the sequence, so that all tests together are wrong in 5 % of the cases at most, without a
+   correction (fixed-sequence testing, Maurer, Hothorn & Lehmacher 1995).
+2. Of those left the one with the highest mean on the choosing items is taken; where little change
+   is wanted, the one nearest to the start that is within one standard error of it (Breiman et al.
+   1984, section 3.4.3).
+3. What was chosen is judged on other items (`verdict.judge`).
+
+Below `corpus.groups.SMALLEST_SPLIT` pairs a split would leave too few on either side. Then all
+items choose and judge: the interval covers every candidate at once (max-t, with multipliers for the
+groups; Chernozhukov, Chetverikov & Kato 2013), and the gain is cross-fitted: in each fold that of
+the candidate which the other folds choose, so that no item has chosen what it judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from isospace.statistics.correlation import FloatArray
+from isospace.statistics.gains import CONFIDENCE, Gain, gain, influence_of_gain, standard_error
+from isospace.statistics.influence import Scores, group_sums
+
+_DRAWS, _SEED = 10_000, 0  # fewer than 400 groups each: 32 MB
+_FOLDS = 10
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a candidate may have lost elsewhere: a test of non-inferiority.
+
+    Attributes:
+        change: its score elsewhere less the start's, in units of 0 to 1.
+        bound: the one-sided 95 % lower bound of the change.
+        margin: what may be lost.
+    """
+
+    change: float
+    bound: float
+    margin: float
+
+    @property
+    def certified(self) -> bool:
+        """Whether more than the margin is lost in 5 % of such cases at most."""
+        return self.bound > -self.margin
+
+    def __str__(self) -> str:
+        """In points of 100; never more than was shown."""
+        found = f"{100 * self.change:+.2f} points elsewhere, at worst {100 * self.bound:+.2f} (95 %)"
+        if self.certified:
+            return f"{found}: within the {100 * self.margin:.2f} that may be lost"
+        return f"{found}: not shown to lose less than {100 * self.margin:.2f}"
+
+
+def loss(after: Scores, before: Scores, margin: float) -> Loss:
+    """What one encoder may have lost to another on the same items."""
+    found = gain(after, before, confidence=2 * CONFIDENCE - 1)
+    return Loss(found.mean, found.low, margin)
+
+
+def choose(
+    choosing: Sequence[Scores] | Sequence[float],
+    elsewhere: Sequence[Scores] | None = None,
+    margin: float = 0.0,
+    little_change: bool = False,
+) -> int:
+    """The place of the candidate to take; 0 is the start.
+
+    Args:
+        choosing: score of each candidate on the choosing items, the start's first, then outwards;
+            the values alone will do where `little_change` is not wanted. The first of equals wins.
+        elsewhere: score of each candidate on items of other text, where harm is bounded.
+        margin: how much may be lost there, in units of the score.
+        little_change: whether to stay within one standard error of the best.
+    """
+    values = [float(s.by_seed.mean()) if isinstance(s, Scores) else s for s in choosing]
+    allowed = len(values) if elsewhere is None else _allowed(elsewhere, margin)
+    best = max(range(allowed), key=lambda place: (values[place], -place))
+    if not little_change:
+        return best
+    for place in range(best):
+        nearer, highest = choosing[place], choosing[best]
+        if not isinstance(nearer, Scores) or not isinstance(highest, Scores):
+            raise ValueError("little_change needs the scores of the items, not their mean alone")
+        if values[best] - values[place] <= standard_error(highest, nearer):
+            return place
+    return best
+
+
+def _allowed(elsewhere: Sequence[Scores], margin: float) -> int:
+    """How many candidates, from the start outwards, pass before the first that fails."""
+    for place, scores in enumerate(elsewhere[1:], start=1):
+        if not loss(scores, elsewhere[0], margin).certified:
+            return place
+    return len(elsewhere)
+
+
+def choose_and_judge(candidates: Sequence[Scores]) -> tuple[int, Gain]:
+    """Choose and judge on the same items, of which there are too few to split.
+
+    Args:
+        candidates: score of each candidate on the same items, the start's first; one seed each.
+
+    Returns:
+        The place of the candidate with the highest score, and its gain over the start: a
+        cross-fitted estimate, and an interval that holds for all candidates at once.
+    """
+    start, others = candidates[0], candidates[1:]
+    place = choose(candidates)
+    chosen = candidates[place]
+    influences = np.stack([influence_of_gain(scores, start) for scores in others])
+    sizes = np.linalg.norm(influences, axis=1)
+    if place == 0 or not sizes.any():
+        return place, gain(chosen, start)
+    level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
+    simultaneous = gain(chosen, start, confidence=1 - level)
+    # The interval moves with the estimate only where it would not hold it.
+    mean = _cross_fitted(candidates)
+    return place, replace(
+        simultaneous,
+        mean=mean,
+        low=min(simultaneous.low, mean),
+        high=max(simultaneous.high, mean),
+        candidates=len(others),
+    )
+
+
+def _simultaneous_level(standardised: FloatArray) -> float:
+    """The level of one test at which all of them are wrong in 5 % of the cases.
+
+    `standardised`: (candidate, group) influences, the sum of their squares 1.
+    """
+    multipliers = np.random.default_rng(_SEED).standard_normal((_DRAWS, standardised.shape[1]))
+    largest = np.abs(multipliers @ standardised.T).max(1)
+    critical = float(np.quantile(largest, CONFIDENCE))
+    return min(1 - CONFIDENCE, 2 * float(stats.norm.sf(critical)))
+
+
+def _cross_fitted(candidates: Sequence[Scores]) -> float:
+    """The gain, on each fold of groups, of the candidate that the other folds choose."""
+    groups = candidates[0].groups
+    sums = group_sums(groups, np.concatenate([scores.values for scores in candidates]))
+    [sizes] = group_sums(groups, np.ones((1, len(groups))))
+    order = np.random.default_rng(_SEED).permutation(len(sizes))
+    total = 0.0
+    for fold in np.array_split(order, min(_FOLDS, len(order))):
+        inside = sums[:, fold].sum(1)
+        outside = sums.sum(1) - inside
+        total += float(inside[int(np.argmax(outside))] - inside[0])
+    return total / float(sizes.sum())

@@ -1,0 +1,172 @@
+r"""Scores of encoders on test items, with what each item contributed to them.
+
+A score is a function of its items; to first order its error is a sum over them,
+
+    score - truth = sum_i influence_i,
+
+so that one sum answers every question about chance: items that belong together are added before
+they are squared (clusters), scores are averaged by joining their items (the mean of several sets),
+two encoders are compared by subtracting their influences (pairing). For a mean of n values the
+influence is (value_i - mean) / n; a rank correlation also has what a pair does to the others' ranks.
+
+The queries of a retrieval share their candidates: an item is a query and, by its target, a
+candidate of all other queries, and both have influence. But that a candidate stands before a
+query's own target is chance of the query and of the candidate, and a sum of both influences would
+count it twice (by a third too wide on docstrings; Efron & Stein 1981). So the candidates' influence
+comes in two halves, on queries of one half of the groups and of the other, whose chances are
+independent: four times the product of the two has the candidates' own variance alone.
+
+Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in Liang
+& Zeger 1986; the degrees of freedom from Kish's effective number of clusters (Kish 1965).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from isospace.statistics.correlation import FloatArray, spearman
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one encoder, one for each seed, and the influence of each item on them.
+
+    Attributes:
+        by_seed: (seed,) scores; an encoder that was not trained has one.
+        values: (seed, item) what each item came to.
+        influence: (seed, item) what each item contributed to the error of each score.
+        shared: (half, seed, item) what each item contributed as a candidate of other items, on the
+            queries of either half; zeros where items have no part in each other's values.
+        weights: (item,) share of each item in the score; their sum is 1.
+        groups: (item,) a number for each item, equal for items that belong together.
+    """
+
+    by_seed: FloatArray
+    values: FloatArray
+    influence: FloatArray
+    shared: FloatArray
+    weights: FloatArray
+    groups: NDArray[np.int64]
+
+    @property
+    def effective_groups(self) -> float:
+        """How many groups of one size would say as much; from it come the degrees of freedom."""
+        return float(1.0 / np.square(group_sums(self.groups, self.weights[None])).sum())
+
+
+def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
+    """Sums over the items of each group: rows (row, item) to (row, group).
+
+    >>> group_sums(np.array([7, 5, 7]), np.array([[1.0, 10.0, 100.0]]))
+    array([[ 10., 101.]])
+    """
+    names, places = np.unique(groups, return_inverse=True)
+    return np.stack([np.bincount(places, row, len(names)) for row in rows])
+
+
+def mean_scores(
+    values: FloatArray, groups: NDArray[np.int64], burdens: FloatArray | None = None
+) -> Scores:
+    """Means of per-item scores, such as reciprocal ranks.
+
+    Args:
+        values: (seed, item).
+        groups: (item,) numbers, equal for items that belong together.
+        burdens: (half, seed, item) by how much each item lowers the sum of the others' values, such
+            as `RetrievalScores.burdens` (a candidate takes places); default: not at all.
+
+    Raises:
+        ValueError: shapes that do not fit, or fewer than two items.
+    """
+    _require_fit(values, groups)
+    n = values.shape[1]
+    if burdens is None:
+        burdens = np.zeros((2, *values.shape))
+    influence, shared = _centred(values) / n, -_centred(burdens) / n
+    return Scores(values.mean(1), values, influence, shared, np.full(n, 1 / n), groups)
+
+
+def spearman_scores(
+    cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]
+) -> Scores:
+    """Spearman's correlations of cosines with gold scores.
+
+    Args:
+        cosines: (seed, pair).
+        gold: (pair,).
+        groups: (pair,) numbers, equal for pairs that belong together.
+
+    Raises:
+        ValueError: shapes that do not fit, or fewer than two pairs.
+    """
+    _require_fit(cosines, groups)
+    _require_fit(gold[None], groups)
+    n = len(gold)
+    by_seed = np.array([spearman(row, gold) for row in cosines])
+    influence = np.stack([_spearman_influence(row, gold) for row in cosines]) / n
+    return Scores(by_seed, cosines, influence, np.zeros((2, *cosines.shape)), np.full(n, 1 / n), groups)
+
+
+def average(parts: Sequence[Scores]) -> Scores:
+    """The plain mean of several scores of the same seeds; groups that sets share are one."""
+    count = len(parts)
+    return Scores(
+        np.mean([part.by_seed for part in parts], axis=0),
+        np.concatenate([part.values for part in parts], axis=1),
+        np.concatenate([part.influence for part in parts], axis=1) / count,
+        np.concatenate([part.shared for part in parts], axis=2) / count,
+        np.concatenate([part.weights for part in parts]) / count,
+        np.concatenate([part.groups for part in parts]),
+    )
+
+
+def _spearman_influence(x: FloatArray, y: FloatArray) -> FloatArray:
+    r"""Influence function of Spearman's correlation at each pair, (pair,).
+
+    With mean ranks as distribution functions, u = F(x) and v = G(y) about their mean 1/2, the
+    correlation is S_uv / sqrt(S_uu S_vv) with S_uv = mean(u v). A pair acts on S_uv by its own
+    product and by the ranks that it moves:
+
+        u_j v_j + mean_i F_j(x_i) v_i + mean_i G_j(y_i) u_i + constant,
+
+    F_j being the distribution of x_j alone (1 above it, 1/2 at it, 0 below).
+    """
+    n = len(x)
+    u, v = ((rankdata(values) - 0.5) / n - 0.5 for values in (x, y))
+    s_uv, s_uu, s_vv = (float(np.mean(product)) for product in (u * v, u * u, v * v))
+    if s_uu <= 0 or s_vv <= 0:  # a constant column orders nothing, whichever pairs there are
+        return np.zeros(n)
+
+    uv = u * v + _mean_above(x, v) + _mean_above(y, u)
+    uu = u * u + 2 * _mean_above(x, u)
+    vv = v * v + 2 * _mean_above(y, v)
+    scale = np.sqrt(s_uu * s_vv)
+    influence: FloatArray = uv / scale - s_uv / scale / 2 * (uu / s_uu + vv / s_vv)
+    return influence - influence.mean()
+
+
+def _mean_above(x: FloatArray, values: FloatArray) -> FloatArray:
+    """mean_i of values_i where x_i > x_j, half of them where x_i = x_j; for each j, (item,)."""
+    distinct, places = np.unique(x, return_inverse=True)
+    totals = np.bincount(places, values, len(distinct))
+    above = np.cumsum(totals[::-1])[::-1] - totals
+    result: FloatArray = (above + totals / 2)[places] / len(x)
+    return result
+
+
+def _centred(rows: FloatArray) -> FloatArray:
+    return rows - rows.mean(-1, keepdims=True)
+
+
+def _require_fit(rows: NDArray[Any], groups: NDArray[np.int64]) -> None:
+    if rows.ndim != 2 or rows.shape[1:] != groups.shape or len(groups) < 2:
+        raise ValueError(
+            "expected scores (seed, item) of two or more items and a group for each; got "
+            f"{rows.shape} and {groups.shape}"
+        )

@@ -1,0 +1,153 @@
+"""What a gain means: the four verdicts, and what a set of items could show at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from scipy import stats
+
+from isospace.statistics.gains import CONFIDENCE, Gain, standard_error
+from isospace.statistics.influence import Scores
+
+SMALLEST_GAIN = 0.01
+"""The smallest gain worth having: one point of 100.
+
+A judgement, not an estimate: less is seldom worth another model to keep and new vectors for all
+texts, however sure it is.
+"""
+
+FEWEST_GROUPS = 20
+"""Of groups that changed; with fewer nothing is called adapted, whatever the interval says."""
+
+POWER = 0.8
+"""The share of cases in which a gain should show, where numbers of items are advised."""
+
+GAIN_ERROR_SHARE = 0.5
+"""Standard error of a gain over that of the start's own score, before there is a gain to measure.
+
+docs/results/placebo.md has it for real gains.
+"""
+
+
+class VerdictKind(str, Enum):
+    """The four things a comparison with the start can say."""
+
+    ADAPTED = "adapted"
+    TOO_SMALL = "no gain worth having"
+    CANNOT_TELL = "cannot tell"
+    KEEP_START = "keep the start"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison says, in one word and in one sentence.
+
+    Attributes:
+        kind: the word.
+        text: the sentence.
+        protocol: how the scores were made.
+        gain: over the start; `None` where the start was kept and nothing compared.
+    """
+
+    kind: VerdictKind
+    text: str
+    protocol: str
+    gain: Gain | None
+
+
+def kind_of(gain: Gain) -> VerdictKind:
+    """The verdict on a gain over the start.
+
+    - "keep the start": its interval lies below zero;
+    - "no gain worth having": its interval lies below `SMALLEST_GAIN`;
+    - "adapted": its interval lies above zero, it is `SMALLEST_GAIN` or more itself, and
+      `FEWEST_GROUPS` or more groups of items changed;
+    - "cannot tell": all else.
+    """
+    if gain.high < 0:
+        return VerdictKind.KEEP_START
+    if gain.high < SMALLEST_GAIN:
+        return VerdictKind.TOO_SMALL
+    enough = gain.changed_groups >= FEWEST_GROUPS
+    if gain.low > 0 and gain.mean >= SMALLEST_GAIN and enough:
+        return VerdictKind.ADAPTED
+    return VerdictKind.CANNOT_TELL
+
+
+def judge(gain: Gain, protocol: str, unit: str = "groups", items: str = "pairs") -> Verdict:
+    """Say what a gain over the start means.
+
+    Args:
+        gain: of the mean of scores from 0 to 1.
+        protocol: how the scores were made, for the sentence.
+        unit: what the groups of items are called.
+        items: what the items are called.
+    """
+    kind = kind_of(gain)
+    count = counted(gain, unit, items)
+    text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain, items)}."
+    return Verdict(kind, text, protocol, gain)
+
+
+def start_kept(reason: str, protocol: str) -> Verdict:
+    """The verdict where nothing was found that could be compared with the start."""
+    text = f"{VerdictKind.KEEP_START.value.capitalize()}: {reason}; nothing to judge by {protocol}."
+    return Verdict(VerdictKind.KEEP_START, text, protocol, None)
+
+
+def counted(gain: Gain, unit: str, items: str) -> str:
+    """How many items there were, in how many groups, and how many changed."""
+    groups = "" if gain.groups == gain.items else f" in {gain.groups:,} {unit}"
+    return f"{gain.items:,} {items}{groups}, {gain.changed:,} changed"
+
+
+def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
+    """What the interval leaves open, and what it would take to tell; empty where nothing."""
+    smallest = f"{100 * SMALLEST_GAIN:.2f}"
+    if kind is VerdictKind.ADAPTED:
+        return "" if gain.low >= SMALLEST_GAIN else f"; beyond chance, maybe less than {smallest}"
+    if kind is VerdictKind.TOO_SMALL:
+        return f"; less than the {smallest} worth having"
+    if kind is VerdictKind.KEEP_START:
+        return "; the result is worse"
+    if gain.changed_groups < FEWEST_GROUPS:
+        return f"; {FEWEST_GROUPS} groups or more would have to change, {gain.changed_groups} did"
+    if gain.low > 0:
+        return f"; beyond chance, but maybe less than the {smallest} worth having"
+    wanted = max(SMALLEST_GAIN, gain.mean)
+    needed = gain.items * (_detectable(gain) / wanted) ** 2
+    return f"; to show {100 * wanted:+.2f} takes about {_rounded(needed)} such {items}"
+
+
+def _detectable(gain: Gain) -> float:
+    """The gain that shows in `POWER` of the cases, with such an interval."""
+    ahead = stats.norm.isf((1 - CONFIDENCE) / 2)
+    return float((gain.high - gain.low) / 2 * (ahead + stats.norm.isf(1 - POWER)) / ahead)
+
+
+def what_can_be_shown(start: Scores, unit: str = "groups", items: str = "pairs") -> str:
+    """One line before training: the gain that these items would show in `POWER` of the cases.
+
+    Args:
+        start: the start's own score; the error of a gain over it is guessed by
+            `GAIN_ERROR_SHARE`.
+        unit: what the groups of items are called.
+        items: what the items are called.
+    """
+    count, groups = len(start.groups), len(np.unique(start.groups))
+    these = f"these {count:,} {items}" + ("" if groups == count else f" in {groups:,} {unit}")
+    if groups < FEWEST_GROUPS:
+        return f"{these} are too few to show a gain; {FEWEST_GROUPS} {unit} or more can"
+    freedom = max(1.0, start.effective_groups - 1)
+    critical = stats.t.isf((1 - CONFIDENCE) / 2, freedom) + stats.t.isf(1 - POWER, freedom)
+    points = 100 * critical * GAIN_ERROR_SHARE * standard_error(start)
+    return f"{these} can show gains from about {max(points, 100 * SMALLEST_GAIN):.1f} points"
+
+
+def _rounded(count: float) -> str:
+    """Two digits of a number of items."""
+    size = 10 ** max(0, math.floor(math.log10(count)) - 1)
+    return f"{math.ceil(count / size) * size:,}"
