@@ -29,7 +29,6 @@ from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.statistics.bootstrap import paired_bootstrap
 from isospace.statistics.decision import holm
 from isospace.training.loop import Loop
 
@@ -80,8 +79,6 @@ def evaluate() -> dict[str, Any]:
         ScoredPairs("test", first, second, gold, "drawn"),
     )
     ranks = retrieval.evaluate_retrieval(vectors, pairs)
-    other = retrieval.evaluate_retrieval(lambda texts: vectors([t[::-1] for t in texts]), pairs)
-    interval = paired_bootstrap(ranks.reciprocal_ranks, other.reciprocal_ranks)
     x, labels = vectors(TEXTS), [str(text < "m") for text in TEXTS]
     split = ScoredPairs("dev", first, second, gold[::-1].copy(), "drawn")
     task = sts.STSSet("STSBenchmark", {"dev": split, "test": scored})
@@ -94,7 +91,6 @@ def evaluate() -> dict[str, Any]:
         "geometry": [geometry.alignment(x[:60], x[60:]), geometry.uniformity(x)],
         "isotropy": isotropy.describe(x.astype(np.float64)),
         "labelled": [labelled.knn_accuracy(x, labels), labelled.cluster_nmi(x, labels)],
-        "interval": [interval.gain, interval.low, interval.high, interval.p],
         "holm": list(holm({"a": 0.01, "b": 0.04, "c": 0.03}).values()),
         "whitened": whitened[:3, :4].flatten().tolist(),
         "classifier": classifier(x),

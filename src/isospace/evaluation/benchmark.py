@@ -278,10 +278,10 @@ class Benchmark:
         """
         if kept is not None:
             return start_kept(kept, self.protocol)
-        states = [self.pair_scores(state.retrieval) for state in (after, before)]
-        found = gain(*states)
+        result, start = (self.pair_scores(state.retrieval) for state in (after, before))
+        found = gain(result, start)
         if found.changed_groups < FEW_GROUPS:
-            found = replace(found, flip_p=sign_flip_p(*states))
+            found = replace(found, flip_p=sign_flip_p(result, start))
         return judge(found, self.protocol, self.pairs.unit)
 
 

@@ -55,7 +55,9 @@ class Loss:
 
     def __str__(self) -> str:
         """In points of 100; never more than was shown."""
-        found = f"{100 * self.change:+.2f} points elsewhere, at worst {100 * self.bound:+.2f} (95 %)"
+        found = (
+            f"{100 * self.change:+.2f} points elsewhere, at worst {100 * self.bound:+.2f} (95 %)"
+        )
         if self.certified:
             return f"{found}: within the {100 * self.margin:.2f} that may be lost"
         return f"{found}: not shown to lose less than {100 * self.margin:.2f}"

@@ -57,7 +57,7 @@ class Difference:
 
         The 95 % interval is inside: two one-sided tests at 2.5 % (Schuirmann 1987).
         """
-        return -SMALLEST_GAIN < self.gain.low and self.gain.high < SMALLEST_GAIN
+        return self.gain.low > -SMALLEST_GAIN and self.gain.high < SMALLEST_GAIN
 
 
 def differences(rows: Mapping[str, Scores]) -> tuple[Difference, ...]:

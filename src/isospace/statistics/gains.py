@@ -142,7 +142,9 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
 
 def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
     """Of each group on the mean gain over the seeds, but for its candidates' part, (group,)."""
-    return group_sums(after.groups, (after.influence.mean(0) - before.influence.mean(0))[None])[0]
+    difference = after.influence.mean(0) - before.influence.mean(0)
+    sums: FloatArray = group_sums(after.groups, difference[None])[0]
+    return sums
 
 
 def standard_error(after: Scores, before: Scores | None = None) -> float:

@@ -7,7 +7,8 @@ A score is a function of its items; to first order its error is a sum over them,
 so that one sum answers every question about chance: items that belong together are added before
 they are squared (clusters), scores are averaged by joining their items (the mean of several sets),
 two encoders are compared by subtracting their influences (pairing). For a mean of n values the
-influence is (value_i - mean) / n; a rank correlation also has what a pair does to the others' ranks.
+influence is (value_i - mean) / n; that of a rank correlation also has what a pair does to the ranks
+of the others.
 
 The queries of a retrieval share their candidates: an item is a query and, by its target, a
 candidate of all other queries, and both have influence. But that a candidate stands before a
@@ -67,7 +68,8 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
     array([[ 10., 101.]])
     """
     names, places = np.unique(groups, return_inverse=True)
-    return np.stack([np.bincount(places, row, len(names)) for row in rows])
+    sums: FloatArray = np.stack([np.bincount(places, row, len(names)) for row in rows])
+    return sums
 
 
 def mean_scores(
@@ -92,9 +94,7 @@ def mean_scores(
     return Scores(values.mean(1), values, influence, shared, np.full(n, 1 / n), groups)
 
 
-def spearman_scores(
-    cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]
-) -> Scores:
+def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]) -> Scores:
     """Spearman's correlations of cosines with gold scores.
 
     Args:
@@ -110,7 +110,9 @@ def spearman_scores(
     n = len(gold)
     by_seed = np.array([spearman(row, gold) for row in cosines])
     influence = np.stack([_spearman_influence(row, gold) for row in cosines]) / n
-    return Scores(by_seed, cosines, influence, np.zeros((2, *cosines.shape)), np.full(n, 1 / n), groups)
+    return Scores(
+        by_seed, cosines, influence, np.zeros((2, *cosines.shape)), np.full(n, 1 / n), groups
+    )
 
 
 def average(parts: Sequence[Scores]) -> Scores:
@@ -148,7 +150,7 @@ def _spearman_influence(x: FloatArray, y: FloatArray) -> FloatArray:
     vv = v * v + 2 * _mean_above(y, v)
     scale = np.sqrt(s_uu * s_vv)
     influence: FloatArray = uv / scale - s_uv / scale / 2 * (uu / s_uu + vv / s_vv)
-    return influence - influence.mean()
+    return _centred(influence)
 
 
 def _mean_above(x: FloatArray, values: FloatArray) -> FloatArray:
@@ -161,7 +163,8 @@ def _mean_above(x: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _centred(rows: FloatArray) -> FloatArray:
-    return rows - rows.mean(-1, keepdims=True)
+    centred: FloatArray = rows - rows.mean(-1, keepdims=True)
+    return centred
 
 
 def _require_fit(rows: NDArray[Any], groups: NDArray[np.int64]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isospace.evaluation.benchmark import BenchmarkScores
-from isospace.statistics.bootstrap import Verdict
+from isospace.statistics.verdict import Verdict
 from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice

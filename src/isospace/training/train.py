@@ -24,7 +24,7 @@ from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.statistics.bootstrap import VerdictKind
+from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.devices import environment, memory_gb
 from isospace.system.processes import agreed, anywhere, arithmetic

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.operators.fitted_whitening import Whitening
-from isospace.statistics.bootstrap import SMALLEST_GAIN, Interval, Verdict, VerdictKind
+from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import SMALLEST_GAIN, Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, heading
@@ -142,10 +143,10 @@ def read_results(folder: Path) -> WhiteningResults:
     return typed_json.read(folder / FILE, WhiteningResults, "results of a whitening", FORMAT, dict)
 
 
-def sentence(kind: VerdictKind, interval: Interval, protocol: str, power: Power) -> str:
+def sentence(kind: VerdictKind, interval: Gain, protocol: str, power: Power) -> str:
     """The verdict in words.
 
-    >>> interval = Interval(-0.02, -0.03, -0.01, 0.001, 900)
+    >>> interval = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)
     >>> print(sentence(VerdictKind.KEEP_START, interval, "MRR, your pairs", 1.0)[:48])
     Keep the model as it is: with power 1 it changes
     """

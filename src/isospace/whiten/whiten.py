@@ -40,7 +40,7 @@ from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import Encode, TextPairs, load_pairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.operators.fitted_whitening import Moments, WhiteningMap
-from isospace.statistics.bootstrap import VerdictKind
+from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
