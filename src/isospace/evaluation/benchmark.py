@@ -260,7 +260,7 @@ class Benchmark:
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
     def pair_scores(self, *states: RetrievalScores) -> Scores:
-        """The MRR of the verdict's pairs, with what each pair contributed; a seed for each state."""
+        """The MRR of the verdict's pairs, and what each contributed; each state as a seed."""
         return mean_scores(
             np.stack([state.reciprocal_ranks for state in states]),
             self.pairs.group_numbers(),

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from isospace.evaluation.benchmark import BenchmarkScores
-from isospace.statistics.verdict import Verdict
+from isospace.statistics.verdict import SMALLEST_GAIN, Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 2
-"""Of results.json. 1 had no number, called evaluations looks and the benchmark exam."""
+FORMAT = 3
+"""Of results.json. 1 had no number, called evaluations looks and the benchmark exam; 2 had the
+intervals of a bootstrap of single items, and three kinds of verdict."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class RunResults:
         choice: which checkpoint was chosen, and why.
         model_step: the step of the weights in model/; 0 where the verdict keeps the start.
         verdict: whether the result gains over the start.
+        split: whether other items than the verdict's chose the checkpoint.
         evaluations: measurements during training, the start (step 0) first.
         seconds: wall clock, sessions before a resumption included.
         environment: versions and machine.
@@ -62,6 +64,7 @@ class RunResults:
     choice: Choice
     model_step: int
     verdict: Verdict
+    split: bool
     evaluations: tuple[dict[str, float], ...]
     seconds: float
     environment: dict[str, str | int]
@@ -107,15 +110,32 @@ def read_results(path: Path) -> RunResults:
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    if "format" in content:
-        return content
+    for upgrade in (_from_first, _from_second)[content.get("format", 1) - 1 :]:
+        content = upgrade(content)
+    return content
+
+
+def _from_second(content: dict[str, Any]) -> dict[str, Any]:
+    verdict = dict(content["verdict"])
+    interval = verdict.pop("interval")
+    items = interval["n"]  # each was a group of its own, and nobody counted which changed
+    counts = {"items": items, "groups": items, "changed": items, "changed_groups": items}
+    verdict["gain"] = {"mean": interval["gain"], "p": interval["p"], **counts}
+    verdict["gain"] |= {end: interval[end] for end in ("low", "high")}
+    if verdict["kind"] == "no difference worth having":
+        small = interval["high"] < SMALLEST_GAIN
+        verdict["kind"] = VerdictKind.TOO_SMALL if small else VerdictKind.CANNOT_TELL
+    return {**content, "verdict": verdict, "split": True, "format": 3}
+
+
+def _from_first(content: dict[str, Any]) -> dict[str, Any]:
     result, looks = content["result"], content["looks"]
     states = {state: _upgrade_scores(content[state]["scores"]) for state in ("start", "result")}
     verdict = {name: content["verdict"][name] for name in ("kind", "text", "protocol", "interval")}
     later = {**states, "labels": result["labels"], "evaluations": looks, "verdict": verdict}
     unchanged = {name: value for name, value in content.items() if name not in ("looks", "exam")}
     # Runs before comparisons knew no digest of their test items.
-    return {**unchanged, **later, "benchmark": content.get("exam", ""), "format": FORMAT}
+    return {**unchanged, **later, "benchmark": content.get("exam", ""), "format": 2}
 
 
 def _upgrade_scores(scores: dict[str, Any]) -> dict[str, Any]:

@@ -347,6 +347,7 @@ class _Session:
             choice=choice,
             model_step=0 if verdict.kind is VerdictKind.KEEP_START else choice.step,
             verdict=verdict,
+            split=True,
             evaluations=tuple(self.evaluations),
             seconds=self._seconds(),
             environment={**environment(), "precision": arithmetic(self.accelerator)},
