@@ -113,27 +113,37 @@ def choose_and_judge(candidates: Sequence[Scores]) -> tuple[int, Gain]:
         candidates: score of each candidate on the same items, the start's first; one seed each.
 
     Returns:
-        The place of the candidate with the highest score, and its gain over the start: a
-        cross-fitted estimate, and an interval that holds for all candidates at once.
+        The place of the candidate with the highest score, and its gain over the start.
+    """
+    place = choose(candidates)
+    return place, gain_of_chosen(candidates[place], candidates[0], candidates)
+
+
+def gain_of_chosen(after: Scores, before: Scores, candidates: Sequence[Scores]) -> Gain:
+    """The gain of what was chosen, by the same items, among several candidates.
+
+    Args:
+        after: of what was chosen.
+        before: of the start.
+        candidates: as they were compared when one was chosen, the start's first; one seed each.
+            That may have been in another arithmetic than `after` and `before` are measured in.
+
+    Returns:
+        An interval that holds for all candidates at once, and the gain less what choosing has
+        added to it: how far the cross-fitted gain of the candidates is below that of the best.
     """
     start, others = candidates[0], candidates[1:]
-    place = choose(candidates)
-    chosen = candidates[place]
     influences = np.stack([influence_of_gain(scores, start) for scores in others])
     sizes = np.linalg.norm(influences, axis=1)
-    if place == 0 or not sizes.any():
-        return place, gain(chosen, start)
+    if not sizes.any():
+        return gain(after, before)
     level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
-    simultaneous = gain(chosen, start, confidence=1 - level)
+    found = gain(after, before, confidence=1 - level)
+    best = max(float(scores.by_seed.mean()) for scores in others) - float(start.by_seed.mean())
+    mean = found.mean - max(0.0, best - _cross_fitted(candidates))
     # The interval moves with the estimate only where it would not hold it.
-    mean = _cross_fitted(candidates)
-    return place, replace(
-        simultaneous,
-        mean=mean,
-        low=min(simultaneous.low, mean),
-        high=max(simultaneous.high, mean),
-        candidates=len(others),
-    )
+    low, high = min(found.low, mean), max(found.high, mean)
+    return replace(found, mean=mean, low=low, high=high, candidates=len(others))
 
 
 def _simultaneous_level(standardised: FloatArray) -> float:
