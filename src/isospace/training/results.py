@@ -44,10 +44,11 @@ class RunResults:
         choice: which checkpoint was chosen, and why.
         model_step: the step of the weights in model/; 0 where the verdict keeps the start.
         verdict: whether the result gains over the start.
-        split: whether other items than the verdict's chose the checkpoint.
+        split: whether the pairs that choose are others than those of the verdict.
         evaluations: measurements during training, the start (step 0) first.
         seconds: wall clock, sessions before a resumption included.
         environment: versions and machine.
+        pairs: digest of the verdict's pairs alone, by which the ledger knows them.
         format: of the file.
     """
 
@@ -68,6 +69,7 @@ class RunResults:
     evaluations: tuple[dict[str, float], ...]
     seconds: float
     environment: dict[str, str | int]
+    pairs: str = ""
     format: int = FORMAT
 
     @property
