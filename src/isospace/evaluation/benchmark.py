@@ -25,7 +25,7 @@ from isospace.evaluation.sts import (
     evaluate_sts,
     load_sts,
 )
-from isospace.statistics.choosing import gain_of_chosen
+from isospace.statistics.choosing import judge_chosen
 from isospace.statistics.gains import gain, sign_flip_p
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
@@ -280,6 +280,7 @@ class Benchmark:
         after: Measured,
         kept: str | None,
         candidates: Sequence[Scores] = (),
+        chosen: int = 0,
     ) -> Verdict:
         """Compare start and result on the verdict's pairs, and note it in the ledger.
 
@@ -289,12 +290,13 @@ class Benchmark:
             kept: why selection kept the start, where it did.
             candidates: what the same pairs chose among, the start's scores first; none where other
                 items chose.
+            chosen: the place of the result among them.
         """
         if kept is not None:
             return start_kept(kept, self.protocol)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
         if candidates:
-            found = gain_of_chosen(result, start, candidates)
+            found = judge_chosen(candidates, chosen, measured=(result, start))
         else:
             found = gain(result, start)
             if found.changed_groups < FEW_GROUPS:

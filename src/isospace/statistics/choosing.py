@@ -116,34 +116,48 @@ def choose_and_judge(candidates: Sequence[Scores]) -> tuple[int, Gain]:
         The place of the candidate with the highest score, and its gain over the start.
     """
     place = choose(candidates)
-    return place, gain_of_chosen(candidates[place], candidates[0], candidates)
+    return place, judge_chosen(candidates, place)
 
 
-def gain_of_chosen(after: Scores, before: Scores, candidates: Sequence[Scores]) -> Gain:
-    """The gain of what was chosen, by the same items, among several candidates.
+def judge_chosen(
+    candidates: Sequence[Scores],
+    place: int,
+    evaluations: int = 1,
+    measured: tuple[Scores, Scores] | None = None,
+) -> Gain:
+    """The gain over the start of a candidate that was chosen on the same items.
 
     Args:
-        after: of what was chosen.
-        before: of the start.
-        candidates: as they were compared when one was chosen, the start's first; one seed each.
-            That may have been in another arithmetic than `after` and `before` are measured in.
+        candidates: as they were compared when one was chosen, the start's first; of several seeds
+            each, where they have them.
+        place: of the one that was chosen.
+        evaluations: how many of each candidate the items have chosen among, before; the level is
+            divided by them, as nothing else is known of those that were not kept (Bonferroni).
+        measured: the chosen one and the start, where they were measured again, and better, than
+            when they were compared; default: as they were.
 
     Returns:
         An interval that holds for all candidates at once, and the gain less what choosing has
         added to it: how far the cross-fitted gain of the candidates is below that of the best.
     """
     start, others = candidates[0], candidates[1:]
+    after, before = measured or (candidates[place], start)
     influences = np.stack([influence_of_gain(scores, start) for scores in others])
     sizes = np.linalg.norm(influences, axis=1)
-    if not sizes.any():
+    if place == 0 or not sizes.any():
         return gain(after, before)
     level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
-    found = gain(after, before, confidence=1 - level)
+    found = gain(after, before, confidence=1 - level / evaluations)
     best = max(float(scores.by_seed.mean()) for scores in others) - float(start.by_seed.mean())
     mean = found.mean - max(0.0, best - _cross_fitted(candidates))
-    # The interval moves with the estimate only where it would not hold it.
-    low, high = min(found.low, mean), max(found.high, mean)
-    return replace(found, mean=mean, low=low, high=high, candidates=len(others))
+    return replace(
+        found,
+        mean=mean,
+        # The interval moves with the estimate only where it would not hold it.
+        low=min(found.low, mean),
+        high=max(found.high, mean),
+        candidates=len(others) * evaluations,
+    )
 
 
 def _simultaneous_level(standardised: FloatArray) -> float:
@@ -160,7 +174,7 @@ def _simultaneous_level(standardised: FloatArray) -> float:
 def _cross_fitted(candidates: Sequence[Scores]) -> float:
     """The gain, on each fold of groups, of the candidate that the other folds choose."""
     groups = candidates[0].groups
-    sums = group_sums(groups, np.concatenate([scores.values for scores in candidates]))
+    sums = group_sums(groups, np.stack([scores.values.mean(0) for scores in candidates]))
     [sizes] = group_sums(groups, np.ones((1, len(groups))))
     order = np.random.default_rng(_SEED).permutation(len(sizes))
     total = 0.0

@@ -26,8 +26,8 @@ from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.statistics.influence import Scores, mean_scores
-from isospace.statistics.verdict import VerdictKind
+from isospace.statistics.influence import mean_scores
+from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.devices import environment, memory_gb
 from isospace.system.processes import agreed, anywhere, arithmetic
@@ -349,20 +349,21 @@ class _Session:
         self.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
         self.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
 
-    def _candidates(self, choice: Choice) -> list[Scores]:
-        """What the verdict's own pairs chose among, the start first; none where others chose."""
+    def _verdict(self, choice: Choice, before: Measured, after: Measured) -> Verdict:
+        kept = None if choice.step else choice.reason
         if not self._pairs_judge_too:
-            return []
+            return self.benchmark.verdict(before, after, kept)
         groups = self.held_out.pairs.group_numbers()
-        return [
-            mean_scores(items[:1].numpy(), groups, items[1:, None].numpy())
+        candidates = {
+            int(evaluation["step"]): mean_scores(items[:1].numpy(), groups, items[1:, None].numpy())
             for evaluation, items in zip(self.evaluations, self._ranks, strict=True)
             if evaluation["step"] not in choice.collapsed
-        ]
+        }
+        chosen = list(candidates).index(choice.step)
+        return self.benchmark.verdict(before, after, kept, list(candidates.values()), chosen)
 
     def _results(self, choice: Choice, before: Measured, after: Measured) -> RunResults:
-        kept = None if choice.step else choice.reason
-        verdict = self.benchmark.verdict(before, after, kept, self._candidates(choice))
+        verdict = self._verdict(choice, before, after)
         corpus = self.corpus
         return RunResults(
             isospace=isospace.__version__,
