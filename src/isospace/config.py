@@ -69,6 +69,10 @@ class CorpusConfig:
     columns: Names = ()
     """Columns of the texts that belong together, for objectives that learn from such: anchor and
     positive, or anchor, positive and hard negative. A row counts as one sentence."""
+    group: str | None = None
+    """Column that says which rows belong together (document, thread, customer): they are held out
+    together, and count as one where chance is judged. It is read in `pairs` too. Default: rows that
+    share or nearly share a text."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
     min_chars: NonNegativeInt = 10

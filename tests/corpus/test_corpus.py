@@ -89,6 +89,7 @@ def test_every_line_is_counted_once(tmp_path):
         "exact duplicates": 2,
         "near duplicates": 1,
         "evaluation pairs": 0,
+        "related to what is held out": 0,
         "held out": 4,
         "for training": 37,
     }
@@ -278,9 +279,9 @@ def installed(monkeypatch) -> Iterator[dict[str, str]]:
     dev = ("Sorts the rows of a table by key.", f"It is stable. More exactly, {LONG}.")
     test = ("Reverses the order of the rows.", "The first row becomes the last row of the table.")
     texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
-    prose = texts, Pairs([dev], [test])
+    prose = texts, Pairs([dev], [test], ["a.py"], ["b.py"], "modules")
     monkeypatch.setattr(corpus_module, "installed_packages", lambda: versions)
-    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages: prose)
+    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages, exclude: prose)
     return versions
 
 
@@ -291,6 +292,7 @@ def test_docstrings_corpus(tmp_path, installed):
     assert corpus.packages == {"some_package": "1.0"}
     assert [len(corpus.pairs.dev), len(corpus.pairs.test)] == [1, 1]
     assert corpus.pairs.dev[0][0] == "Sorts the rows of a table by key."
+    assert (corpus.pairs.test_groups, corpus.pairs.unit) == (["b.py"], "modules")
     installed["some_package"] = "1.1"
     assert load(tmp_path, "docstrings").digest != corpus.digest
 
@@ -299,7 +301,7 @@ def test_docstrings_with_a_file(tmp_path, installed):
     file = put(tmp_path, ["A sentence of the user's own.", f"More exactly, {LONG}!"])
     corpus = load(tmp_path, "docstrings", file)
     assert list(corpus) == [*sentences(30), "A sentence of the user's own."]
-    assert load(tmp_path, file).pairs == Pairs([], [])
+    assert load(tmp_path, file).pairs == Pairs()
 
 
 def test_compressed_columns_end_to_end(tmp_path):
