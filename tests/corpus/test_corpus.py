@@ -163,6 +163,29 @@ def test_at_most_a_tenth_is_held_out(tmp_path, asked, given_):
     assert len(corpus.train_rows) == 50 - given_
 
 
+def test_no_near_twin_of_a_held_out_sentence_is_trained_on(tmp_path):
+    good = [f"{sentence} {LONG[:60]}" for sentence in sentences(300)]
+    both = [*good, *(f"{sentence} now" for sentence in good)]
+    corpus = load(tmp_path, put(tmp_path, both), near_duplicates=False, held_out=40)
+    held, train = set(corpus.held_out()), {corpus[int(row)] for row in corpus.train_rows}
+    assert not {sentence.removesuffix(" now") for sentence in held} & {
+        sentence.removesuffix(" now") for sentence in train
+    }
+    assert (len(held), len(train)) == (20, 560)
+    assert corpus.counts["related to what is held out"] == 20
+
+
+def test_sentences_of_a_group_are_held_out_together(tmp_path):
+    good = sentences(300)
+    rows = "".join(f"{sentence}\t{i // 10}\n" for i, sentence in enumerate(good))
+    path = tmp_path / "rows.tsv"
+    path.write_text(f"text\tpage\n{rows}")
+    corpus = load(tmp_path, str(path), group="page", held_out=25)
+    pages = {good.index(sentence) // 10 for sentence in corpus.held_out()}
+    assert (len(corpus.held_out()), len(pages), len(corpus.train_rows)) == (20, 2, 280)
+    assert not pages & {good.index(corpus[int(row)]) // 10 for row in corpus.train_rows}
+
+
 def test_a_result_is_found_again_by_content(tmp_path, monkeypatch):
     good = sentences(30)
     file = put(tmp_path, good)

@@ -119,13 +119,15 @@ class Corpus(Lines):
         """The counts in words."""
         return ", ".join(f"{n:,} {what}" for what, n in self.counts.items() if n)
 
-    def held_out(self) -> list[str]:
+    def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
         """Sentences to measure on without labels, never to train on.
 
         They are the groups with the least hashes: a random sample of the corpus that depends on no
         random state and not on the order of the lines, and that hardly changes when text is added.
+        `places` are positions among them, such as `judges`; default: all.
         """
-        return [self[row] for row in self._held_rows]
+        rows = self._held_rows if places is None else self._held_rows[places]
+        return [self[row] for row in rows]
 
 
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:
