@@ -81,9 +81,11 @@ class CorpusConfig:
     """Sentences of more characters are dropped."""
     near_duplicates: bool = True
     """Drop sentences that nearly repeat an earlier one: that share 80 % of their pairs of
-    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped."""
+    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped. Whatever is
+    kept, nothing is trained on that nearly repeats what is held out."""
     held_out: NonNegativeInt = 2000
-    """Sentences that are kept out of training, for measuring; at most a tenth of the corpus."""
+    """Sentences that are kept out of training, for measuring, in whole groups (see `group`); at
+    most a tenth of the corpus."""
 
     def __post_init__(self) -> None:
         """Refuse values that leave no text."""
