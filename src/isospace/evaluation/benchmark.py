@@ -289,7 +289,11 @@ class Benchmark:
 
     def pair_scores(self, *states: RetrievalScores) -> Scores:
         """The MRR of the verdict's pairs, and what each contributed; each state as a seed."""
-        return pair_scores(self.pairs, *states)
+        return mean_scores(
+            np.stack([state.reciprocal_ranks for state in states]),
+            self.pairs.group_numbers(),
+            np.stack([state.burdens for state in states], axis=1),
+        )
 
     def what_can_be_shown(self, before: Measured) -> str:
         """One line on the gains that the verdict's pairs can show, before there is one."""
@@ -343,15 +347,6 @@ def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray
         )
         for column, sets in tests.items()
     }
-
-
-def pair_scores(pairs: TextPairs, *states: RetrievalScores) -> Scores:
-    """The MRR of pairs, and what each contributed; each state as a seed."""
-    return mean_scores(
-        np.stack([state.reciprocal_ranks for state in states]),
-        pairs.group_numbers(),
-        np.stack([state.burdens for state in states], axis=1),
-    )
 
 
 def choosing_text(corpus: Corpus) -> HeldOut:

@@ -35,7 +35,6 @@ from isospace.evaluation.benchmark import (
     Measured,
     choosing_text,
     load_sts_data,
-    pair_scores,
     sts_data,
 )
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
@@ -103,7 +102,9 @@ class _Session:
             self.corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
         self.progress.line("corpus", self.corpus.summary)
         self.benchmark = Benchmark.make(self.corpus, pairs, tasks)
-        self.choosers = choosing_text(self.corpus).pairs
+        self.choosers = self.benchmark.pairs
+        if self.benchmark.split:
+            self.choosers = choosing_text(self.corpus).pairs
         if config.power == "auto" and len(self.choosers) < 2:
             raise UserError(
                 "`power` auto: too little text to choose a power by (sentences of 8 words or more "
@@ -153,7 +154,7 @@ class _Session:
         if self.benchmark.split or not ranks:
             verdict = self.benchmark.verdict(before, after, kept)
         else:
-            candidates = [pair_scores(self.choosers, found) for found in ranks.values()]
+            candidates = [self.benchmark.pair_scores(found) for found in ranks.values()]
             chosen = list(ranks).index(power)
             verdict = self.benchmark.verdict(before, after, kept, candidates, chosen)
         return WhiteningResults(
