@@ -4,7 +4,8 @@ A gain measured by some seeds on some items varies with both. With seeds and ite
 effects its variance is, up to their interaction, the sum of
 
     seeds: sd^2 / s of each encoder that was trained with s > 1 seeds,
-    items: G / (G - 1) * sum_g (q_g^2 + 2 q_g (a_g + b_g) + 4 a_g b_g) over the G groups of items,
+    items: G / (G - 1) * sum_g (q_g^2 + 2 q_g (a_g + b_g) + 4 a_g b_g) over the G groups of items
+        (of pairs of sentences: over all pairs of items that share one, `sum_of_products`),
 
 where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
 the items themselves, and as candidates of either half of the others (`influence`); what candidates
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from isospace.statistics.correlation import FloatArray
-from isospace.statistics.influence import Scores, group_sums
+from isospace.statistics.influence import Scores, group_sums, sum_of_products
 
 CONFIDENCE = 0.95
 
@@ -58,7 +59,7 @@ class Gain:
         high: its upper end.
         p: two-sided, of Student's t.
         items: number of test items.
-        groups: number of groups that they form.
+        groups: number of groups that they form, or of sentences that they are made of.
         changed: items that came to something else with any seed.
         changed_groups: groups that have such items.
         seeds: number of them.
@@ -156,15 +157,17 @@ def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
 
 def standard_error(after: Scores, before: Scores | None = None) -> float:
     """Of the mean gain over the seeds, or of a score itself, for other items."""
-    influence, shared = after.influence.mean(0), after.shared.mean(1)
+    own, shared = after.influence.mean(0), after.shared.mean(1)
     if before is not None:
-        influence, shared = influence - before.influence.mean(0), shared - before.shared.mean(1)
-    own, first, second = group_sums(after.groups, np.stack([influence, *shared]))
-    n = len(own)
+        own, shared = own - before.influence.mean(0), shared - before.shared.mean(1)
+    groups, n = after.groups, len(np.unique(after.groups))
     if n < 2:
         return math.inf
-    of_candidates = max(0.0, float(2 * own @ (first + second) + 4 * first @ second))
-    return math.sqrt(n / (n - 1) * (float(own @ own) + of_candidates))
+    # Never less than of items that are independent; by parts the sum can fall below it.
+    of_items = max(float(own @ own), sum_of_products(groups, own, own))
+    of_candidates = 2 * sum_of_products(groups, own, shared.sum(0))
+    of_candidates += 4 * sum_of_products(groups, *shared)
+    return math.sqrt(n / (n - 1) * (of_items + max(0.0, of_candidates)))
 
 
 def sign_flip_p(after: Scores, before: Scores) -> float:

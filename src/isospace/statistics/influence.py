@@ -18,7 +18,8 @@ comes in two halves, on queries of one half of the groups and of the other, whos
 independent: four times the product of the two has the candidates' own variance alone.
 
 Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in Liang
-& Zeger 1986; the degrees of freedom from Kish's effective number of clusters (Kish 1965).
+& Zeger 1986 and, for items of two parts, Fafchamps & Gubert 2007; the degrees of freedom from
+Kish's effective number of clusters (Kish 1965).
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Scores:
         shared: (half, seed, item) what each item contributed as a candidate of other items, on the
             queries of either half; zeros where items have no part in each other's values.
         weights: (item,) share of each item in the score; their sum is 1.
-        groups: (item,) a number for each item, equal for items that belong together.
+        groups: (item,) a number for each item, equal for items that belong together; or
+            (item, 2) where an item has two parts, such as sentences, and depends on every other
+            item that has one of them.
     """
 
     by_seed: FloatArray
@@ -58,7 +61,7 @@ class Scores:
     @property
     def effective_groups(self) -> float:
         """How many groups of one size would say as much; from it come the degrees of freedom."""
-        return float(1.0 / np.square(group_sums(self.groups, self.weights[None])).sum())
+        return 1.0 / sum_of_products(self.groups, self.weights, self.weights)
 
 
 def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
@@ -70,6 +73,34 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
     names, places = np.unique(groups, return_inverse=True)
     sums: FloatArray = np.stack([np.bincount(places, row, len(names)) for row in rows])
     return sums
+
+
+def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> float:
+    """Sum of x_i y_j over all items i and j, equal or not, that depend on each other.
+
+    Args:
+        groups: (item,) or (item, 2), as `Scores` has them. Sums are taken over the items of each
+            group, or of each part; then what two items share by both of their parts was counted
+            twice (Fafchamps & Gubert 2007; Cameron, Gelbach & Miller 2011).
+        x: (item,).
+        y: (item,).
+
+    >>> x = np.array([1.0, 10.0, 100.0])
+    >>> sum_of_products(np.array([7, 5, 7]), x, x)
+    10301.0
+    >>> sum_of_products(np.array([[1, 2], [2, 3], [3, 4]]), x, x)  # all but the first and the last
+    12121.0
+    """
+    if groups.ndim == 1:
+        a, b = group_sums(groups, np.stack([x, y]))
+        return float(a @ b)
+    parts = np.sort(groups, axis=1)
+    two = parts[:, 0] != parts[:, 1]
+    by_part = np.concatenate([parts[:, 0], parts[two, 1]])
+    a, b = group_sums(by_part, np.stack([np.concatenate([z, z[two]]) for z in (x, y)]))
+    both = np.unique(parts[two], axis=0, return_inverse=True)[1].ravel()
+    c, d = group_sums(both, np.stack([x[two], y[two]]))
+    return float(a @ b - c @ d)
 
 
 def mean_scores(
@@ -100,7 +131,8 @@ def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.in
     Args:
         cosines: (seed, pair).
         gold: (pair,).
-        groups: (pair,) numbers, equal for pairs that belong together.
+        groups: (pair,) numbers, equal for pairs that belong together, or (pair, 2) numbers of the
+            two sentences.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than two pairs.
@@ -168,7 +200,7 @@ def _centred(rows: FloatArray) -> FloatArray:
 
 
 def _require_fit(rows: NDArray[Any], groups: NDArray[np.int64]) -> None:
-    if rows.ndim != 2 or rows.shape[1:] != groups.shape or len(groups) < 2:
+    if rows.ndim != 2 or rows.shape[1] != len(groups) or len(groups) < 2:
         raise ValueError(
             "expected scores (seed, item) of two or more items and a group for each; got "
             f"{rows.shape} and {groups.shape}"
