@@ -199,7 +199,11 @@ def _parts(after: Scores, before: Scores) -> _Parts:
 
 def _freedom(after: Scores, before: Scores) -> float:
     """Degrees of freedom of the items' variance, 1 or more."""
-    squares = np.square(influence_of_gain(after, before))
+    if after.groups.ndim == 1:
+        contributed = influence_of_gain(after, before)
+    else:
+        contributed = after.influence.mean(0) - before.influence.mean(0)
+    squares = np.square(contributed)
     n, total = len(squares), float(squares.sum())
     if n < 2 or total == 0:
         return 1.0
