@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from isospace.corpus.groups import components
 from isospace.corpus.sentences import Corpus
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
@@ -228,16 +227,16 @@ class Benchmark:
         """What is known of the test pairs, in the order of `items`.
 
         Returns:
-            Part -> column -> (pair,). "group": a number for each of the verdict's pairs ("MRR") and
-            of every column of the papers' row, equal for pairs that are not independent; STS pairs
-            are of one group, also across sets, where they share a sentence, directly or by others.
-            Of the papers' row alone, "gold": the scores that people gave; "seen": whether the
-            labels that choose checkpoints have the pair too.
+            Part -> column -> (pair,). "group" of the verdict's pairs ("MRR"): a number for each,
+            equal for pairs that are not independent. Of every column of the papers' row, "gold":
+            the scores that people gave; "seen": whether the labels that choose checkpoints have the
+            pair too; "sentences", (pair, 2): numbers of its sentences, the same in every column.
         """
         tests = {column: list(task.subsets.values()) for column, task in self._columns().items()}
         labelled = np.array([]) if self.labels is None else self.labels.ids()
         return {
-            "group": {"MRR": self.pairs.group_numbers()} | _by_shared_sentences(tests),
+            "group": {"MRR": self.pairs.group_numbers()},
+            "sentences": _sentences(tests),
             "gold": {
                 column: np.concatenate([pairs.gold for pairs in sets])
                 for column, sets in tests.items()
@@ -285,18 +284,20 @@ class Benchmark:
         return judge(found, self.protocol, self.pairs.unit)
 
 
-def _by_shared_sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
-    """Column -> (pair,) number of each pair's group, over all columns."""
+def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
+    """Column -> (pair, 2) numbers of the sentences, over all columns."""
     numbers: dict[str, int] = {}
-    texts = [
-        [numbers.setdefault(text, len(numbers)) for text in pair]
-        for sets in tests.values()
-        for pairs in sets
-        for pair in pairs
-    ]
-    ends = np.cumsum([sum(map(len, sets)) for sets in tests.values()])[:-1]
-    groups = components(np.array(texts, np.int64).reshape(-1, 2))
-    return dict(zip(tests, np.split(groups, ends), strict=True))
+    return {
+        column: np.array(
+            [
+                [numbers.setdefault(text, len(numbers)) for text in pair]
+                for pairs in sets
+                for pair in pairs
+            ],
+            np.int64,
+        )
+        for column, sets in tests.items()
+    }
 
 
 def choosing_text(corpus: Corpus) -> HeldOut:

@@ -8,7 +8,8 @@ effects its variance is, up to their interaction, the sum of
 
 where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
 the items themselves, and as candidates of either half of the others (`influence`); what candidates
-add is not let fall below zero. Each part has its own
+add is not let fall below zero. Where items share sentences the square q_g^2 is the sum of the
+products of those that do. Each part has its own
 degrees of freedom: s - 1, and Kish's effective number of groups less one. The gain over its
 standard error is held against the mean of the parts' critical values of Student's t, weighted by
 their share of the variance (Cochran 1964), because a few seeds that happen to agree would tell too
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from isospace.statistics.correlation import FloatArray
-from isospace.statistics.influence import Scores, group_sums
+from isospace.statistics.influence import Scores, group_sums, variance_of_sum
 
 CONFIDENCE = 0.95
 
@@ -156,8 +157,11 @@ def standard_error(after: Scores, before: Scores | None = None) -> float:
     n = len(own)
     if n < 2:
         return math.inf
+    of_items = float(own @ own)
+    if after.sentences is not None:
+        of_items = variance_of_sum(influence, after.sentences)
     of_candidates = max(0.0, float(2 * own @ (first + second) + 4 * first @ second))
-    return math.sqrt(n / (n - 1) * (float(own @ own) + of_candidates))
+    return math.sqrt(n / (n - 1) * (of_items + of_candidates))
 
 
 def sign_flip_p(after: Scores, before: Scores) -> float:

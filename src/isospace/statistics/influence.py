@@ -17,8 +17,14 @@ count it twice (by a third too wide on docstrings; Efron & Stein 1981). So the c
 comes in two halves, on queries of one half of the groups and of the other, whose chances are
 independent: four times the product of the two has the candidates' own variance alone.
 
+STS pairs share sentences: two pairs that have one in common are not independent, others are, and
+the variance is the sum of the products of all that are not (Aronow, Samii & Assenova 2015). Chains
+of shared sentences make groups of hundreds of pairs, most of which have nothing in common; the
+square of such a group's sum would be one draw.
+
 Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in Liang
-& Zeger 1986; the degrees of freedom from Kish's effective number of clusters (Kish 1965).
+& Zeger 1986; the degrees of freedom from Kish's effective number of clusters (Kish 1965); Aronow,
+Samii & Assenova 2015, Political Analysis 23.
 """
 
 from __future__ import annotations
@@ -46,6 +52,8 @@ class Scores:
             queries of either half; zeros where items have no part in each other's values.
         weights: (item,) share of each item in the score; their sum is 1.
         groups: (item,) a number for each item, equal for items that belong together.
+        sentences: (item, 2) numbers of the sentences of each item; of one group only those with a
+            sentence in common are not independent. `None`: all of one group are not.
     """
 
     by_seed: FloatArray
@@ -54,6 +62,7 @@ class Scores:
     shared: FloatArray
     weights: FloatArray
     groups: NDArray[np.int64]
+    sentences: NDArray[np.int64] | None = None
 
     @property
     def effective_groups(self) -> float:
@@ -70,6 +79,29 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
     names, places = np.unique(groups, return_inverse=True)
     sums: FloatArray = np.stack([np.bincount(places, row, len(names)) for row in rows])
     return sums
+
+
+def variance_of_sum(influence: FloatArray, sentences: NDArray[np.int64]) -> float:
+    """Variance of a sum over items that are not independent where they share a sentence.
+
+    No less than if all were independent, which sums of products could be.
+
+    Args:
+        influence: (item,) parts of the sum.
+        sentences: (item, 2) numbers.
+
+    >>> variance_of_sum(np.array([1.0, 1.0, 1.0]), np.array([[0, 1], [1, 2], [3, 3]]))
+    5.0
+    """
+    first, second = sentences.min(1), sentences.max(1)
+    two = first < second
+    size = int(sentences.max()) + 1
+    by_sentence = np.bincount(first, influence, size) + np.bincount(second, influence * two, size)
+    # Items with both sentences in common were counted at either.
+    same = np.unique(first[two] * size + second[two], return_inverse=True)[1]
+    twice = np.bincount(same, influence[two])
+    total = float(by_sentence @ by_sentence - twice @ twice)
+    return max(total, float(influence @ influence))
 
 
 def mean_scores(
@@ -94,13 +126,20 @@ def mean_scores(
     return Scores(values.mean(1), values, influence, shared, np.full(n, 1 / n), groups)
 
 
-def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]) -> Scores:
+def spearman_scores(
+    cosines: FloatArray,
+    gold: FloatArray,
+    groups: NDArray[np.int64],
+    sentences: NDArray[np.int64] | None = None,
+) -> Scores:
     """Spearman's correlations of cosines with gold scores.
 
     Args:
         cosines: (seed, pair).
         gold: (pair,).
         groups: (pair,) numbers, equal for pairs that belong together.
+        sentences: (pair, 2) numbers, where only pairs of a group that share one depend on each
+            other.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than two pairs.
@@ -110,14 +149,14 @@ def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.in
     n = len(gold)
     by_seed = np.array([spearman(row, gold) for row in cosines])
     influence = np.stack([_spearman_influence(row, gold) for row in cosines]) / n
-    return Scores(
-        by_seed, cosines, influence, np.zeros((2, *cosines.shape)), np.full(n, 1 / n), groups
-    )
+    shared, weights = np.zeros((2, *cosines.shape)), np.full(n, 1 / n)
+    return Scores(by_seed, cosines, influence, shared, weights, groups, sentences)
 
 
 def average(parts: Sequence[Scores]) -> Scores:
     """The plain mean of several scores of the same seeds; groups that sets share are one."""
     count = len(parts)
+    sentences = [part.sentences for part in parts if part.sentences is not None]
     return Scores(
         np.mean([part.by_seed for part in parts], axis=0),
         np.concatenate([part.values for part in parts], axis=1),
@@ -125,6 +164,7 @@ def average(parts: Sequence[Scores]) -> Scores:
         np.concatenate([part.shared for part in parts], axis=2) / count,
         np.concatenate([part.weights for part in parts]) / count,
         np.concatenate([part.groups for part in parts]),
+        np.concatenate(sentences) if len(sentences) == count else None,
     )
 
 
