@@ -169,7 +169,7 @@ class _Judge:
         others = [row for row in criterion if row != "start"]
         if len(others) > 1:
             text += f"; highest of {len(others)} by {chosen_by}"
-        text = f"{_head(kind, name, name in self.runs)}{text}{reason(kind, decisive, 'items')}."
+        text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
         if kind is not VerdictKind.ADAPTED:
             return ComparisonVerdict(kind, name, text, None)
         words, model = self._model(name)
@@ -233,6 +233,12 @@ def _head(kind: VerdictKind, name: str, adapted: bool) -> str:
     if kind is VerdictKind.ADAPTED:
         return f"Adapt with {name}: " if adapted else f"Take {name} as it is: "
     return f"{kind.value.capitalize()}: {name}, "
+
+
+def _reason(kind: VerdictKind, found: Gain) -> str:
+    if kind is VerdictKind.CANNOT_TELL and found.low <= 0 and found.seeds > 1:
+        return "; more seeds or more items would tell"
+    return reason(kind, found, "items")
 
 
 def _seeds(found: Gain) -> str:

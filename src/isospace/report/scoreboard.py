@@ -60,9 +60,13 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
             row["95 % interval"] = found.over_start.interval
             row["p (Holm)"] = _p(found.holm_p)
         rows.append(row)
-    protocol = results.protocol
+    protocol, seeds = (
+        results.protocol,
+        max(columns[measure].n for columns in results.scores.values()),
+    )
+    spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
-        f"x 100, {MEAN_SD}. {_protocol(protocol)} {_settings_that_differ(results)}The interval is "
+        f"x 100{spread}. {_protocol(protocol)} {_settings_that_differ(results)}The interval is "
         "for other seeds and other test items. p is of the gain over the start, corrected for all "
         "rows (Holm)."
     )
@@ -154,7 +158,7 @@ def all_differences_table(name: str, results: ComparisonResults) -> Table | None
             [one] = [
                 d for d in results.differences[score] if {d.ahead, d.behind} == {first, second}
             ]
-            points = 100 * one.gain.mean * (1 if one.ahead == first else -1)
+            points = round(100 * one.gain.mean, 2) * (1 if one.ahead == first else -1) + 0.0
             row[score] = f"{points:+.2f}{'*' if one.shown else ''}{'=' if one.equivalent else ''}"
         rows.append(row)
     note = (
