@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs") / "comparison")
     options = parser.parse_args()
     if options.judge is not None:
-        _draw(_judged_again(options.judge))
+        _draw(judged_again(options.judge))
         return
     if options.sts is None:
         parser.error("give CORPUS and STS_FOLDER, or --judge STS_FOLDER")
@@ -82,7 +82,7 @@ def main() -> None:
         _draw(found)
 
 
-def _judged_again(sts: Path) -> ComparisonResults:
+def judged_again(sts: Path) -> ComparisonResults:
     """What the finished runs of the archive say together."""
     with TemporaryDirectory() as folder:
         runs = Path(folder)

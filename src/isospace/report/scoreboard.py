@@ -139,9 +139,9 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
     ]
     note = (
         "Difference of the means over the seeds x 100, and its 95 % interval for other seeds and "
-        f"other test items. p is corrected for {_pairs(len(found))}. Shown: p below 5 %. Within a "
-        "point: the interval lies between -1 and +1. Cannot tell: neither; they may be equal or "
-        "not."
+        f"other test items, of this pair alone. p is corrected for {_pairs(len(found))}. Shown: p "
+        "below 5 %. Within a point: the interval lies between -1 and +1. Cannot tell: neither; "
+        "they may be equal or not."
     )
     return Table("differences", f"Comparison {name}: differences in {measure}", rows, note)
 
