@@ -9,12 +9,12 @@ effects its variance is, up to their interaction, the sum of
 where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
 the items themselves, and as candidates of either half of the others (`influence`); what candidates
 add is not let fall below zero. Where items share sentences the square q_g^2 is the sum of the
-products of those that do. Each part has its own
-degrees of freedom: s - 1, and Kish's effective number of groups less one. The gain over its
-standard error is held against the mean of the parts' critical values of Student's t, weighted by
-their share of the variance (Cochran 1964), because a few seeds that happen to agree would tell too
-little of their variance. The interaction enters twice, so that the test errs on the side of no
-difference. With one seed only the items can be judged.
+products of those that do. Each part has its own degrees of freedom: s - 1, and Kish's effective
+number of groups, or of sentences, less one. The gain over its standard error is held against the
+mean of the parts' critical values of Student's t, weighted by their share of the variance (Cochran
+1964), because a few seeds that happen to agree would tell too little of their variance. The
+interaction enters twice, so that the test errs on the side of no difference. With one seed only the
+items can be judged.
 
 Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73.
 """
@@ -153,15 +153,13 @@ def standard_error(after: Scores, before: Scores | None = None) -> float:
     influence, shared = after.influence.mean(0), after.shared.mean(1)
     if before is not None:
         influence, shared = influence - before.influence.mean(0), shared - before.shared.mean(1)
-    own, first, second = group_sums(after.groups, np.stack([influence, *shared]))
-    n = len(own)
-    if n < 2:
-        return math.inf
-    of_items = float(own @ own)
     if after.sentences is not None:
-        of_items = variance_of_sum(influence, after.sentences)
-    of_candidates = max(0.0, float(2 * own @ (first + second) + 4 * first @ second))
-    return math.sqrt(n / (n - 1) * (of_items + of_candidates))
+        n, total = len(np.unique(after.sentences)), variance_of_sum(influence, after.sentences)
+    else:
+        own, first, second = group_sums(after.groups, np.stack([influence, *shared]))
+        of_candidates = max(0.0, float(2 * own @ (first + second) + 4 * first @ second))
+        n, total = len(own), float(own @ own) + of_candidates
+    return math.inf if n < 2 else math.sqrt(n / (n - 1) * total)
 
 
 def sign_flip_p(after: Scores, before: Scores) -> float:

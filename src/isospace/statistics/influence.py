@@ -66,8 +66,14 @@ class Scores:
 
     @property
     def effective_groups(self) -> float:
-        """How many groups of one size would say as much; from it come the degrees of freedom."""
-        return float(1.0 / np.square(group_sums(self.groups, self.weights[None])).sum())
+        """How many groups of one size would say as much; from it come the degrees of freedom.
+
+        Sentences, each with half of its items' weights, where items have them.
+        """
+        groups, weights = self.groups, self.weights
+        if self.sentences is not None:
+            groups, weights = self.sentences.ravel(), np.repeat(weights / 2, 2)
+        return float(1.0 / np.square(group_sums(groups, weights[None])).sum())
 
 
 def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
