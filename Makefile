@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
+.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison judge-comparison selection-study whitening-study st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -43,6 +43,10 @@ first-table: .venv/test
 
 comparison: .venv/test
 	$(BIN)/python benchmarks/comparison.py $(CORPUS) $(STS)
+
+# Judges its finished runs again: no text, no training.
+judge-comparison: .venv/test
+	$(BIN)/python benchmarks/comparison.py --judge $(STS)
 
 selection-study: .venv/test
 	$(BIN)/python benchmarks/selection_study.py $(CORPUS) $(STS)
