@@ -124,7 +124,7 @@ def _test_pairs(run: Run, before: Items) -> dict[str, Items]:
                 f"{config.output}: comes from the archive, and was scored on other pairs of "
                 f"{column} than {config.data} has"
             )
-    return {"before": before, **known, "group": {"MRR": groups}}
+    return {"before": before, **known, "group": known["group"] | {"MRR": groups}}
 
 
 def _arrays(columns: dict[str, np.ndarray]) -> bytes:

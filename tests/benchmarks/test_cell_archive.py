@@ -73,7 +73,7 @@ def test_runs_that_were_scored_on_other_sets_are_refused(archive, base, tmp_path
     assert not list((tmp_path / "elsewhere").rglob("seed-*/results.json"))  # torn: not finished
     unpack(tmp_path / "elsewhere", sts=tmp_path / "sts")
     here, there = (Run(tmp_path / which / "simcse" / "seed-42") for which in ("here", "elsewhere"))
-    for part in ("before", "after", "group", "gold", "seen", "sentences"):
+    for part in ("before", "after", "group", "gold", "seen"):
         wanted, found = here.items(part), there.items(part)
         assert found.keys() == wanted.keys()
         assert all(np.array_equal(found[column], wanted[column]) for column in wanted)

@@ -201,7 +201,7 @@ def _can_be_shown(config: TrainConfig, benchmark: Benchmark, measure: Measure) -
         return benchmark.what_can_be_shown(start)
     shared = _shared_items(config, benchmark)
     scores = shared.scores([benchmark.items(start)])
-    return what_can_be_shown(scores[shared.shown("Avg") or "Avg"], items="test pairs")
+    return what_can_be_shown(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
 
 
 def _shared_items(config: TrainConfig, benchmark: Benchmark) -> SharedItems:

@@ -160,7 +160,7 @@ class _Judge:
 
         found = self._gain(self.rows.tested, name, "start")
         kind, decisive, own = kind_of(found), found, self.rows.starts.get(name, "start")
-        text = f"{found} in {words}; {_seeds(found)}, {counted(found, 'groups', 'items')}"
+        text = f"{found} in {words}; {_seeds(found)}, {self._counted(found)}"
         if own != "start":
             over_own = self._gain(self.rows.tested, name, own)
             text += f"; over its own start {over_own}"
@@ -184,6 +184,11 @@ class _Judge:
         others = [row for row in tested if row != over]
         candidates = [before, *(tested[row][column] for row in others)]
         return judge_chosen(candidates, 1 + others.index(name), self._evaluations())
+
+    def _counted(self, found: Gain) -> str:
+        if self.measure == "MRR":
+            return counted(found, "groups", "pairs")
+        return f"{found.items:,} pairs of {found.groups:,} sentences"
 
     def _evaluations(self) -> int:
         """Among how many checkpoints of each run the pairs have chosen, at most."""
@@ -237,8 +242,8 @@ def _head(kind: VerdictKind, name: str, adapted: bool) -> str:
 
 def _reason(kind: VerdictKind, found: Gain) -> str:
     if kind is VerdictKind.CANNOT_TELL and found.low <= 0 and found.seeds > 1:
-        return "; more seeds or more items would tell"
-    return reason(kind, found, "items")
+        return "; more seeds or more pairs would tell"
+    return reason(kind, found, "pairs")
 
 
 def _seeds(found: Gain) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isospace.corpus.groups import components
 from isospace.errors import UserError
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.statistics.influence import Scores, average, mean_scores, spearman_scores
@@ -31,9 +30,8 @@ class SharedItems:
 
     Attributes:
         gold: STS set -> (pair,) of its pairs that no label chose by.
-        groups: "MRR" -> (pair,) group of each of the verdict's pairs; STS set -> of the same pairs
-            as `gold`, of one group, also across sets, where chains of shared sentences join them.
-        sentences: STS set -> (pair, 2) numbers of their sentences.
+        groups: "MRR" -> (pair,) group of each of the verdict's pairs; STS set -> (pair, 2) numbers
+            of the sentences of the same pairs as `gold`.
         unseen: STS set -> (pair,) whether a pair is one of these.
         complete: whether all seven sets were scored.
         labels: what chose the checkpoints, `None` where no labels did.
@@ -41,7 +39,6 @@ class SharedItems:
 
     gold: Items
     groups: Items
-    sentences: Items
     unseen: Items
     complete: bool
     labels: str | None
@@ -53,8 +50,8 @@ class SharedItems:
         Raises:
             UserError: an older version made the run.
         """
-        parts = {part: run.items(part) for part in ("group", "gold", "seen", "sentences")}
-        if not parts["group"] or parts["sentences"].keys() != parts["gold"].keys():
+        parts = {part: run.items(part) for part in ("group", "gold", "seen")}
+        if parts["group"].keys() != {"MRR", *parts["gold"]}:
             raise UserError(
                 f"{run.folder}: an older isospace made this run. To score it again remove its "
                 f"model/ and run `resume` {run.folder}"
@@ -69,14 +66,13 @@ class SharedItems:
         """
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
         left = [column for column, usable in unseen.items() if usable.sum() > 1]
-        gold, sentences = (
+        gold, groups = (
             {column: test_pairs[part][column][unseen[column]] for column in left}
-            for part in ("gold", "sentences")
+            for part in ("gold", "group")
         )
         return cls(
             gold,
-            {**test_pairs["group"], **_chained(sentences)},
-            sentences,
+            {"MRR": test_pairs["group"]["MRR"], **groups},
             unseen,
             len(left) == len(PAPER_COLUMNS),
             labels,
@@ -121,7 +117,6 @@ class SharedItems:
                 np.stack([items[column][self.unseen[column]] for items in seeds]),
                 gold,
                 self.groups[column],
-                self.sentences[column],
             )
             for column, gold in self.gold.items()
         }
@@ -129,12 +124,3 @@ class SharedItems:
             by_set["Avg"] = average(list(by_set.values()))
         found = {"MRR": mean_scores(ranks, self.groups["MRR"], burdens)}
         return found | {self.shown(column) or column: s for column, s in by_set.items()}
-
-
-def _chained(sentences: Items) -> Items:
-    """STS set -> (pair,) group of each pair, over all sets."""
-    if not sentences:
-        return {}
-    groups = components(np.concatenate(list(sentences.values())))
-    ends = np.cumsum([len(pairs) for pairs in sentences.values()])[:-1]
-    return dict(zip(sentences, np.split(groups, ends), strict=True))

@@ -4,19 +4,26 @@ A gain measured by some seeds on some items varies with both. With seeds and ite
 effects its variance is, up to their interaction, the sum of
 
     seeds: sd^2 / s of each encoder that was trained with s > 1 seeds,
-    items: G / (G - 1) * sum_g (q_g^2 + 2 q_g (a_g + b_g) + 4 a_g b_g) over the G groups of items,
+    items: G / (G - 1) * sum_g (q_g^2 + 2 q_g (a_g + b_g) + 4 a_g b_g) over the G groups of items
+        (of pairs of sentences: over all pairs of items that share one, `sum_of_products`),
 
 where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
 the items themselves, and as candidates of either half of the others (`influence`); what candidates
-add is not let fall below zero. Where items share sentences the square q_g^2 is the sum of the
-products of those that do. Each part has its own degrees of freedom: s - 1, and Kish's effective
-number of groups, or of sentences, less one. The gain over its standard error is held against the
-mean of the parts' critical values of Student's t, weighted by their share of the variance (Cochran
-1964), because a few seeds that happen to agree would tell too little of their variance. The
-interaction enters twice, so that the test errs on the side of no difference. With one seed only the
-items can be judged.
+add is not let fall below zero. Each part has its own degrees of freedom: s - 1 of seeds; of items
+those of the variance of G values with kurtosis k,
 
-Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73.
+    2 / ((k - 3) / G + 2 / (G - 1)),
+
+but not more than Kish's effective number of groups less one. Where few groups say most, because
+they are large or because most did not change, that is fewer than G - 1, with which Student's t
+would call too much a gain (docs/results/placebo.md). The gain over its standard error is held
+against the mean of the parts' critical values of Student's t, weighted by their share of the
+variance (Cochran 1964), because a few seeds that happen to agree would tell too little of their
+variance. The interaction enters twice, so that the test errs on the side of no difference. With one
+seed only the items can be judged.
+
+Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73; Satterthwaite 1946,
+Biometrics Bulletin 2.
 """
 
 from __future__ import annotations
@@ -29,7 +36,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from isospace.statistics.correlation import FloatArray
-from isospace.statistics.influence import Scores, group_sums, variance_of_sum
+from isospace.statistics.influence import Scores, group_sums, sum_of_products
 
 CONFIDENCE = 0.95
 
@@ -52,7 +59,7 @@ class Gain:
         high: its upper end.
         p: two-sided, of Student's t.
         items: number of test items.
-        groups: number of groups that they form.
+        groups: number of groups that they form, or of sentences that they are made of.
         changed: items that came to something else with any seed.
         changed_groups: groups that have such items.
         seeds: number of them.
@@ -150,16 +157,17 @@ def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
 
 def standard_error(after: Scores, before: Scores | None = None) -> float:
     """Of the mean gain over the seeds, or of a score itself, for other items."""
-    influence, shared = after.influence.mean(0), after.shared.mean(1)
+    own, shared = after.influence.mean(0), after.shared.mean(1)
     if before is not None:
-        influence, shared = influence - before.influence.mean(0), shared - before.shared.mean(1)
-    if after.sentences is not None:
-        n, total = len(np.unique(after.sentences)), variance_of_sum(influence, after.sentences)
-    else:
-        own, first, second = group_sums(after.groups, np.stack([influence, *shared]))
-        of_candidates = max(0.0, float(2 * own @ (first + second) + 4 * first @ second))
-        n, total = len(own), float(own @ own) + of_candidates
-    return math.inf if n < 2 else math.sqrt(n / (n - 1) * total)
+        own, shared = own - before.influence.mean(0), shared - before.shared.mean(1)
+    groups, n = after.groups, len(np.unique(after.groups))
+    if n < 2:
+        return math.inf
+    # Never less than of items that are independent; by parts the sum can fall below it.
+    of_items = max(float(own @ own), sum_of_products(groups, own, own))
+    of_candidates = 2 * sum_of_products(groups, own, shared.sum(0))
+    of_candidates += 4 * sum_of_products(groups, *shared)
+    return math.sqrt(n / (n - 1) * (of_items + max(0.0, of_candidates)))
 
 
 def sign_flip_p(after: Scores, before: Scores) -> float:
@@ -180,13 +188,28 @@ def sign_flip_p(after: Scores, before: Scores) -> float:
 
 def _parts(after: Scores, before: Scores) -> _Parts:
     variances = [standard_error(after, before) ** 2]
-    freedom = [max(1.0, after.effective_groups - 1)]
+    freedom = [_freedom(after, before)]
     for scores in (after, before):
         seeds = len(scores.by_seed)
         if seeds > 1:
             variances.append(float(scores.by_seed.var(ddof=1)) / seeds)
             freedom.append(seeds - 1.0)
     return _Parts(np.array(variances), np.array(freedom))
+
+
+def _freedom(after: Scores, before: Scores) -> float:
+    """Degrees of freedom of the items' variance, 1 or more."""
+    if after.groups.ndim == 1:
+        contributed = influence_of_gain(after, before)
+    else:
+        contributed = after.influence.mean(0) - before.influence.mean(0)
+    squares = np.square(contributed)
+    n, total = len(squares), float(squares.sum())
+    if n < 2 or total == 0:
+        return 1.0
+    kurtosis = n * float(squares @ squares) / total**2
+    freedom = 2 / ((kurtosis - 3) / n + 2 / (n - 1))
+    return max(1.0, min(freedom, after.effective_groups - 1))
 
 
 def _changed(after: Scores, before: Scores) -> NDArray[np.bool_]:

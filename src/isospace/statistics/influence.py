@@ -17,14 +17,9 @@ count it twice (by a third too wide on docstrings; Efron & Stein 1981). So the c
 comes in two halves, on queries of one half of the groups and of the other, whose chances are
 independent: four times the product of the two has the candidates' own variance alone.
 
-STS pairs share sentences: two pairs that have one in common are not independent, others are, and
-the variance is the sum of the products of all that are not (Aronow, Samii & Assenova 2015). Chains
-of shared sentences make groups of hundreds of pairs, most of which have nothing in common; the
-square of such a group's sum would be one draw.
-
 Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in Liang
-& Zeger 1986; the degrees of freedom from Kish's effective number of clusters (Kish 1965); Aronow,
-Samii & Assenova 2015, Political Analysis 23.
+& Zeger 1986 and, for items of two parts, Fafchamps & Gubert 2007; the degrees of freedom from
+Kish's effective number of clusters (Kish 1965).
 """
 
 from __future__ import annotations
@@ -51,9 +46,9 @@ class Scores:
         shared: (half, seed, item) what each item contributed as a candidate of other items, on the
             queries of either half; zeros where items have no part in each other's values.
         weights: (item,) share of each item in the score; their sum is 1.
-        groups: (item,) a number for each item, equal for items that belong together.
-        sentences: (item, 2) numbers of the sentences of each item; of one group only those with a
-            sentence in common are not independent. `None`: all of one group are not.
+        groups: (item,) a number for each item, equal for items that belong together; or
+            (item, 2) where an item has two parts, such as sentences, and depends on every other
+            item that has one of them.
     """
 
     by_seed: FloatArray
@@ -62,18 +57,11 @@ class Scores:
     shared: FloatArray
     weights: FloatArray
     groups: NDArray[np.int64]
-    sentences: NDArray[np.int64] | None = None
 
     @property
     def effective_groups(self) -> float:
-        """How many groups of one size would say as much; from it come the degrees of freedom.
-
-        Sentences, each with half of its items' weights, where items have them.
-        """
-        groups, weights = self.groups, self.weights
-        if self.sentences is not None:
-            groups, weights = self.sentences.ravel(), np.repeat(weights / 2, 2)
-        return float(1.0 / np.square(group_sums(groups, weights[None])).sum())
+        """How many groups of one size would say as much; from it come the degrees of freedom."""
+        return 1.0 / sum_of_products(self.groups, self.weights, self.weights)
 
 
 def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
@@ -87,27 +75,32 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
     return sums
 
 
-def variance_of_sum(influence: FloatArray, sentences: NDArray[np.int64]) -> float:
-    """Variance of a sum over items that are not independent where they share a sentence.
-
-    No less than if all were independent, which sums of products could be.
+def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> float:
+    """Sum of x_i y_j over all items i and j, equal or not, that depend on each other.
 
     Args:
-        influence: (item,) parts of the sum.
-        sentences: (item, 2) numbers.
+        groups: (item,) or (item, 2), as `Scores` has them. Sums are taken over the items of each
+            group, or of each part; then what two items share by both of their parts was counted
+            twice (Fafchamps & Gubert 2007; Cameron, Gelbach & Miller 2011).
+        x: (item,).
+        y: (item,).
 
-    >>> variance_of_sum(np.array([1.0, 1.0, 1.0]), np.array([[0, 1], [1, 2], [3, 3]]))
-    5.0
+    >>> x = np.array([1.0, 10.0, 100.0])
+    >>> sum_of_products(np.array([7, 5, 7]), x, x)
+    10301.0
+    >>> sum_of_products(np.array([[1, 2], [2, 3], [3, 4]]), x, x)  # all but the first and the last
+    12121.0
     """
-    first, second = sentences.min(1), sentences.max(1)
-    two = first < second
-    size = int(sentences.max()) + 1
-    by_sentence = np.bincount(first, influence, size) + np.bincount(second, influence * two, size)
-    # Items with both sentences in common were counted at either.
-    same = np.unique(first[two] * size + second[two], return_inverse=True)[1]
-    twice = np.bincount(same, influence[two])
-    total = float(by_sentence @ by_sentence - twice @ twice)
-    return max(total, float(influence @ influence))
+    if groups.ndim == 1:
+        a, b = group_sums(groups, np.stack([x, y]))
+        return float(a @ b)
+    parts = np.sort(groups, axis=1)
+    two = parts[:, 0] != parts[:, 1]
+    by_part = np.concatenate([parts[:, 0], parts[two, 1]])
+    a, b = group_sums(by_part, np.stack([np.concatenate([z, z[two]]) for z in (x, y)]))
+    both = np.unique(parts[two], axis=0, return_inverse=True)[1].ravel()
+    c, d = group_sums(both, np.stack([x[two], y[two]]))
+    return float(a @ b - c @ d)
 
 
 def mean_scores(
@@ -132,20 +125,14 @@ def mean_scores(
     return Scores(values.mean(1), values, influence, shared, np.full(n, 1 / n), groups)
 
 
-def spearman_scores(
-    cosines: FloatArray,
-    gold: FloatArray,
-    groups: NDArray[np.int64],
-    sentences: NDArray[np.int64] | None = None,
-) -> Scores:
+def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]) -> Scores:
     """Spearman's correlations of cosines with gold scores.
 
     Args:
         cosines: (seed, pair).
         gold: (pair,).
-        groups: (pair,) numbers, equal for pairs that belong together.
-        sentences: (pair, 2) numbers, where only pairs of a group that share one depend on each
-            other.
+        groups: (pair,) numbers, equal for pairs that belong together, or (pair, 2) numbers of the
+            two sentences.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than two pairs.
@@ -155,14 +142,14 @@ def spearman_scores(
     n = len(gold)
     by_seed = np.array([spearman(row, gold) for row in cosines])
     influence = np.stack([_spearman_influence(row, gold) for row in cosines]) / n
-    shared, weights = np.zeros((2, *cosines.shape)), np.full(n, 1 / n)
-    return Scores(by_seed, cosines, influence, shared, weights, groups, sentences)
+    return Scores(
+        by_seed, cosines, influence, np.zeros((2, *cosines.shape)), np.full(n, 1 / n), groups
+    )
 
 
 def average(parts: Sequence[Scores]) -> Scores:
     """The plain mean of several scores of the same seeds; groups that sets share are one."""
     count = len(parts)
-    sentences = [part.sentences for part in parts if part.sentences is not None]
     return Scores(
         np.mean([part.by_seed for part in parts], axis=0),
         np.concatenate([part.values for part in parts], axis=1),
@@ -170,7 +157,6 @@ def average(parts: Sequence[Scores]) -> Scores:
         np.concatenate([part.shared for part in parts], axis=2) / count,
         np.concatenate([part.weights for part in parts]) / count,
         np.concatenate([part.groups for part in parts]),
-        np.concatenate(sentences) if len(sentences) == count else None,
     )
 
 
@@ -214,7 +200,7 @@ def _centred(rows: FloatArray) -> FloatArray:
 
 
 def _require_fit(rows: NDArray[Any], groups: NDArray[np.int64]) -> None:
-    if rows.ndim != 2 or rows.shape[1:] != groups.shape or len(groups) < 2:
+    if rows.ndim != 2 or rows.shape[1] != len(groups) or len(groups) < 2:
         raise ValueError(
             "expected scores (seed, item) of two or more items and a group for each; got "
             f"{rows.shape} and {groups.shape}"
