@@ -104,9 +104,10 @@ def start_kept(reason: str, protocol: str) -> Verdict:
 
 
 def counted(gain: Gain, unit: str, items: str) -> str:
-    """How many items there were, in how many groups, and how many changed."""
+    """How many items there were, in how many groups, and how many changed if not all."""
     groups = "" if gain.groups == gain.items else f" in {gain.groups:,} {unit}"
-    return f"{gain.items:,} {items}{groups}, {gain.changed:,} changed"
+    changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
+    return f"{gain.items:,} {items}{groups}{changed}"
 
 
 def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
