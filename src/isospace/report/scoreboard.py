@@ -114,9 +114,9 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
         for score in scores
     ]
     note = (
-        f"Gain over the start x 100, mean over the seeds, and its 95 % interval {_chance(results)}. "
-        "* p below 5 %, corrected for the rows (Holm) but not for the number of "
-        "scores."
+        "Gain over the start x 100, mean over the seeds, and its 95 % interval "
+        f"{_chance(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
+        "of scores."
     )
     return Table("gains", f"Comparison {name}: gains in every score", rows, note)
 
