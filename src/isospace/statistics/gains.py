@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from isospace.statistics.correlation import FloatArray
 from isospace.statistics.influence import Scores, group_sums, sum_of_products
@@ -109,7 +109,7 @@ class _Parts:
     def critical(self, p: float) -> float:
         """Cochran's critical value of a two-sided test at level p."""
         shares = self.variances / self.variances.sum()
-        return float(shares @ stats.t.isf(p / 2, self.freedom))
+        return float(shares @ -special.stdtrit(self.freedom, p / 2))
 
     def p(self, t: float) -> float:
         """Two-sided p of a ratio to the standard error."""
