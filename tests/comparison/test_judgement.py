@@ -149,10 +149,17 @@ def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gai
     found = judged(tmp_path / "worse", a=gains_most, b=chosen | {"noise": 1.0})
     assert found.verdict.kind is VerdictKind.CANNOT_TELL
     assert (found.verdict.name, found.verdict.model) == ("b", None)
-    assert found.verdict.text.endswith("; more seeds or more pairs would tell.")
+    assert "; more seeds or more pairs would tell." in found.verdict.text
     assert found.verdict.text.startswith("Cannot tell: b, ")
     found = judged(tmp_path / "harm", a=gains_most, b=chosen | {"noise": 9.0})
     assert found.verdict.text.startswith("Keep the start: b, -")
+
+
+def test_another_verdict_by_the_same_pairs_quotes_the_ledger(tmp_path):
+    runs = {name: [write_scored(tmp_path / name, seed)] for seed, name in enumerate("ab")}
+    texts = [judge_runs({name: runs[name]}, "Avg").verdict.text for name in "aba"]
+    quoted = " These pairs judged 2 results on this machine."
+    assert [text.endswith(quoted) for text in texts] == [False, True, True]
 
 
 def test_the_sentence_fits_two_lines_beside_its_protocol(tmp_path):

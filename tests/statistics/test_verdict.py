@@ -27,16 +27,16 @@ def of(mean, low, high, **changes):
     [
         (of(0.03, 0.02, 0.04), VerdictKind.ADAPTED, "200 changed."),
         (of(0.03, 0.001, 0.06), VerdictKind.ADAPTED, "beyond chance, maybe less than 1.00"),
-        (of(0.004, -0.001, 0.009), VerdictKind.TOO_SMALL, "less than the 1.00 worth having"),
-        (of(0.004, 0.001, 0.009), VerdictKind.TOO_SMALL, "less than the 1.00 worth having"),
+        (of(0.004, -0.001, 0.009), VerdictKind.TOO_SMALL, "changed; less than 1.00."),
+        (of(0.004, 0.001, 0.009), VerdictKind.TOO_SMALL, "changed; less than 1.00."),
         # Was "no difference worth having", though the upper end is above one point.
-        (of(0.0281, -0.003, 0.06), VerdictKind.CANNOT_TELL, "to show +2.81 takes about"),
-        (of(0.008, 0.002, 0.014), VerdictKind.CANNOT_TELL, "maybe less than the 1.00"),
+        (of(0.0281, -0.003, 0.06), VerdictKind.CANNOT_TELL, "about 780 pairs would tell"),
+        (of(0.008, 0.002, 0.014), VerdictKind.CANNOT_TELL, "beyond chance, maybe less than 1.00"),
         (of(-0.03, -0.05, -0.01), VerdictKind.KEEP_START, "the result is worse"),
         (
             of(0.5, 0.2, 0.8, changed_groups=FEWEST_GROUPS - 1),
             VerdictKind.CANNOT_TELL,
-            "20 groups or more would have to change, 19 did",
+            "19 groups changed of 20 needed",
         ),
     ],
 )
@@ -69,7 +69,9 @@ def test_what_is_needed_shrinks_as_the_square_of_the_interval():
     found = of(0.02, -0.01, 0.05)
     text = judge(found, "MRR").text
     # Half of 6 points is 1.96 errors; 2.80 of them show in 80 %: 300 * (2.80 * 1.53 / 2)^2.
-    assert "to show +2.00 takes about 1,400 such pairs" in text
+    assert "about 1,400 pairs would tell" in text
+    # Below a point the question is whether it is less than one: 300 * (0.55 * 1.43 / 0.5)^2.
+    assert "about 750 pairs would tell" in judge(of(0.005, -0.0005, 0.0105), "MRR").text
 
 
 def test_keeping_the_start_has_no_interval_of_nothing():

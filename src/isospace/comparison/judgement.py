@@ -23,7 +23,8 @@ from isospace.statistics.choosing import choose, judge_chosen
 from isospace.statistics.decision import differences, holm
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import VerdictKind, counted, kind_of, reason, start_kept
+from isospace.statistics.verdict import VerdictKind, counted, earlier, kind_of, reason, start_kept
+from isospace.system.ledger import judged
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
@@ -51,8 +52,8 @@ def judge_runs(
     _require_one_benchmark([run for seeds in runs.values() for run in seeds])
     first = next(iter(runs.values()))[0]
     shared = SharedItems.of(first)
-    judged = shared.shown(measure)
-    if judged is None or measure not in _scores(first.finished.start):
+    shown = shared.shown(measure)
+    if shown is None or measure not in _scores(first.finished.start):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     rows = _Rows.of(runs, shared)
     start = rows.tested["start"]
@@ -68,7 +69,7 @@ def judge_runs(
     }
     protocol = _protocol(first, shared)
     return ComparisonResults(
-        measure=judged,
+        measure=shown,
         protocol=protocol,
         settings={name: _settings(seeds[0]) for name, seeds in runs.items()},
         runs={
@@ -170,9 +171,8 @@ class _Judge:
         if len(others) > 1:
             text += f"; highest of {len(others)} by {chosen_by}"
         text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
-        if kind is not VerdictKind.ADAPTED:
-            return ComparisonVerdict(kind, name, text, None)
-        words, model = self._model(name)
+        words, model = self._model(name) if kind is VerdictKind.ADAPTED else ("", None)
+        words += earlier(self._judged(name), "pairs")
         return ComparisonVerdict(kind, name, text + words, model)
 
     def _gain(self, tested: Mapping[str, Mapping[str, Scores]], name: str, over: str) -> Gain:
@@ -184,6 +184,13 @@ class _Judge:
         others = [row for row in tested if row != over]
         candidates = [before, *(tested[row][column] for row in others)]
         return judge_chosen(candidates, 1 + others.index(name), self._evaluations())
+
+    def _judged(self, name: str) -> int:
+        """How many results the test items have judged on this machine, with the runs' own."""
+        results = next(iter(self.runs.values()))[0].finished
+        items = (results.pairs if self.measure == "MRR" else "") or results.benchmark
+        column = self.shared.shown(self.measure) or self.measure
+        return judged(items, self.rows.tested[name][column].values)
 
     def _counted(self, found: Gain) -> str:
         if self.measure == "MRR":
