@@ -212,7 +212,7 @@ def main() -> None:
     section("seeds", lambda: seeds(trained, samples // 2, checks))
     section("choosing", lambda: choosing(rungs, trained, samples, checks))
     section("safe", lambda: safe(real, rungs, samples, checks))
-    section("gains", lambda: true_gains(whitened, samples // 2))
+    section("gains", lambda: true_gains(whitened, samples, checks))
     section("candidates", lambda: candidates(docstrings))
     section("shares", lambda: shares(docstrings, start, runs))
     section("sts", lambda: sts(options.sts, start, runs))
@@ -558,8 +558,8 @@ def choosing(
         for how, size, count in (
             ("split", 600, samples // 2),
             ("split", 1500, samples // 2),
-            ("all items", 100, samples // 6),
-            ("all items", 300, samples // 6),
+            ("all items", 100, samples // 2),
+            ("all items", 300, samples // 2),
         ):
             cell = _chosen(random, population, size, how == "split", count)
             found[f"{name}, {how}, {size}"] = {
@@ -585,14 +585,14 @@ def choosing(
 def _chosen(
     random: np.random.Generator, population: Population, size: int, split: bool, samples: int
 ) -> tuple[Share, Share, float, float]:
-    """False adapted, coverage, and mean and error of (reported - true) over its own deviation."""
+    """False adapted, coverage, and (reported - true) in standard errors, with its error."""
     adapted, covered = Share(0, samples), Share(0, samples)
-    off = []
+    off, errors = [], []
     truth = np.concatenate([[0.0], population.truth])
+    third = size // 3
     for values, groups in drawn(random, population, size, 1, samples):
         everything = np.concatenate([np.zeros((1, size)), values])
         if split:
-            third = size // 3
             place = choose([float(mean) for mean in everything[:, :third].mean(1)])
             reported = judged(everything[[place], third:], groups[third:])
         else:
@@ -601,8 +601,11 @@ def _chosen(
         adapted.count += kind_of(reported) is VerdictKind.ADAPTED
         covered.count += reported.low <= truth[place] <= reported.high
         off.append(reported.mean - truth[place])
-    deviation = float(np.std(off, ddof=1)) or 1.0
-    return adapted, covered, float(np.mean(off)) / deviation, 1 / np.sqrt(samples)
+        if place:
+            judges = everything[place, third:] if split else everything[place]
+            errors.append(judges.std(ddof=1) / np.sqrt(len(judges)))
+    bias, spread = float(np.mean(off)), float(np.std(off, ddof=1)) / np.sqrt(samples)
+    return adapted, covered, bias / np.mean(errors), spread / np.mean(errors)
 
 
 def safe(
@@ -653,23 +656,30 @@ def safe(
     return rows(["loss elsewhere is the margin", "n", "false safe, %"], lines), found
 
 
-def true_gains(values: Floats, samples: int) -> tuple[str, Any]:
+def true_gains(values: Floats, samples: int, checks: Checks) -> tuple[str, Any]:
     """The verdicts on gains that are there."""
     random = np.random.default_rng(6)
     kinds = [kind.value for kind in VerdictKind]
     lines, found = [], {}
-    for truth in (0.008, 0.01, 0.0281):
-        population = tilted(values, truth)
+    populations = [tilted(values, truth) for truth in (0.008, 0.01, 0.0281)]
+    # With most of the items unchanged: so few changes that a sample may have none of the large.
+    populations.append(with_ties(tilted(values, 0.03), TIES[1]))
+    for population in populations:
+        truth = float(population.truth[0])
         for size in (20, 50, 100, 200, 500, 2000):
             gains = [judged(*sample) for sample in drawn(random, population, size, 1, samples)]
             cell = tally(iter(gains), truth)
             read = [found.mean for found in gains if kind_of(found) is VerdictKind.ADAPTED]
             reads = f"{100 * np.mean(read):.2f}" if len(read) >= 20 else "-"
-            line = [f"{100 * truth:.2f}", f"{size:,}"]
+            ties = population.weights[population.values[:, 0] == 0].sum()
+            line = [f"{100 * truth:.2f}", f"{100 * ties:.0f}", f"{size:,}"]
+            checks.share(
+                "coverage", f"true gain {line[0]}, {line[1]} % ties, n = {size}", cell["coverage"]
+            )
             lines.append([*line, *(f"{100 * cell[kind].value:.1f}" for kind in kinds), reads])
             lines[-1].append(f"{100 * cell['coverage'].value:.1f}")
-            found[f"{truth}, {size}"] = as_json(cell) | {"reads": reads}
-    return rows(["true gain", "n", *kinds, '"adapted" reads', "coverage"], lines), found
+            found[f"{truth:.4f}, {size}"] = as_json(cell) | {"reads": reads}
+    return rows(["true gain", "ties, %", "n", *kinds, '"adapted" reads', "coverage"], lines), found
 
 
 def candidates(docstrings: Docstrings) -> tuple[str, Any]:

@@ -209,6 +209,14 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     assert "highest of 2 by MRR of the same pairs" in words
     low = float(words.split("interval ")[1].split(" to ")[0])
     assert low < 100 * apart.gains["b"]["MRR"].over_start.low
+    said = [float(text.split(" points")[0].split()[-1]) for text in (words, apart.verdict.text)]
+    assert said[0] <= said[1]  # less what choosing between the rows has added
+    for run in runs.values():  # and between checkpoints, as the run's own verdict found it
+        verdict = run.finished.verdict
+        less = replace(verdict.gain, mean=verdict.gain.mean - 0.02, candidates=2)
+        change(run, verdict=replace(verdict, gain=less))
+    again = judge_runs({name: [run] for name, run in runs.items()}, "MRR").verdict.text
+    assert float(again.split(" points")[0].split()[-1]) == pytest.approx(said[0] - 2, abs=0.011)
     # The STS sets have chosen nothing.
     sts = judge_runs({name: [run] for name, run in runs.items()}, "Avg").verdict.text
     assert "candidates)" not in sts

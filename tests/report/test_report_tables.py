@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from report_runs import STS, change, finish, page_of, write_comparison, write_run
 
-from isospace.comparison.results import read_results
+from isospace.comparison.results import SeedScores, read_results
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.objectives import SimCSE
@@ -161,6 +161,7 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert table.rows[1]["MRR"] == "52.00 ± 1.41"
     assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
     assert table.note.startswith("x 100, mean ± standard deviation of 2 seeds. ")
+    assert "The interval is for other seeds and other test items." in table.note
     assert "too few to split" not in table.note
     assert gains_table("which", comparison) is None  # no other score than that
 
@@ -231,6 +232,22 @@ def test_differences_say_what_they_show(tmp_path):
     assert [row[score] for score in ("MRR", "STS12", "STS13")] == ["+0.10=", "-0.10", "-5.00*"]
     one_row = replace(found, differences=dict.fromkeys(found.differences, ()))
     assert differences_table("which", one_row) is all_differences_table("which", one_row) is None
+
+
+def test_one_seed_says_nothing_of_others(which):
+    found = read_results(which / "results.json")
+    for name, columns in found.gains.items():
+        alone = {
+            score: replace(g, over_start=replace(g.over_start, seeds=1))
+            for score, g in columns.items()
+        }
+        found.gains[name] = alone
+        found.scores[name] = {
+            score: SeedScores.of(s.seeds[:1]) for score, s in found.scores[name].items()
+        }
+    note = comparison_table("which", found).note
+    assert "The interval is for other test items." in note
+    assert "±" not in note
 
 
 def test_pairs_that_also_chose_are_said_under_the_table(tmp_path):

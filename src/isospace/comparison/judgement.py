@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -159,11 +159,12 @@ class _Judge:
             text = start_kept(kept, words).text
             return ComparisonVerdict(VerdictKind.KEEP_START, None, text, None)
 
-        found = self._gain(self.rows.tested, name, "start")
+        seeds = self.runs.get(name, ())
+        found = self._gain(self.rows.tested, name, "start", seeds)
         kind, decisive, own = kind_of(found), found, self.rows.starts.get(name, "start")
         text = f"{found} in {words}; {_seeds(found)}, {self._counted(found)}"
         if own != "start":
-            over_own = self._gain(self.rows.tested, name, own)
+            over_own = self._gain(self.rows.tested, name, own, seeds)
             text += f"; over its own start {over_own}"
             if kind is VerdictKind.ADAPTED:
                 kind, decisive = kind_of(over_own), over_own
@@ -175,15 +176,23 @@ class _Judge:
         words += earlier(self._judged(name), "pairs")
         return ComparisonVerdict(kind, name, text + words, model)
 
-    def _gain(self, tested: Mapping[str, Mapping[str, Scores]], name: str, over: str) -> Gain:
-        """Of one row over another, which all rows are compared with."""
+    def _gain(
+        self,
+        tested: Mapping[str, Mapping[str, Scores]],
+        name: str,
+        over: str,
+        runs: Sequence[Run],
+    ) -> Gain:
+        """Of one row, which `runs` made, over another, which all rows are compared with."""
         column = self.shared.shown(self.measure) or self.measure
         after, before = tested[name][column], tested[over][column]
         if self.measure != "MRR" or self.protocol.split:
             return gain(after, before)
         others = [row for row in tested if row != over]
         candidates = [before, *(tested[row][column] for row in others)]
-        return judge_chosen(candidates, 1 + others.index(name), self._evaluations())
+        found = judge_chosen(candidates, 1 + others.index(name), self._evaluations())
+        mean = found.mean - float(np.mean([_added_by_choosing(run) for run in runs] or [0.0]))
+        return replace(found, mean=mean, low=min(found.low, mean))
 
     def _judged(self, name: str) -> int:
         """How many results the test items have judged on this machine, with the runs' own."""
@@ -238,7 +247,7 @@ class _Judge:
             for row, seeds in self.rows.items.items()
             for number, items in enumerate(seeds)
         }
-        return self._gain(single, f"{name}/{place}", "start/0")
+        return self._gain(single, f"{name}/{place}", "start/0", [self.runs[name][place]])
 
 
 def _head(kind: VerdictKind, name: str, adapted: bool) -> str:
@@ -255,6 +264,13 @@ def _reason(kind: VerdictKind, found: Gain) -> str:
 
 def _seeds(found: Gain) -> str:
     return "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
+
+
+def _added_by_choosing(run: Run) -> float:
+    """How far a run's gain is above what its verdict, which chose among checkpoints too, says."""
+    results = run.finished
+    gained, said = results.result.pairs.mrr - results.start.pairs.mrr, results.verdict.gain
+    return 0.0 if said is None or said.candidates == 1 else max(0.0, gained - said.mean)
 
 
 def _adapted(run: Run) -> bool:

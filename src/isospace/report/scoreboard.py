@@ -67,15 +67,20 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
         f"x 100{spread}. {_protocol(protocol)} {_settings_that_differ(results)}The interval is "
-        "for other seeds and other test items. p is of the gain over the start, corrected for all "
-        "rows (Holm)."
+        f"{_chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
         note += (
-            " The pairs are too few to split: they chose the checkpoints too, which interval and p "
-            "in this table do not allow for; the verdict does."
+            " The pairs are too few to split: they chose the checkpoints too, which intervals and "
+            "p of MRR in these tables do not allow for; the verdict does."
         )
     return Table("comparison", f"Comparison {name}", rows, note)
+
+
+def _chance(results: ComparisonResults) -> str:
+    """What intervals and p allow for."""
+    seeds = {one.over_start.seeds for columns in results.gains.values() for one in columns.values()}
+    return "for other test items" if seeds == {1} else "for other seeds and other test items"
 
 
 def _settings_that_differ(results: ComparisonResults) -> str:
@@ -109,9 +114,9 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
         for score in scores
     ]
     note = (
-        "Gain over the start x 100, mean over the seeds, and its 95 % interval for other seeds and "
-        "other test items. * p below 5 %, corrected for the rows (Holm) but not for the number of "
-        "scores."
+        "Gain over the start x 100, mean over the seeds, and its 95 % interval "
+        f"{_chance(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
+        "of scores."
     )
     return Table("gains", f"Comparison {name}: gains in every score", rows, note)
 
@@ -138,10 +143,9 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
         for one in found
     ]
     note = (
-        "Difference of the means over the seeds x 100, and its 95 % interval for other seeds and "
-        f"other test items, of this pair alone. p is corrected for {_pairs(len(found))}. Shown: p "
-        "below 5 %. Within a point: the interval lies between -1 and +1. Cannot tell: neither; "
-        "they may be equal or not."
+        f"Difference of the means over the seeds x 100, and its 95 % interval {_chance(results)}, "
+        f"of this pair alone. p is {_corrected(len(found))}. Shown: p below 5 %. Within a point: "
+        "the interval lies between -1 and +1. Cannot tell: neither; they may be equal or not."
     )
     return Table("differences", f"Comparison {name}: differences in {measure}", rows, note)
 
@@ -162,7 +166,7 @@ def all_differences_table(name: str, results: ComparisonResults) -> Table | None
             row[score] = f"{points:+.2f}{'*' if one.shown else ''}{'=' if one.equivalent else ''}"
         rows.append(row)
     note = (
-        f"Differences x 100. * shown: p below 5 %, corrected for {_pairs(len(pairs))} but not for "
+        f"Differences x 100. * shown: p below 5 %, {_corrected(len(pairs))} but not corrected for "
         "the number of scores. = within a point: the 95 % interval lies between -1 and +1. Without "
         "a mark the test cannot tell."
     )
@@ -174,8 +178,8 @@ def _found(one: Difference) -> str:
     return ", ".join(found) or "cannot tell"
 
 
-def _pairs(count: int) -> str:
-    return "one pair of rows" if count == 1 else f"all {count} pairs of rows (Holm)"
+def _corrected(pairs: int) -> str:
+    return "of the only pair of rows" if pairs == 1 else f"corrected for all {pairs} pairs (Holm)"
 
 
 COMPARISON_TABLES = (comparison_table, gains_table, differences_table, all_differences_table)

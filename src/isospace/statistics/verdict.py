@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 from scipy import stats
 
-from isospace.statistics.gains import CONFIDENCE, Gain, standard_error
+from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, Gain, standard_error
 from isospace.statistics.influence import Scores
 
 SMALLEST_GAIN = 0.01
@@ -18,9 +18,6 @@ SMALLEST_GAIN = 0.01
 A judgement, not an estimate: less is seldom worth another model to keep and new vectors for all
 texts, however sure it is.
 """
-
-FEWEST_GROUPS = 20
-"""Of groups that changed; with fewer nothing is called adapted, whatever the interval says."""
 
 POWER = 0.8
 """The share of cases in which a gain should show, where numbers of items are advised."""
