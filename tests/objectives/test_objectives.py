@@ -17,9 +17,10 @@ from torch.autograd import gradcheck
 
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.base import Objective, Views
+from isospace.objectives.base import Objective, TokenStates, Views
+from isospace.objectives.companions import Companion, Network, Queue
 
-DIM, BATCH = 8, 6
+DIM, BATCH, LENGTH = 8, 6, 5
 SMALL = {"projector": (10, 10, 8), "passes": 2}
 """Widths and counts that the paper has larger than a test needs."""
 TOGETHER: list[tuple[str, dict[str, Any]]] = [
@@ -83,8 +84,34 @@ def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Ten
     return (shared + 0.5 * own).to(dtype)
 
 
+def companions_of(objective: Objective) -> dict[str, Companion]:
+    with torch.random.fork_rng():
+        return objective.build_companions(nn.Linear(DIM, DIM), DIM, 0)
+
+
+def see(objective: Objective, encoded: Tensor, projected: Tensor) -> Views:
+    """The views as the loop gives them, with drawn tokens and companions that remember a batch."""
+    generator = torch.Generator().manual_seed(1)
+    tokens = {}
+    for place, view in enumerate(objective.views):
+        if view.read == "tokens":
+            lengths = torch.randint(2, LENGTH + 1, (encoded.shape[1],), generator=generator)
+            mask = (torch.arange(LENGTH) < lengths[:, None]).long()
+            word_ids = torch.randint(5, 30, mask.shape, generator=generator) * mask
+            drawn = torch.randn(*mask.shape, DIM, generator=generator, dtype=torch.float64)
+            states = (drawn.to(encoded) + encoded[place][:, None]) * mask.unsqueeze(-1)
+            tokens[place] = TokenStates(states, word_ids, mask)
+    companions = companions_of(objective)
+    for companion in companions.values():
+        companion.to(encoded.dtype)
+        if isinstance(companion, Queue):
+            drawn = torch.randn(BATCH, companion.dim, generator=generator)
+            companion.push(drawn.bfloat16().to(encoded))  # the same numbers in every precision
+    return Views(encoded, projected, tokens, companions)
+
+
 def terms_of(objective: Objective, head: nn.Module, encoded: Tensor) -> dict[str, Tensor]:
-    return objective(Views(encoded, head(encoded)))
+    return objective(see(objective, encoded, head(encoded)))
 
 
 def total(terms: dict[str, Tensor]) -> Tensor:
@@ -110,7 +137,11 @@ def test_gradient_reaches_every_planned_view_and_the_head(case: tuple[str, dict[
     total(terms_of(objective, head, encoded)).backward()
     assert encoded.grad is not None
     assert encoded.grad.isfinite().all()
-    assert (encoded.grad.abs().sum(dim=(1, 2)) > 0).all()
+    reached = encoded.grad.abs().sum(dim=(1, 2)) > 0
+    companions = companions_of(objective)
+    for view, has_gradient in zip(objective.views, reached, strict=True):
+        network = companions.get(view.by)
+        assert has_gradient or (isinstance(network, Network) and not network.trained)
     for parameter in head.parameters():
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
@@ -153,9 +184,9 @@ def test_half_precision_gives_float32_terms(case: tuple[str, dict[str, Any]]) ->
     encoded = encoded_for(objective).bfloat16()
     projected = objective.build_head(DIM, 0)(encoded).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        half = objective(Views(encoded, projected))
+        half = objective(see(objective, encoded, projected))
         under_autocast = terms_of(objective, objective.build_head(DIM, 0), encoded)
-    full = objective(Views(encoded.float(), projected.float()))
+    full = objective(see(objective, encoded.float(), projected.float()))
     for term, value in half.items():
         assert value.dtype == torch.float32
         assert torch.equal(value, full[term])
@@ -252,7 +283,7 @@ def test_heads_depend_on_their_seed_and_leave_the_global_generator_alone(
     encoded = encoded_for(objective).float()
     before = torch.get_rng_state()
     first, again, other = (objective.build_head(DIM, seed)(encoded) for seed in (0, 0, 1))
-    total(objective(Views(encoded, first)))
+    total(objective(see(objective, encoded, first)))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first, again)
     if objective.head_summary not in ("none", "PCA", "ZCA", "group whitening"):

@@ -30,7 +30,8 @@ from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.objectives.base import View
+from isospace.objectives.base import Read, View
+from isospace.objectives.edits import Vocabulary
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
 
@@ -109,6 +110,16 @@ class Encoder(nn.Module):
         """The Hugging Face tokenizer."""
         tokenizer: PreTrainedTokenizerBase = self.model.tokenizer
         return tokenizer
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What edits of the tokens need to know of the tokenizer."""
+        tokenizer = self.tokenizer
+        return Vocabulary(
+            frozenset(tokenizer.all_special_ids),
+            tokenizer.mask_token_id,
+            lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+        )
 
     @property
     def dim(self) -> int:
@@ -274,15 +285,16 @@ class Encoder(nn.Module):
             mask[i, : len(row)] = 1
         return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts)
 
-    def _vectors(self, batch: Batch, *, normalised: bool) -> Tensor:
+    def _vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
         """Vectors of a batch of single texts, under the noise in force.
 
         Args:
             batch: on the encoder's device.
             normalised: with the L2 normalisation that closes the model, if it has one.
+            read: what of the states.
 
         Returns:
-            (batch, dim).
+            (batch, dim); of all tokens (batch, length, dim), zero at the padding.
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
@@ -296,7 +308,8 @@ class Encoder(nn.Module):
         if self._why_general_path() is None:
             pooling = modules[1]
             first_only = (
-                isinstance(pooling, Pooling)
+                read == "pooled"
+                and isinstance(pooling, Pooling)
                 and pooling.pooling_mode == "cls"
                 and pooling.include_prompt
             )
@@ -304,32 +317,45 @@ class Encoder(nn.Module):
             if first_only:
                 features["attention_mask"] = mask[:, :1]
             del modules[0]
+        elif read != "pooled":
+            features = modules.pop(0)(features)
+        if read != "pooled":
+            states: Tensor = features["token_embeddings"] * mask.unsqueeze(-1)
+            if read == "tokens":
+                return states
+            here = (ids == self.tokenizer.mask_token_id).float().argmax(1)
+            return states[torch.arange(len(ids), device=ids.device), here]
         for module in modules:
             features = module(features)
         vectors: Tensor = features["sentence_embedding"]
         return vectors
 
-    def forward(self, batch: Batch, plan: Sequence[View]) -> Tensor:
-        """Encode a batch once per view, each from its text, in one pass per distinct dropout rate.
+    def forward(
+        self, batch: Batch, plan: Sequence[View], texts: Sequence[int] | None = None
+    ) -> list[Tensor]:
+        """Encode a batch once per view, in one pass for all that are read alike under one rate.
 
         A closing L2 normalisation is left out, as in the papers: heads and whitening see the pooled
         vector itself. Losses built on cosines do not notice.
 
         Args:
             batch: token ids on the encoder's device.
-            plan: the views, in the order in which they are returned.
+            plan: the views; their edits were made before.
+            texts: which text of the batch each view encodes; default: `View.text`.
 
         Returns:
-            (view, batch, dim).
+            (batch, dim) of each view in the order of the plan, or (batch, length, dim) where all
+            tokens are read.
         """
+        texts = [view.text for view in plan] if texts is None else texts
         views: dict[int, Tensor] = {}
-        for rate in dict.fromkeys(view.dropout for view in plan):
-            places = [i for i, view in enumerate(plan) if view.dropout == rate]
+        for rate, read in dict.fromkeys((view.dropout, view.read) for view in plan):
+            places = [i for i, view in enumerate(plan) if (view.dropout, view.read) == (rate, read)]
             with self.noise.at(rate):
-                texts = batch.stack([plan[i].text for i in places])
-                vectors = self._vectors(texts, normalised=False)
-            views.update(zip(places, vectors.view(len(places), len(batch), -1), strict=True))
-        return torch.stack([views[i] for i in range(len(plan))])
+                stacked = batch.stack([texts[i] for i in places])
+                vectors = self._vectors(stacked, normalised=False, read=read)
+            views.update(zip(places, vectors.chunk(len(places)), strict=True))
+        return [views[i] for i in range(len(plan))]
 
     def embed(
         self,
