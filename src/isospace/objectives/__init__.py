@@ -5,6 +5,7 @@ from __future__ import annotations
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
+from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.scd import SCD
@@ -18,6 +19,7 @@ __all__ = [
     "SCD",
     "BarlowTwins",
     "CovarianceIdentity",
+    "ESimCSE",
     "Iso",
     "NoiseStudy",
     "Objective",
@@ -39,5 +41,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "rank-study": RankStudy,
     "barlow-twins": BarlowTwins,
     "covariance-identity": CovarianceIdentity,
+    "esimcse": ESimCSE,
     "iso": Iso,
 }
