@@ -78,6 +78,8 @@ def order_matters(name: str, overrides: dict[str, Any]) -> str:
         return "the released layout whitens thirds of the batch, which depend on its order"
     if overrides.get("noise") == "more":
         return "Gaussian noise is drawn row by row"
+    if name == "ct":
+        return "negative pairs are drawn by their place in the batch"
     return ""
 
 
@@ -112,7 +114,7 @@ def see(objective: Objective, encoded: Tensor, projected: Tensor) -> Views:
             tokens[place] = TokenStates(states, word_ids, mask)
     companions = companions_of(objective)
     for companion in companions.values():
-        companion.to(encoded.dtype)
+        companion.to(torch.promote_types(encoded.dtype, torch.float32))
         if isinstance(companion, Queue):
             drawn = torch.randn(BATCH, companion.dim, generator=generator)
             companion.push(drawn.bfloat16().to(encoded))  # the same numbers in every precision

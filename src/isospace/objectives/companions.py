@@ -7,6 +7,7 @@ parameters and buffers saved with the checkpoint, and its gradients averaged ove
 from __future__ import annotations
 
 import copy
+from typing import TypeVar
 
 import torch
 
@@ -85,13 +86,61 @@ class Queue(Companion):
         self.push(views.projected[self.view])
 
 
+class Draws(Companion):
+    """Random numbers of the terms; where they stand is saved.
+
+    Args:
+        seed: of the generator, which is a CPU one whatever the device.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """The generator's state, a uint8 tensor."""
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Go on drawing where the saved generator stood."""
+        self.generator.set_state(state.cpu())
+
+
+class Scale(Companion):
+    """A trained factor of cosines.
+
+    Args:
+        start: its value before training, positive.
+
+    Attributes:
+        log: of the factor, a scalar parameter.
+    """
+
+    def __init__(self, start: float) -> None:
+        super().__init__()
+        self.log = torch.nn.Parameter(torch.tensor(start).log())
+
+
+C = TypeVar("C", bound=Companion)
+
+
+def companion(views: Views, name: str, kind: type[C]) -> C:
+    """The companion of this name.
+
+    Raises:
+        ValueError: there is no such companion beside the views.
+    """
+    found = views.companions.get(name)
+    if not isinstance(found, kind):
+        words = kind.__name__.lower()
+        raise ValueError(f"companions: expected a {words} {name!r}; got {sorted(views.companions)}")
+    return found
+
+
 def remembered(views: Views, name: str) -> torch.Tensor:
     """The vectors (n, dim) in the queue of this name, oldest first.
 
     Raises:
         ValueError: there is no such queue beside the views.
     """
-    queue = views.companions.get(name)
-    if not isinstance(queue, Queue):
-        raise ValueError(f"companions: expected a queue {name!r}; got {sorted(views.companions)}")
-    return queue.rows
+    return companion(views, name, Queue).rows
