@@ -5,6 +5,7 @@ from __future__ import annotations
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
+from isospace.objectives.ct import CT, CTInBatch
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
@@ -14,10 +15,12 @@ from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
 from isospace.objectives.whitenedcse import WhitenedCSE
 
 __all__ = [
+    "CT",
     "DCL",
     "OBJECTIVES",
     "SCD",
     "BarlowTwins",
+    "CTInBatch",
     "CovarianceIdentity",
     "ESimCSE",
     "Iso",
@@ -42,5 +45,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "barlow-twins": BarlowTwins,
     "covariance-identity": CovarianceIdentity,
     "esimcse": ESimCSE,
+    "ct": CT,
+    "ct-in-batch": CTInBatch,
     "iso": Iso,
 }
