@@ -104,6 +104,18 @@ def softmax_losses(logits: Tensor) -> Tensor:
     return torch.logsumexp(logits, dim=-1) - logits.diagonal()
 
 
+def softmax_cell_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """`-[y log p + (1 - y) log(1 - p)]` of p, the softmax of every row, (n, m) -> (n, m).
+
+    Where p is 1 to rounding, `1 - p` is the smallest number that differs from 1 and has no
+    gradient: the loss stays finite.
+    """
+    log_p = logits.log_softmax(dim=-1)
+    below_one = log_p.clamp(max=-torch.finfo(log_p.dtype).eps)
+    log_rest = torch.log(-torch.expm1(below_one))
+    return -(labels * log_p + (1 - labels) * log_rest)
+
+
 def info_nce(
     anchor: Tensor, positive: Tensor, temperature: float, negatives: Tensor | None = None
 ) -> Tensor:
