@@ -9,6 +9,7 @@ from isospace.objectives.ct import CT, CTInBatch
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
+from isospace.objectives.pcl import PCL
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
@@ -18,6 +19,7 @@ __all__ = [
     "CT",
     "DCL",
     "OBJECTIVES",
+    "PCL",
     "SCD",
     "BarlowTwins",
     "CTInBatch",
@@ -47,5 +49,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "esimcse": ESimCSE,
     "ct": CT,
     "ct-in-batch": CTInBatch,
+    "pcl": PCL,
     "iso": Iso,
 }
