@@ -6,6 +6,7 @@ from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.ct import CT, CTInBatch
+from isospace.objectives.dclr import DCLR
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
@@ -18,6 +19,7 @@ from isospace.objectives.whitenedcse import WhitenedCSE
 __all__ = [
     "CT",
     "DCL",
+    "DCLR",
     "OBJECTIVES",
     "PCL",
     "SCD",
@@ -49,6 +51,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "esimcse": ESimCSE,
     "ct": CT,
     "ct-in-batch": CTInBatch,
+    "dclr": DCLR,
     "pcl": PCL,
     "iso": Iso,
 }
