@@ -115,8 +115,10 @@ class Encoder(nn.Module):
     def vocabulary(self) -> Vocabulary:
         """What edits of the tokens need to know of the tokenizer."""
         tokenizer = self.tokenizer
+        # Words may be unknown, or masked, at the ends of a sentence too.
+        within = {tokenizer.unk_token_id, tokenizer.mask_token_id}
         return Vocabulary(
-            frozenset(tokenizer.all_special_ids),
+            frozenset(tokenizer.all_special_ids) - within,
             tokenizer.mask_token_id,
             lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
         )

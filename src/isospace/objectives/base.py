@@ -225,4 +225,5 @@ def _describe(view: View) -> str:
     words = "clean" if view.dropout == 0.0 else rate
     words += ("", " of the positive", " of the hard negative")[view.text]
     words += "" if view.edit is None else f" {view.edit}"
+    words += {"pooled": "", "mask": " at the mask", "tokens": " of all tokens"}[view.read]
     return words + ("" if view.by == "encoder" else f" by the {view.by} network")

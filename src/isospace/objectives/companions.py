@@ -7,6 +7,7 @@ parameters and buffers saved with the checkpoint, and its gradients averaged ove
 from __future__ import annotations
 
 import copy
+from typing import TypeVar
 
 import torch
 
@@ -85,13 +86,26 @@ class Queue(Companion):
         self.push(views.projected[self.view])
 
 
+C = TypeVar("C", bound=Companion)
+
+
+def companion(views: Views, name: str, kind: type[C]) -> C:
+    """The companion of this name.
+
+    Raises:
+        ValueError: there is no such companion beside the views.
+    """
+    found = views.companions.get(name)
+    if not isinstance(found, kind):
+        words = kind.__name__.lower()
+        raise ValueError(f"companions: expected a {words} {name!r}; got {sorted(views.companions)}")
+    return found
+
+
 def remembered(views: Views, name: str) -> torch.Tensor:
     """The vectors (n, dim) in the queue of this name, oldest first.
 
     Raises:
         ValueError: there is no such queue beside the views.
     """
-    queue = views.companions.get(name)
-    if not isinstance(queue, Queue):
-        raise ValueError(f"companions: expected a queue {name!r}; got {sorted(views.companions)}")
-    return queue.rows
+    return companion(views, name, Queue).rows

@@ -22,7 +22,7 @@ class Vocabulary:
     """What an edit needs to know of a tokenizer.
 
     Attributes:
-        special: ids of special tokens.
+        special: ids of the tokens that stand around sentences and pad them.
         mask: id of the mask token, `None` where there is none.
         encode: ids of a text, without special tokens.
     """
