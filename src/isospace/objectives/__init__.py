@@ -6,6 +6,7 @@ from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.esimcse import ESimCSE
+from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.scd import SCD
@@ -15,6 +16,7 @@ from isospace.objectives.whitenedcse import WhitenedCSE
 
 __all__ = [
     "DCL",
+    "ISBERT",
     "OBJECTIVES",
     "SCD",
     "BarlowTwins",
@@ -42,5 +44,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "barlow-twins": BarlowTwins,
     "covariance-identity": CovarianceIdentity,
     "esimcse": ESimCSE,
+    "is-bert": ISBERT,
     "iso": Iso,
 }
