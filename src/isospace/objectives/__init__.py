@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
+from isospace.objectives.consert import ConSERT
 from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.is_bert import ISBERT
@@ -20,6 +21,7 @@ __all__ = [
     "OBJECTIVES",
     "SCD",
     "BarlowTwins",
+    "ConSERT",
     "CovarianceIdentity",
     "ESimCSE",
     "Iso",
@@ -45,5 +47,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "covariance-identity": CovarianceIdentity,
     "esimcse": ESimCSE,
     "is-bert": ISBERT,
+    "consert": ConSERT,
     "iso": Iso,
 }
