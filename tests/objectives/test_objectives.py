@@ -106,18 +106,21 @@ def has_gradient(objective: Objective, network: str) -> bool:
     return not isinstance(found, Network) or found.trained
 
 
+def tokens_for(encoded: Tensor) -> TokenStates:
+    """Token states of (batch, dim) vectors, the same of a sentence wherever it stands."""
+    positive = (encoded.detach() > 0).long()
+    lengths = 2 + positive.sum(1) % (LENGTH - 1)
+    mask = (torch.arange(LENGTH) < lengths[:, None]).long()
+    states = torch.stack([encoded.roll(t, dims=1) for t in range(LENGTH)], dim=1)
+    word_ids = (5 + (positive.cumsum(1)[:, :LENGTH] * 3) % 25) * mask
+    return TokenStates(states * mask.unsqueeze(-1), word_ids, mask)
+
+
 def see(objective: Objective, encoded: Tensor, projected: Tensor) -> Views:
-    """The views as the loop gives them, with drawn tokens and companions that remember a batch."""
+    """The views as the loop gives them, with tokens, and companions that remember a batch."""
     generator = torch.Generator().manual_seed(1)
-    tokens = {}
-    for place, view in enumerate(objective.views):
-        if view.read == "tokens":
-            lengths = torch.randint(2, LENGTH + 1, (encoded.shape[1],), generator=generator)
-            mask = (torch.arange(LENGTH) < lengths[:, None]).long()
-            word_ids = torch.randint(5, 30, mask.shape, generator=generator) * mask
-            drawn = torch.randn(*mask.shape, DIM, generator=generator, dtype=torch.float64)
-            states = (drawn.to(encoded) + encoded[place][:, None]) * mask.unsqueeze(-1)
-            tokens[place] = TokenStates(states, word_ids, mask)
+    plan = enumerate(objective.views)
+    tokens = {i: tokens_for(encoded[i]) for i, view in plan if view.read == "tokens"}
     companions = companions_of(objective)
     for companion in companions.values():
         companion.to(torch.promote_types(encoded.dtype, torch.float32))

@@ -59,7 +59,7 @@ def clean_terms(model: Path, cache: Path, name: str):
     clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
     with patch.object(type(loop.objective), "views", clean):
         terms = loop._backward()
-    parts = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
+    parts = [*loop.encoder.named_parameters(), *loop._beside.named_parameters()]
     return terms, {n: p.grad for n, p in parts if p.grad is not None}
 
 

@@ -22,7 +22,7 @@ from isospace.training.loop import Diverged, Loop
 
 
 def weights(loop: Loop) -> torch.Tensor:
-    parts = [*loop.encoder.parameters(), *loop.head.parameters()]
+    parts = [*loop.encoder.parameters(), *loop._beside.parameters(), *loop._beside.buffers()]
     return torch.cat([p.detach().flatten() for p in parts])
 
 

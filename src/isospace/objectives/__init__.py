@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
+from isospace.objectives.consert import ConSERT
 from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.ct import CT, CTInBatch
 from isospace.objectives.dclr import DCLR
 from isospace.objectives.esimcse import ESimCSE
+from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.pcl import PCL
@@ -20,11 +22,13 @@ __all__ = [
     "CT",
     "DCL",
     "DCLR",
+    "ISBERT",
     "OBJECTIVES",
     "PCL",
     "SCD",
     "BarlowTwins",
     "CTInBatch",
+    "ConSERT",
     "CovarianceIdentity",
     "ESimCSE",
     "Iso",
@@ -53,5 +57,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "ct-in-batch": CTInBatch,
     "dclr": DCLR,
     "pcl": PCL,
+    "is-bert": ISBERT,
+    "consert": ConSERT,
     "iso": Iso,
 }

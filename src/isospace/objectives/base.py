@@ -12,6 +12,7 @@ import torch
 from pydantic import PositiveInt, Strict
 
 from isospace.objectives.edits import Edit
+from isospace.objectives.perturbations import Perturbation
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
 
@@ -40,13 +41,14 @@ Read = Literal["pooled", "mask", "tokens"]
 
 @dataclass(frozen=True)
 class View:
-    """One encoding of the batch: which text, edited how, by which network under which noise.
+    """One encoding of the batch: which text, changed how, by which network under which noise.
 
     Attributes:
         dropout: the rate in the network; `None` is its own, 0.0 is a clean pass.
         text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive,
             2 its hard negative. Lines of text have text 0 only.
         edit: of the tokens, before they are encoded.
+        perturb: of their embeddings, before the first layer.
         by: "encoder", or the name of a companion that encodes (`companions.Network`).
         read: the pooled vector, the state at the mask token, or the states of all tokens.
     """
@@ -54,8 +56,14 @@ class View:
     dropout: float | None = None
     text: int = 0
     edit: Edit | None = None
+    perturb: Perturbation | None = None
     by: str = "encoder"
     read: Read = "pooled"
+
+    @property
+    def changes_embeddings(self) -> bool:
+        """Whether the embedding layer has to do what it does not do by itself."""
+        return self.perturb is not None or (self.edit is not None and self.edit.moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,5 +233,6 @@ def _describe(view: View) -> str:
     rate = "dropout" if view.dropout is None else f"dropout {view.dropout:g}"
     words = "clean" if view.dropout == 0.0 else rate
     words += ("", " of the positive", " of the hard negative")[view.text]
-    words += "" if view.edit is None else f" {view.edit}"
+    words += "".join(f" {change}" for change in (view.edit, view.perturb) if change is not None)
+    words += {"pooled": "", "mask": " at the mask", "tokens": " of all tokens"}[view.read]
     return words + ("" if view.by == "encoder" else f" by the {view.by} network")

@@ -7,11 +7,12 @@ parameters and buffers saved with the checkpoint, and its gradients averaged ove
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
 
-from isospace.objectives.base import Views
+from isospace.objectives.base import TokenStates, Views
 
 
 class Companion(torch.nn.Module):
@@ -119,6 +120,46 @@ class Scale(Companion):
     def __init__(self, start: float) -> None:
         super().__init__()
         self.log = torch.nn.Parameter(torch.tensor(start).log())
+
+
+class Convolutions(Companion):
+    """Convolutions over the tokens, side by side (IS-BERT): a token in its surroundings.
+
+    Args:
+        dim: of a token state.
+        channels: of each convolution.
+        kernels: tokens that each sees, odd.
+        relu: behind each convolution.
+        generator: of the weights.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        channels: int,
+        kernels: Sequence[int],
+        *,
+        relu: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.relu = relu
+        self.layers = torch.nn.ModuleList()
+        for kernel in kernels:
+            empty = torch.nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
+            layer = empty.to_empty(device="cpu")
+            bound = (dim * kernel) ** -0.5  # PyTorch's own, from our generator
+            with torch.no_grad():
+                for parameter in layer.parameters():
+                    parameter.uniform_(-bound, bound, generator=generator)
+            self.layers.append(layer)
+
+    def forward(self, tokens: TokenStates) -> torch.Tensor:
+        """(batch, length, channels of all), zero at the padding."""
+        across = tokens.states.transpose(1, 2)
+        features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)
+        features = features.relu() if self.relu else features
+        return features * tokens.mask.unsqueeze(-1)
 
 
 C = TypeVar("C", bound=Companion)

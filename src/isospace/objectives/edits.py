@@ -22,7 +22,7 @@ class Vocabulary:
     """What an edit needs to know of a tokenizer.
 
     Attributes:
-        special: ids of special tokens.
+        special: ids of the tokens that stand around sentences and pad them.
         mask: id of the mask token, `None` where there is none.
         encode: ids of a text, without special tokens.
     """
@@ -57,6 +57,8 @@ class Edit(ABC):
 
     needs_mask = False
     """Whether a tokenizer without a mask token cannot serve it."""
+    moves = False
+    """Whether the tokens have positions other than their places."""
 
     @abstractmethod
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
@@ -70,6 +72,10 @@ class Edit(ABC):
         Returns:
             (token',) with the special tokens.
         """
+
+    def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
+        """(token',) the positions of the tokens of the edited sentence `ids`, where it `moves`."""
+        return np.arange(len(ids))
 
     @abstractmethod
     def __str__(self) -> str:

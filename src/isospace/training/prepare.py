@@ -89,7 +89,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     progress.line("corpus", data.corpus.summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    progress.line("encoder", encoder.summary(arithmetic(accelerator)))
+    progress.line("encoder", encoder.summary(arithmetic(accelerator), config.objective.views))
     with (
         accelerator.main_process_first(),
         progress.bar("tokenise", len(data.corpus)) as advance,

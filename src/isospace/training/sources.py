@@ -1,27 +1,32 @@
-"""What the views of a plan encode: each text of an example as it is, or as an edit draws it."""
+"""What the views of a plan encode: each text of an example as it is, or as changes draw it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from isospace.encoders.changes import Changes
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
 from isospace.objectives.edits import Edit
+from isospace.objectives.perturbations import Perturbation
 
 
 @dataclass(frozen=True)
 class _Source:
     text: int
     edit: Edit | None
+    perturb: Perturbation | None
     stream: int
     """Edits of one stream draw alike."""
+    changes_embeddings: bool
 
 
 class Sources:
@@ -36,7 +41,8 @@ class Sources:
         of_view: (view,) which source each view encodes.
 
     Raises:
-        UserError: the tokenizer has no mask token, and a view needs one.
+        UserError: a view needs a mask token that the tokenizer does not have, or changes embeddings
+            that cannot be changed.
     """
 
     def __init__(self, plan: Sequence[View], encoder: Encoder, seed: int) -> None:
@@ -48,14 +54,12 @@ class Sources:
                 f"{encoder.source}: its tokenizer has no mask token, which this objective needs; "
                 "take an encoder that was pre-trained by masking, such as BERT's relatives"
             )
-        sources = [
-            _Source(
-                view.text,
-                view.edit,
-                0 if view.edit is None else crc32((view.edit.stream or f"{place}").encode()),
+        if any(view.changes_embeddings for view in plan) and (why := encoder.refusal_of_changes()):
+            raise UserError(
+                f"{encoder.source}: {why}, which this objective needs; take an encoder such as "
+                "BERT's relatives"
             )
-            for place, view in enumerate(plan)
-        ]
+        sources = [_source(view, place) for place, view in enumerate(plan)]
         self._distinct = list(dict.fromkeys(sources))
         self.of_view = [self._distinct.index(source) for source in sources]
 
@@ -70,15 +74,47 @@ class Sources:
                 whichever process makes them.
             micro: number of the micro-batch in the run.
         """
-        ids = [
-            self._edited(source, sentence, int(row), micro)
-            for source in self._distinct
-            for sentence, row in zip(texts[source.text], rows, strict=True)
-        ]
-        return self.encoder.collate(ids, len(self._distinct)).to(self.encoder.device)
+        ids: list[NDArray[Any]] = []
+        draws: dict[int, list[np.random.Generator]] = {}
+        for place, source in enumerate(self._distinct):
+            sentences: Sequence[NDArray[Any]] = texts[source.text]
+            if source.stream:
+                seeds = [[self.seed, micro, int(row), source.stream] for row in rows]
+                draws[place] = [np.random.default_rng(seed) for seed in seeds]
+            if source.edit is not None:
+                sentences = [
+                    source.edit(np.asarray(sentence, dtype=np.int64), random, self.vocabulary)
+                    for sentence, random in zip(sentences, draws[place], strict=True)
+                ]
+            ids += sentences
+        batch = self.encoder.collate(ids, len(self._distinct))
+        changed = {
+            place: self._changes(source, batch.stack([place]), draws[place])
+            for place, source in enumerate(self._distinct)
+            if source.changes_embeddings
+        }
+        return replace(batch, changed=changed).to(self.encoder.device)
 
-    def _edited(self, source: _Source, ids: NDArray[Any], row: int, micro: int) -> NDArray[Any]:
-        if source.edit is None:
-            return ids
-        random = np.random.default_rng([self.seed, micro, row, source.stream])
-        return source.edit(np.asarray(ids, dtype=np.int64), random, self.vocabulary)
+    def _changes(
+        self, source: _Source, batch: Batch, draws: Sequence[np.random.Generator]
+    ) -> Changes:
+        """What is changed in the embeddings of the padded sentences of one source."""
+        (count, length), dim = batch.input_ids.shape, self.encoder.token_dim
+        positions = np.tile(np.arange(length), (count, 1))
+        kept = np.ones((count, length, dim), dtype=bool)
+        lengths = batch.attention_mask.sum(1).tolist()
+        for i, (n, random) in enumerate(zip(lengths, draws, strict=True)):
+            if source.edit is not None and source.edit.moves:
+                ids = batch.input_ids[i, :n].numpy()
+                positions[i, :n] = source.edit.positions(ids, self.vocabulary)
+            if source.perturb is not None:
+                positions[i, :n] = positions[i, source.perturb.positions(n, random)]
+                kept[i, :n] = source.perturb.kept(n, dim, random)
+        return Changes(torch.from_numpy(positions), torch.from_numpy(kept))
+
+
+def _source(view: View, place: int) -> _Source:
+    drawn = view.edit is not None or view.perturb is not None
+    name = view.edit.stream if view.edit is not None else ""
+    stream = crc32((name or f"{place}").encode()) if drawn else 0
+    return _Source(view.text, view.edit, view.perturb, stream, view.changes_embeddings)
