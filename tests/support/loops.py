@@ -14,7 +14,7 @@ from toy import sentences
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.objectives import OBJECTIVES, NoiseStudy, RankStudy, SimCSE
+from isospace.objectives import OBJECTIVES, MoCoSE, NoiseStudy, RankStudy, SimCSE
 from isospace.training.loop import Loop
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
@@ -24,6 +24,7 @@ VARIANTS = {
     "triples": SimCSE(supervision="triples"),
     "more noise": NoiseStudy(noise="more"),
     "rank rows": RankStudy(rows=13),
+    "gradient step": MoCoSE(gradient_step=1e-3, variant="released"),
 }
 
 
@@ -59,6 +60,10 @@ def clean_terms(model: Path, cache: Path, name: str):
     clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
     with patch.object(type(loop.objective), "views", clean):
         terms = loop._backward()
+        if loop.sources.added_by:  # what is added comes from the step before
+            loop._remember_gradients()
+            loop.optimizer.zero_grad()
+            terms = loop._backward()
     parts = [*loop.encoder.named_parameters(), *loop._beside.named_parameters()]
     return terms, {n: p.grad for n, p in parts if p.grad is not None}
 

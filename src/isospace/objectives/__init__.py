@@ -11,6 +11,7 @@ from isospace.objectives.dclr import DCLR
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
+from isospace.objectives.mocose import MoCoSE
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.pcl import PCL
 from isospace.objectives.scd import SCD
@@ -32,6 +33,7 @@ __all__ = [
     "CovarianceIdentity",
     "ESimCSE",
     "Iso",
+    "MoCoSE",
     "NoiseStudy",
     "Objective",
     "OffDropout",
@@ -57,6 +59,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "ct-in-batch": CTInBatch,
     "dclr": DCLR,
     "pcl": PCL,
+    "mocose": MoCoSE,
     "is-bert": ISBERT,
     "consert": ConSERT,
     "iso": Iso,

@@ -7,13 +7,15 @@ the CPU whatever the device, so the stream is the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from isospace.objectives.base import HeadChoice
+from isospace.objectives.base import HeadChoice, Views
+from isospace.objectives.companions import Companion, follow
 from isospace.operators.similarity import upcast
 from isospace.operators.whitening import Method, split_groups, whiten
 
@@ -224,3 +226,79 @@ def _with_rows(views: Tensor, rows: Tensor) -> Tensor:
     packed = views.new_zeros(-(-len(rows) // batch) * batch, dim)
     packed[: len(rows)] = rows
     return torch.cat([views, packed.reshape(-1, batch, dim)])
+
+
+class SeededDropout(nn.Module):
+    """Dropout that draws from a generator of its own, on the CPU."""
+
+    def __init__(self, rate: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.rate, self.generator = rate, generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As torch's own."""
+        if not self.rate:
+            return x
+        kept = torch.rand(x.shape, generator=self.generator) >= self.rate
+        return x * kept.to(x) / (1 - self.rate)
+
+
+class MomentumHead(RandomHead, Companion):
+    """Projections of two branches of which one follows the other, and a predictor (MoCoSE).
+
+    The first view goes through pooler (Linear), projection (Linear, layer norm, dropout) and
+    predictor (Linear, layer norm, dropout, Linear, tanh); the second one through copies of pooler
+    and projection that follow with momentum.
+
+    Args:
+        dim: of the vectors.
+        dropout: rate in projections and predictor.
+        generator: of weights and dropout.
+        momentum: of the number of the update to come, from 2.
+        train_copy: the optimiser trains the copy of the projection too, as released.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        dropout: float,
+        generator: torch.Generator,
+        momentum: Callable[[int], float],
+        *,
+        train_copy: bool,
+    ) -> None:
+        super().__init__(generator)
+
+        def dense() -> nn.Linear:
+            layer = _empty_linear(dim, dim)
+            with torch.no_grad():
+                layer.weight.normal_(0.0, 0.02, generator=generator)
+                layer.bias.zero_()
+            return layer
+
+        def normed() -> nn.Sequential:
+            norm = nn.LayerNorm(dim, eps=1e-12)
+            return nn.Sequential(dense(), norm, SeededDropout(dropout, generator))
+
+        self.pooler, self.projection = dense(), normed()
+        self.predictor = nn.Sequential(normed(), dense(), nn.Tanh())
+        # Its dropout must go on drawing from the one generator that is saved.
+        shared = {id(generator): generator}
+        self.copied_pooler = copy.deepcopy(self.pooler).requires_grad_(False)
+        self.copied_projection = copy.deepcopy(self.projection, shared).requires_grad_(train_copy)
+        self.momentum = momentum
+        self._updates: Tensor
+        self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2, batch, dim) -> (2, batch, dim)`."""
+        own, other = views.to(self.pooler.weight.dtype)
+        query = self.predictor(self.projection(self.pooler(own)))
+        return torch.stack([query, self.copied_projection(self.copied_pooler(other))])
+
+    def after_update(self, encoder: nn.Module, views: Views) -> None:
+        """Let the copies follow."""
+        self._updates += 1
+        momentum = self.momentum(int(self._updates))
+        follow(self.copied_pooler, self.pooler, momentum)
+        follow(self.copied_projection, self.projection, momentum)
