@@ -204,7 +204,23 @@ class ArtificialRows(nn.Module):
 
     def forward(self, views: Tensor) -> Tensor:
         """`(view, batch, dim) -> (view + ceil(rows / batch), batch, dim)`."""
-        _, batch, dim = views.shape
-        packed = views.new_zeros(-(-len(self.artificial) // batch) * batch, dim)
-        packed[: len(self.artificial)] = self.artificial
-        return torch.cat([views, packed.reshape(-1, batch, dim)])
+        return _with_rows(views, self.artificial)
+
+
+class GaussianRows(RandomHead):
+    """Views followed by rows ~ N(0, 1), drawn anew each time, packed like `ArtificialRows`."""
+
+    def __init__(self, rows: int, generator: torch.Generator) -> None:
+        super().__init__(generator)
+        self.rows = rows
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(view, batch, dim) -> (view + ceil(rows / batch), batch, dim)`."""
+        return _with_rows(views, torch.randn(self.rows, views.shape[2], generator=self.generator))
+
+
+def _with_rows(views: Tensor, rows: Tensor) -> Tensor:
+    _, batch, dim = views.shape
+    packed = views.new_zeros(-(-len(rows) // batch) * batch, dim)
+    packed[: len(rows)] = rows
+    return torch.cat([views, packed.reshape(-1, batch, dim)])

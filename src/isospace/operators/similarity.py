@@ -104,9 +104,26 @@ def softmax_losses(logits: Tensor) -> Tensor:
     return torch.logsumexp(logits, dim=-1) - logits.diagonal()
 
 
-def info_nce(anchor: Tensor, positive: Tensor, temperature: float) -> Tensor:
+def info_nce(
+    anchor: Tensor, positive: Tensor, temperature: float, negatives: Tensor | None = None
+) -> Tensor:
     """Mean over i of `-log softmax_j(cos(anchor_i, positive_j) / temperature)[i]`, a scalar.
 
-    One direction only: rows of `anchor` (batch, dim) choose among rows of `positive`.
+    One direction only: rows of `anchor` (batch, dim) choose among rows of `positive`, and among the
+    rows of `negatives` (m, dim), which are wrong for all of them.
     """
-    return softmax_losses(cosine_matrix(anchor, positive) / temperature).mean()
+    candidates = positive if negatives is None else torch.cat([positive, negatives])
+    return softmax_losses(cosine_matrix(anchor, candidates) / temperature).mean()
+
+
+def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
+    """InfoNCE in both directions within and across two views (batch, dim) each, a scalar.
+
+    Each of the 2 batch rows chooses its other view among all rows but itself; the mean is over all
+    rows (SimCLR's loss).
+    """
+    rows = torch.cat([a, b])
+    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    logits = (cosine_matrix(rows, rows) / temperature).masked_fill(own, -torch.inf)
+    positives = cosine_pairs(a, b).repeat(2) / temperature
+    return (logits.logsumexp(dim=1) - positives).mean()
