@@ -77,6 +77,8 @@ def order_matters(name: str, overrides: dict[str, Any]) -> str:
         return "the released layout whitens thirds of the batch, which depend on its order"
     if overrides.get("noise") == "more":
         return "Gaussian noise is drawn row by row"
+    if name == "mixcse":
+        return "a sentence is mixed with the next one"
     return ""
 
 

@@ -6,6 +6,7 @@ from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.iso import Iso
+from isospace.objectives.mixcse import MixCSE
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
@@ -19,6 +20,7 @@ __all__ = [
     "BarlowTwins",
     "CovarianceIdentity",
     "Iso",
+    "MixCSE",
     "NoiseStudy",
     "Objective",
     "OffDropout",
@@ -39,5 +41,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "rank-study": RankStudy,
     "barlow-twins": BarlowTwins,
     "covariance-identity": CovarianceIdentity,
+    "mixcse": MixCSE,
     "iso": Iso,
 }
