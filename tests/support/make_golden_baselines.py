@@ -66,5 +66,21 @@ def make_mixcse() -> None:
     save("baselines/mixcse", **two, temperature=TAU, lambda_mix=0.2, **arrays)
 
 
+def make_gs_infonce() -> None:
+    two, noise = two_views(210), draw(212, 5, 6)
+
+    def loss(times: float) -> Callable[[Tensor, Tensor], Tensor]:
+        def value(z1: Tensor, z2: Tensor) -> Tensor:
+            return cross_entropy(rows_of_cosines(z1, torch.cat([z2, times * noise.to(z2)])))
+
+        return value
+
+    arrays = with_gradients("official_", two, loss(1.0))
+    arrays["ref_loss_noise_times_7_f64"] = loss(7.0)(*(z.double() for z in two.values()))
+    constants = {"temperature": TAU, "random_size": len(noise)}
+    save("baselines/gs_infonce", **two, noise=noise, **constants, **arrays)
+
+
 def make_baselines() -> None:
     make_mixcse()
+    make_gs_infonce()

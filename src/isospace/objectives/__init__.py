@@ -5,6 +5,7 @@ from __future__ import annotations
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
+from isospace.objectives.gs_infonce import GSInfoNCE
 from isospace.objectives.iso import Iso
 from isospace.objectives.mixcse import MixCSE
 from isospace.objectives.noise_study import NoiseStudy
@@ -19,6 +20,7 @@ __all__ = [
     "SCD",
     "BarlowTwins",
     "CovarianceIdentity",
+    "GSInfoNCE",
     "Iso",
     "MixCSE",
     "NoiseStudy",
@@ -42,5 +44,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "barlow-twins": BarlowTwins,
     "covariance-identity": CovarianceIdentity,
     "mixcse": MixCSE,
+    "gs-infonce": GSInfoNCE,
     "iso": Iso,
 }
