@@ -81,6 +81,44 @@ def make_gs_infonce() -> None:
     save("baselines/gs_infonce", **two, noise=noise, **constants, **arrays)
 
 
+def hinge(x: Tensor, eps: float) -> Tensor:
+    values = [(1 - (c.var(unbiased=True) + eps).sqrt()).clamp(min=0) for c in x.T]
+    return torch.stack(values).mean()
+
+
+def covariances(x: Tensor) -> Tensor:
+    (n, dim), c = x.shape, (x - x.mean(0)).T
+    cells = [(c[j] * c[k]).sum() / (n - 1) for j in range(dim) for k in range(dim) if j != k]
+    return torch.stack(cells).square().sum() / dim
+
+
+def make_vicreg() -> None:
+    eps, coefficients = 1e-4, (25.0, 25.0, 1.0)
+    two = {k: 0.7 * z for k, z in zip(("x", "y"), two_views(220).values(), strict=True)}
+
+    def loss(
+        similar: float, vary: float, apart: float, paper: bool = False
+    ) -> Callable[..., Tensor]:
+        def value(x: Tensor, y: Tensor) -> Tensor:
+            distance = (x - y).square().sum() / (len(x) if paper else x.numel())
+            variance = (hinge(x, eps) + hinge(y, eps)) * (1 if paper else 0.5)
+            return similar * distance + vary * variance + apart * (covariances(x) + covariances(y))
+
+        return value
+
+    arrays = with_gradients("official_", two, loss(*coefficients))
+    arrays |= with_gradients("paper_", two, loss(*coefficients, paper=True))
+    for i, name in enumerate(("invariance", "variance", "covariance")):
+        key = f"official_{name}_only_"
+        arrays |= with_gradients(key, two, loss(*(float(i == j) for j in range(3))))
+    for name, z in two.items():
+        arrays[f"paper_variance_{name}_f64"] = hinge(z.double(), eps)
+        arrays[f"paper_covariance_{name}_f64"] = covariances(z.double())
+    constants = dict(zip(("sim_coeff", "std_coeff", "cov_coeff"), coefficients, strict=True))
+    save("baselines/vicreg", **two, **constants, gamma=1.0, eps=eps, **arrays)
+
+
 def make_baselines() -> None:
     make_mixcse()
     make_gs_infonce()
+    make_vicreg()

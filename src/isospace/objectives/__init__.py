@@ -12,6 +12,7 @@ from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
+from isospace.objectives.vicreg import VICReg
 from isospace.objectives.whitenedcse import WhitenedCSE
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "RankStudy",
     "SimCSE",
     "SimCSEPP",
+    "VICReg",
     "WhitenedCSE",
 ]
 
@@ -42,6 +44,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "noise-study": NoiseStudy,
     "rank-study": RankStudy,
     "barlow-twins": BarlowTwins,
+    "vicreg": VICReg,
     "covariance-identity": CovarianceIdentity,
     "mixcse": MixCSE,
     "gs-infonce": GSInfoNCE,
