@@ -118,7 +118,78 @@ def make_vicreg() -> None:
     save("baselines/vicreg", **two, **constants, gamma=1.0, eps=eps, **arrays)
 
 
+VASCL = {"topk": 3, "eps": 15.0, "xi": 12.0, "temperature": TAU}
+
+
+def vascl_head(x: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    y = (x @ w1.T).clamp(min=0) @ w2.T
+    return y / (y * y).sum(-1, keepdim=True).sqrt()
+
+
+def vascl_step(e: Tensor, uniform: Tensor, near: list[list[int]], *w: Tensor) -> Tensor:
+    d = torch.stack([u / (u.norm() + 1e-8) for u in uniform]).requires_grad_()
+    g, moved, losses = vascl_head(e, *w), vascl_head(e + VASCL["xi"] * d, *w), []
+    for i, rivals in enumerate(near):
+        s = torch.stack([(g[j] * moved[i]).sum() / TAU for j in [i, *rivals]])
+        losses.append(s.exp().sum().log() - s[0])
+    (gradient,) = torch.autograd.grad(torch.stack(losses).mean(), d)
+    return torch.stack([VASCL["eps"] * x / (x.norm() + 1e-8) for x in gradient])
+
+
+def vascl_virtual(a: Tensor, b: Tensor, near: list[list[int]]) -> Tensor:
+    losses = []
+    for one, other in ((a, b), (b, a)):
+        for i, rivals in enumerate(near):
+            candidates = [other[i], *(v[j] for j in rivals for v in (a, b))]
+            s = torch.stack([(one[i] * c).sum() / TAU for c in candidates])
+            losses.append(s.exp().sum().log() - s[0])
+    return torch.stack(losses).mean()
+
+
+def nt_xent(a: Tensor, b: Tensor, tau: float = TAU) -> Tensor:
+    rows, n, losses = torch.cat([a, b]), len(a), []
+    for i, x in enumerate(rows):
+        s = {j: cos(x, y) / tau for j, y in enumerate(rows) if j != i}
+        losses.append(torch.stack(list(s.values())).exp().sum().log() - s[(i + n) % (2 * n)])
+    return torch.stack(losses).mean()
+
+
+def make_vascl() -> None:
+    e1, e2 = (4 * z for z in two_views(230, dim=10).values())
+    # Centred weights: a sentence at which no hidden unit is on has no projection.
+    w1, w2, uniform = ((draw(s, n, 10) - 0.5) / 3 for s, n in ((232, 10), (233, 5), (234, 8)))
+    products = e1.double() @ e1.double().T
+    near = [
+        sorted((j for j in range(8) if j != i), key=lambda j: -products[i, j])[: VASCL["topk"]]
+        for i in range(8)
+    ]
+    a, b, v1, v2 = (x.double().requires_grad_() for x in (e1, e2, w1, w2))
+    delta = vascl_step(a.detach(), uniform.double(), near, v1.detach(), v2.detach())
+    plain = nt_xent(vascl_head(a, v1, v2), vascl_head(b, v1, v2))
+    fixed = vascl_head(a.detach(), v1, v2).detach()
+    virtual = vascl_virtual(fixed, vascl_head(a.detach() + delta, v1, v2), near)
+    free = vascl_virtual(vascl_head(a, v1, v2), vascl_head(a + delta, v1, v2), near)
+    names = ("e1", "e2", "head_W1", "head_W2")
+    gradients = torch.autograd.grad(plain + virtual, (a, b, v1, v2), retain_graph=True)
+    arrays = {f"official_grad_{k}_f64": g for k, g in zip(names, gradients, strict=True)}
+    gradients = torch.autograd.grad(virtual, (v1, v2))
+    arrays |= {
+        f"official_virtual_grad_{k}_f64": g for k, g in zip(names[2:], gradients, strict=True)
+    }
+    arrays |= {
+        "undetached_virtual_grad_e1_f64": torch.autograd.grad(free, a)[0],
+        "official_delta_f64": delta,
+        "neighbours_sorted": torch.tensor(near),
+        "official_ntxent_f64": plain,
+        "official_virtual_f64": virtual,
+        "official_total_f64": plain + virtual,
+    }
+    weights = {"head_W1": w1, "head_W2": w2, "start_uniform": uniform}
+    save("baselines/vascl", e1=e1, e2=e2, **weights, **VASCL, **arrays)
+
+
 def make_baselines() -> None:
     make_mixcse()
     make_gs_infonce()
     make_vicreg()
+    make_vascl()

@@ -12,6 +12,7 @@ from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
+from isospace.objectives.vascl import VaSCL
 from isospace.objectives.vicreg import VICReg
 from isospace.objectives.whitenedcse import WhitenedCSE
 
@@ -31,6 +32,7 @@ __all__ = [
     "SimCSE",
     "SimCSEPP",
     "VICReg",
+    "VaSCL",
     "WhitenedCSE",
 ]
 
@@ -48,5 +50,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "covariance-identity": CovarianceIdentity,
     "mixcse": MixCSE,
     "gs-infonce": GSInfoNCE,
+    "vascl": VaSCL,
     "iso": Iso,
 }
