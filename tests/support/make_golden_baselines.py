@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -188,8 +189,65 @@ def make_vascl() -> None:
     save("baselines/vascl", e1=e1, e2=e2, **weights, **VASCL, **arrays)
 
 
+def arc(x: Tensor, y: Tensor, margin: float, form: str) -> Tensor:
+    angle = cos(x, y).acos()
+    if form == "easy":
+        return (angle + margin).cos() if angle < math.pi / 2 else angle.cos()
+    if form == "ref" or angle + margin < math.pi:
+        return (angle + margin).cos()
+    return angle.cos() - (margin * math.sin(margin) if form == "cut_with_penalty" else 0)
+
+
+def arccon(margin: float, form: str = "ref", reading: str = "ref") -> Callable[..., Tensor]:
+    def loss(z1: Tensor, z2: Tensor) -> Tensor:
+        rows = rows_of_cosines(z1, z1 if reading == "samefirst" else z2)
+        if reading == "transposed":
+            rows = [list(column) for column in zip(*rows, strict=True)]
+        for i, row in enumerate(rows):
+            row[i] = arc(z1[i], z2[i], margin, form) / TAU
+        return cross_entropy(rows)
+
+    return loss
+
+
+def make_arccse() -> None:
+    two, margin = two_views(240), math.pi / 18
+    constants = {"temperature": TAU, "margin_u": margin}
+    arrays: dict[str, Tensor] = {}
+    for reading in ("ref", "transposed", "samefirst"):
+        arrays |= with_gradients(f"{reading}_", two, arccon(margin, reading=reading))
+    save("baselines/arccse_arccon", **two, **constants, **arrays)
+
+    z1, arrays = two["z1"], {}
+    other = torch.stack(
+        [z - (z * x).sum() / (x * x).sum() * x for x, z in zip(z1, two["z2"], strict=True)]
+    )
+    angles = torch.tensor([3.1, 3.0, 2.98, 1.65, 1.56, 1.5, 0.01, 0.05])[:, None]
+    two = {"z1": z1, "z2": angles.cos() * normalize(z1) + angles.sin() * normalize(other)}
+    for form in ("ref", "easy", "cut_at_pi", "cut_with_penalty"):
+        arrays |= with_gradients(f"{form}_", two, arccon(margin, form))
+    save("baselines/arccse_edge", **two, **constants, **arrays)
+
+    x = draw(242, 8, 6)
+    three = {"x": x, "x20": near(x, 243), "x40": near(x, 244)}
+
+    def triplet(margin: float) -> Callable[..., Tensor]:
+        def value(x: Tensor, x20: Tensor, x40: Tensor) -> Tensor:
+            gaps = [cos(a, c) - cos(a, b) for a, b, c in zip(x, x20, x40, strict=True)]
+            return (margin + torch.stack(gaps)).clamp(min=0).mean()
+
+        return value
+
+    arrays = with_gradients("matching_rows_", three, triplet(0.0))
+    arrays |= with_gradients("matching_rows_margin_0p1_", three, triplet(0.1))
+    rows = [triplet(0.0)(*(z[i : i + 1].double() for z in three.values())) for i in range(8)]
+    arrays["active"] = torch.stack(rows) > 0
+    save("baselines/arccse_triplet", **three, margin=0.0, **arrays)
+
+
 def make_baselines() -> None:
     make_mixcse()
     make_gs_infonce()
     make_vicreg()
     make_vascl()
+    make_arccse()

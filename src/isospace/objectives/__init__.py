@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isospace.objectives.arccse import ArcCSE
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
@@ -20,6 +21,7 @@ __all__ = [
     "DCL",
     "OBJECTIVES",
     "SCD",
+    "ArcCSE",
     "BarlowTwins",
     "CovarianceIdentity",
     "GSInfoNCE",
@@ -50,6 +52,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "covariance-identity": CovarianceIdentity,
     "mixcse": MixCSE,
     "gs-infonce": GSInfoNCE,
+    "arccse": ArcCSE,
     "vascl": VaSCL,
     "iso": Iso,
 }
