@@ -245,9 +245,70 @@ def make_arccse() -> None:
     save("baselines/arccse_triplet", **three, margin=0.0, **arrays)
 
 
+DCLR = {"temperature": TAU, "phi": 0.9, "noise_times": 1.5, "pgd_steps": 2, "step_size": 1e-3}
+
+
+def dclr_logits(z1: Tensor, z2: Tensor, noise: Tensor) -> Tensor:
+    rows = rows_of_cosines(z1, torch.cat([z2, noise.to(z2)]))
+    return torch.stack([torch.stack(row) for row in rows])
+
+
+def dclr_loss(noise: Tensor, weights: Tensor, form: str) -> Callable[..., Tensor]:
+    def loss(z1: Tensor, z2: Tensor) -> Tensor:
+        logits = dclr_logits(z1, z2, noise)
+        w = torch.cat([weights.double(), torch.ones(len(z1), len(noise)).double()], dim=1)
+        q = w * logits
+        p = q.exp() / q.exp().sum(1, keepdim=True)
+        own = [logits[i, i] for i in range(len(z1))]
+        if form == "official":
+            cells = [
+                -(p[i, c].log() if i == c else (1 - p[i, c]).log())
+                for i in range(len(p))
+                for c in range(p.shape[1])
+            ]
+            return torch.stack(cells).mean()
+        if form == "logitweight_ce":
+            return -torch.stack([p[i, i].log() for i in range(len(p))]).mean()
+        sums = (w * logits.exp()).sum(1)
+        if form == "paper_noposdenom":
+            sums = sums - torch.stack(own).exp()
+        return (sums.log() - torch.stack(own)).mean()
+
+    return loss
+
+
+def make_dclr() -> None:
+    two, frozen = two_views(250), draw(252, 8, 6)
+    frozen = torch.cat([frozen[:6], frozen[:1] + 0.1, frozen[2:3] - 0.1])
+    noise, frozen2 = draw(253, 12, 6), frozen + 0.05 * draw(254, 8, 6)
+    weights = torch.tensor(
+        [
+            [float(i == j or cos(x, y) <= DCLR["phi"]) for j, y in enumerate(frozen2)]
+            for i, x in enumerate(frozen)
+        ]
+    )
+    arrays: dict[str, Tensor] = {}
+    moved, before = noise.double(), []
+    for _ in range(int(DCLR["pgd_steps"])):
+        moved = moved.detach().requires_grad_()
+        logits = dclr_logits(*(z.double() for z in two.values()), moved)
+        before.append(cross_entropy([list(row) for row in logits]))
+        (gradient,) = torch.autograd.grad(before[-1], moved)
+        moved = moved + DCLR["step_size"] * torch.stack([g / g.norm() for g in gradient])
+        arrays.setdefault("official_noise_step1_f64", moved.detach())
+    arrays |= {f"{k}_f64": moved.detach() for k in ("official_noise_final", "noise_final_ref")}
+    arrays["official_infonce_before_step_f64"] = torch.stack(before).detach()
+    for form in ("official", "logitweight_ce", "paper_posdenom", "paper_noposdenom"):
+        arrays |= with_gradients(f"{form}_", two, dclr_loss(moved.detach(), weights, form))
+    arrays |= {"weights_in_batch": weights.to(torch.int8), "masked_pairs": (weights == 0).nonzero()}
+    given = {"noise0": noise, "frozen1": frozen, "frozen2": frozen2}
+    save("baselines/dclr", **two, **given, **DCLR, **arrays)
+
+
 def make_baselines() -> None:
     make_mixcse()
     make_gs_infonce()
     make_vicreg()
     make_vascl()
     make_arccse()
+    make_dclr()
