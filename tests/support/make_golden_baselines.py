@@ -305,6 +305,124 @@ def make_dclr() -> None:
     save("baselines/dclr", **two, **given, **DCLR, **arrays)
 
 
+def make_esimcse() -> None:
+    two, queue = two_views(260), draw(262, 5, 6)
+
+    def loss(length: int) -> Callable[..., Tensor]:
+        def value(z1: Tensor, z2: Tensor) -> Tensor:
+            return cross_entropy(rows_of_cosines(z1, torch.cat([z2, queue[:length].to(z2)])))
+
+        return value
+
+    arrays = with_gradients("official_", two, loss(5))
+    arrays["official_loss_empty_queue_f64"] = loss(0)(*(z.double() for z in two.values()))
+    save("baselines/esimcse_loss", **two, queue=queue, temperature=TAU, **arrays)
+
+
+def bce(score: Tensor, label: int) -> Tensor:
+    p = 1 / (1 + (-score).exp())
+    return -(p if label else 1 - p).log()
+
+
+def make_ct() -> None:
+    a, labels = draw(270, 8, 6) / 2, [1, 0, 0, 0, 1, 0, 0, 0]
+    two = {"a": a, "b": near(a, 271) / 2}
+
+    def pairs(wanted: tuple[int, ...], mean: bool) -> Callable[..., Tensor]:
+        def loss(a: Tensor, b: Tensor) -> Tensor:
+            triples = zip(a, b, labels, strict=True)
+            losses = [bce((x * y).sum(), label) for x, y, label in triples if label in wanted]
+            return torch.stack(losses).mean() if mean else torch.stack(losses).sum()
+
+        return loss
+
+    arrays = with_gradients("official_", two, pairs((0, 1), True))
+    arrays |= with_gradients("official_sum_", two, pairs((0, 1), False))
+    for name, label in (("positive", 1), ("negative", 0)):
+        part = pairs((label,), False)(*(z.double() for z in two.values()))
+        arrays[f"official_{name}_sum_f64"] = part
+    save("baselines/ct_loss", **two, labels=labels, num_negatives=3, **arrays)
+
+    three = {**two, "log_scale": torch.tensor(2.5)}
+
+    def in_batch(a: Tensor, b: Tensor, log_scale: Tensor) -> Tensor:
+        rows = [[log_scale.exp() * cos(x, y) for y in b] for x in a]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return (cross_entropy(rows) + cross_entropy(columns)) / 2
+
+    arrays = with_gradients("official_", three, in_batch)
+    scores = [torch.stack(row) for row in rows_of_cosines(*(z.double() for z in two.values()), 1.0)]
+    arrays["scores_f64"] = three["log_scale"].double().exp() * torch.stack(scores)
+    save("baselines/ct_inbatch", **three, **arrays)
+
+
+def make_consert() -> None:
+    two = two_views(280)
+    arrays = with_gradients("paper_", two, lambda a, b: nt_xent(a, b, 0.1))
+    arrays |= with_gradients("official_", two, lambda a, b: 0.3 * nt_xent(a, b, 0.1))
+    save("baselines/consert_ntxent", **two, temperature=0.1, loss_rate=0.15, **arrays)
+
+
+def make_declutr() -> None:
+    anchors = draw(290, 6, 6)
+    positives = torch.cat([near(anchors, 291)[:, None], near(anchors, 292)[:, None]], dim=1)
+    inputs = {"anchors": anchors, "positives": positives.flatten(0, 1)}
+
+    def mean(positives: Tensor) -> Tensor:
+        return torch.stack([(a + b) / 2 for a, b in positives.view(6, 2, 6)])
+
+    arrays = with_gradients("official_", inputs, lambda a, p: nt_xent(a, mean(p)))
+    wrong = nt_xent(anchors.double(), mean(normalize(inputs["positives"].double())))
+    arrays |= {"variant_normalise_before_averaging_loss_f64": wrong}
+    arrays |= {"mean_positive_f64": mean(inputs["positives"].double())}
+    save(
+        "baselines/declutr_loss",
+        **inputs,
+        temperature=TAU,
+        num_anchors=6,
+        num_positives=2,
+        **arrays,
+    )
+
+
+def make_promptbert() -> None:
+    n, longest, prefixes, tokens = 6, 9, (2, 3), (6, 8)
+    masks = torch.stack([draw(300, n, 6), near(draw(300, n, 6), 301)], dim=1)
+    weight, bias, counts = (
+        draw(302, 6, 6) / 3,
+        draw(303, 1, 6)[0] / 3,
+        torch.tensor([1, 8, 3, 3, 5, 1]),
+    )
+    vectors = {f"template{v}_vectors": draw(303 + v, longest, 6) / 2 for v in (1, 2)}
+    inputs = {"mask_vectors": masks, **vectors, "mlp_weight": weight, "mlp_bias": bias}
+
+    def views(masks: Tensor, first: Tensor, second: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        z = [
+            (weight @ (masks[i, v] - template[counts[i]]) + bias).tanh()
+            for v, template in enumerate((first, second))
+            for i in range(n)
+        ]
+        return torch.stack(z).view(2, n, 6)
+
+    arrays = with_gradients(
+        "official_", inputs, lambda *x: cross_entropy(rows_of_cosines(*views(*x)))
+    )
+    z1, z2 = views(*(x.double() for x in inputs.values()))
+    logits = torch.stack([torch.stack(row) for row in rows_of_cosines(z1, z2)])
+    arrays |= {"ref_z1_f64": z1, "ref_z2_f64": z2, "official_logits_f64": logits}
+    places = []
+    for v, (prefix, length) in enumerate(zip(prefixes, tokens, strict=True), start=1):
+        ids = torch.arange(1, length + 1)
+        ids[prefix + 2] = 99
+        arrays |= {f"prefix{v}": ids[1 : prefix + 1], f"template{v}_ids": ids}
+        arrays[f"official_template{v}_position_ids"] = torch.tensor(
+            [[t if t <= prefixes[0] else t + l for t in range(length)] for l in range(longest)]
+        )
+        places.append(prefix + 2 + counts)
+    arrays |= {"mask_position_in_input": torch.stack(places, dim=1), "mask_token": torch.tensor(99)}
+    save("baselines/promptbert", **inputs, temperature=TAU, sentence_token_counts=counts, **arrays)
+
+
 def make_baselines() -> None:
     make_mixcse()
     make_gs_infonce()
@@ -312,3 +430,8 @@ def make_baselines() -> None:
     make_vascl()
     make_arccse()
     make_dclr()
+    make_esimcse()
+    make_ct()
+    make_consert()
+    make_declutr()
+    make_promptbert()
