@@ -416,11 +416,193 @@ def make_promptbert() -> None:
         ids[prefix + 2] = 99
         arrays |= {f"prefix{v}": ids[1 : prefix + 1], f"template{v}_ids": ids}
         arrays[f"official_template{v}_position_ids"] = torch.tensor(
-            [[t if t <= prefixes[0] else t + l for t in range(length)] for l in range(longest)]
+            [[t + n * (t > prefixes[0]) for t in range(length)] for n in range(longest)]
         )
         places.append(prefix + 2 + counts)
     arrays |= {"mask_position_in_input": torch.stack(places, dim=1), "mask_token": torch.tensor(99)}
     save("baselines/promptbert", **inputs, temperature=TAU, sentence_token_counts=counts, **arrays)
+
+
+def pcl_rows(x: Tensor, y: Tensor) -> list[list[Tensor]]:
+    n = len(x)
+    return [
+        [cos(x[i, 0], z) / TAU for z in (*y[i, 1:], *(y[j, 0] for j in range(n) if j != i))]
+        for i in range(n)
+    ]
+
+
+def pcl_bce(x: Tensor, probabilities: bool) -> Tensor:
+    losses = []
+    for row in pcl_rows(x, x):
+        exps = torch.stack(row).exp()
+        for c, w in enumerate(exps / exps.sum()):
+            label = int(c < x.shape[1] - 1)
+            losses.append(-(w if label else 1 - w).log() if probabilities else bce(w, label))
+    return torch.stack(losses).mean()
+
+
+def pcl_kl(rows: list[list[Tensor]], peers: list[list[Tensor]], cells: bool) -> Tensor:
+    sums = []
+    for row, peer in zip(rows, peers, strict=True):
+        p, q = (torch.stack(x).exp() / torch.stack(x).exp().sum() for x in (row, peer))
+        sums.append((q * (q.log() - p.log())).sum() / (len(row) if cells else 1))
+    return torch.stack(sums).mean()
+
+
+def make_pcl() -> None:
+    anchor = draw(310, 6, 6)
+    p, q = (
+        torch.stack([anchor, *(near(anchor, s + k) for k in range(3))], dim=1) for s in (311, 321)
+    )
+    two = {"p": p, "q": q + 0.2 * draw(331, 6, 4, 6)}
+    terms: dict[str, Callable[..., Tensor]] = {
+        "infonce_p": lambda p, q: cross_entropy(rows_of_cosines(p[:, 0], p[:, 1])),
+        "infonce_q": lambda p, q: cross_entropy(rows_of_cosines(q[:, 0], q[:, 1])),
+        "group_bce_p": lambda p, q: pcl_bce(p, False),
+        "group_bce_q": lambda p, q: pcl_bce(q, False),
+        "kl_within": lambda p, q: pcl_kl(pcl_rows(p, p), pcl_rows(q, q), True),
+        "kl_cross": lambda p, q: pcl_kl(pcl_rows(p, q), pcl_rows(q, p), True),
+    }
+    constants = {"temperature": TAU, "num_copies": 3}
+
+    def fixed(p: Tensor, q: Tensor) -> Tensor:
+        kept = [term(p, q.detach()) for name, term in terms.items() if not name.endswith("_q")]
+        return torch.stack(kept).sum()
+
+    arrays = with_gradients("official_", two, lambda p, q: sum(t(p, q) for t in terms.values()))
+    arrays |= with_gradients("official_fixed_peer_", two, fixed)
+    save("baselines/pcl_loss", **two, **constants, **arrays)
+
+    variants: dict[str, Callable[..., Tensor]] = {
+        "bce_on_probabilities": lambda p, q: pcl_bce(p, True),
+        "kl_within_row_sum": lambda p, q: pcl_kl(pcl_rows(p, p), pcl_rows(q, q), False),
+        "kl_within_reversed": lambda p, q: pcl_kl(pcl_rows(q, q), pcl_rows(p, p), True),
+        "kl_cross_row_sum": lambda p, q: pcl_kl(pcl_rows(p, q), pcl_rows(q, p), False),
+    }
+    arrays = {}
+    for name, term in {**terms, **{f"variant_{k}": v for k, v in variants.items()}}.items():
+        arrays |= with_gradients(f"{name}_", two, term)
+    first, second = (z.double() for z in two.values())
+    for name, rows in (
+        ("rows_within_p_f64", pcl_rows(first, first)),
+        ("rows_p_to_q_f64_as_f32", pcl_rows(first, second)),
+    ):
+        arrays[name] = torch.stack([torch.stack(row) for row in rows])
+    arrays["rows_p_to_q_f64_as_f32"] = arrays["rows_p_to_q_f64_as_f32"].float()
+    save("baselines/pcl_terms", **two, **constants, **arrays)
+
+
+def softplus(x: Tensor) -> Tensor:
+    return (1 + x.exp()).log()
+
+
+def information(
+    local: Tensor, sentence: Tensor, mask: Tensor, constant: float, by_sentence: bool = False
+) -> tuple[Tensor, Tensor]:
+    own, other = [], []
+    for i, words in enumerate(local):
+        real = [w for w, there in zip(words, mask[i], strict=True) if there]
+        weight = 1 / (len(local) * len(real)) if by_sentence else 1 / int(mask.sum())
+        for w in real:
+            own.append(weight * (constant - softplus(-(w * sentence[i]).sum())))
+            for j, s in enumerate(sentence):
+                if j != i:
+                    score = (w * s).sum()
+                    other.append(weight * (softplus(-score) + score - constant) / (len(local) - 1))
+    return torch.stack(own).sum(), torch.stack(other).sum()
+
+
+def words_and_means(
+    h: Tensor, mask: Tensor, weights: list[Tensor], *, pads: bool, relu: bool
+) -> tuple[Tensor, Tensor]:
+    n, length, dim = h.shape
+    zero, words, means = h.new_zeros(dim), [], []
+    for i in range(n):
+        fed = [x if pads or there else zero for x, there in zip(h[i], mask[i], strict=True)]
+        rows = []
+        for t in range(length):
+            parts = []
+            for w, b in zip(weights[::2], weights[1::2], strict=True):
+                around = range(t - w.shape[2] // 2, t + w.shape[2] // 2 + 1)
+                taps = [w[:, :, k] @ fed[u] for k, u in enumerate(around) if 0 <= u < length]
+                parts.append(torch.stack(taps).sum(0) + b)
+            row = torch.cat(parts)
+            rows.append((row.clamp(min=0) if relu else row) * mask[i, t])
+        words.append(torch.stack(rows))
+        means.append(words[-1].sum(0) / mask[i].sum())
+    return torch.stack(words), torch.stack(means)
+
+
+def make_is_bert() -> None:
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]])
+    h = {"h": draw(340, 3, 5, 4) / 2}
+    for size in (1, 3, 5):
+        h[f"conv{size}_weight"] = draw(340 + size, 2, 4, size) / 3
+        h[f"conv{size}_bias"] = draw(350 + size, 1, 2)[0] / 3
+    arrays: dict[str, Tensor] = {}
+    log2 = math.log(2)
+    for key, constant, pads, relu in (
+        ("official_", log2, True, False),
+        ("official_pads_zeroed_", log2, False, False),
+        ("paper_relu_", 0.0, False, True),
+    ):
+        parts: dict[str, Tensor] = {}
+
+        def loss(h: Tensor, *weights: Tensor) -> Tensor:
+            words, means = words_and_means(h, mask, list(weights), pads=pads, relu=relu)  # noqa: B023
+            own, other = information(words, means, mask, constant)  # noqa: B023
+            found = {"e_pos_f64": own, "e_neg_f64": other, "global_f64": means}
+            parts.update(found | {"local_f64_as_f32": words.float()})  # noqa: B023
+            return other - own
+
+        arrays |= with_gradients(key, h, loss) | {f"{key}{k}": v for k, v in parts.items()}
+    constants = {"kernel_sizes": [1, 3, 5], "channels": 2, "mask": mask}
+    save("baselines/isbert_conv", **h, **constants, **arrays)
+
+    two, arrays = {"local": draw(360, 3, 5, 4), "sentence": draw(361, 3, 4)}, {}
+    for key, constant, by_sentence in (
+        ("official_", log2, False),
+        ("paper_", 0.0, False),
+        ("variant_mean_per_sentence_", log2, True),
+    ):
+        parts = {}
+
+        def estimate(local: Tensor, sentence: Tensor) -> Tensor:
+            own, other = information(local, sentence, mask, constant, by_sentence)  # noqa: B023
+            parts.update({"e_pos_f64": own, "e_neg_f64": other})  # noqa: B023
+            return other - own
+
+        arrays |= with_gradients(key, two, estimate) | {f"{key}{k}": v for k, v in parts.items()}
+    save("baselines/isbert_jsd", **two, mask=mask, **arrays)
+
+
+def make_sbert_softmax() -> None:
+    u, labels = draw(370, 6, 5), torch.tensor([0, 2, 1, 1, 0, 2])
+    pair = {"u": u, "v": near(u, 371)}
+    bias = draw(372, 1, 3)[0]
+    arrays: dict[str, Tensor] = {}
+    for key, weight_name, product in (
+        ("official_", "weight", False),
+        ("official_with_product_", "weight_with_product", True),
+        ("paper_no_bias_", "weight", False),
+    ):
+        weight = draw(373 + product, 3, 20 if product else 15) / 3
+        logits: list[Tensor] = []
+
+        def loss(u: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+            rows = []
+            for x, y in zip(u, v, strict=True):
+                parts = [x, y, (x - y).abs(), *([x * y] if product else [])]  # noqa: B023
+                rows.append(w @ torch.cat(parts) + (0 if b is None else b))
+            logits[:] = rows  # noqa: B023
+            losses = [r.exp().sum().log() - r[k] for r, k in zip(rows, labels, strict=True)]
+            return torch.stack(losses).mean()
+
+        inputs = {**pair, "weight": weight} | ({} if "no_bias" in key else {"bias": bias})
+        arrays |= with_gradients(key, inputs, loss) | {weight_name: weight}
+        if key == "official_":
+            arrays["logits_f64"] = torch.stack(logits)
+    save("baselines/sbert_softmax", **pair, bias=bias, labels=labels, num_labels=3, **arrays)
 
 
 def make_baselines() -> None:
@@ -435,3 +617,6 @@ def make_baselines() -> None:
     make_consert()
     make_declutr()
     make_promptbert()
+    make_pcl()
+    make_is_bert()
+    make_sbert_softmax()
