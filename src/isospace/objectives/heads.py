@@ -294,3 +294,91 @@ class VirtualView(RandomHead):
             (gradient,) = torch.autograd.grad(losses.mean(), moved)
         step: Tensor = self.radius * gradient / (gradient.norm(dim=1, keepdim=True) + 1e-8)
         return step
+
+
+class WordConvolutions(nn.Module):
+    """Features of words and of their sentence, by convolutions over token states (IS-BERT).
+
+    What is fed at padded positions decides the last words' features, so that zeros are fed there
+    whatever the encoder gave; the released code lets the states of the padding in
+    (`zero_padding=False`). It also has no `relu` after the convolutions, where the paper has one.
+
+    Args:
+        dim: width of the token states.
+        channels: of each convolution.
+        generator: source of the weights.
+        kernel_sizes: odd; how many tokens each convolution sees.
+        zero_padding: feed zeros where there is no token.
+        relu: rectify the features.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        channels: int,
+        generator: torch.Generator,
+        *,
+        kernel_sizes: Sequence[int] = (1, 3, 5),
+        zero_padding: bool = True,
+        relu: bool = True,
+    ) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(dim, channels, size, padding=size // 2, device="meta").to_empty(device="cpu")
+            for size in kernel_sizes
+        )
+        with torch.no_grad():
+            for size, convolution in zip(kernel_sizes, self.convolutions, strict=True):
+                for parameter in convolution.parameters():
+                    bound = (dim * size) ** -0.5
+                    parameter.uniform_(-bound, bound, generator=generator)
+        self.zero_padding, self.relu = zero_padding, relu
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """`(batch, length, dim)` and their mask `(batch, length)` to features.
+
+        Those of the words, `(batch, length, width)` and 0 where there is none, and their mean over
+        the words, `(batch, width)`; width is the channels of all convolutions.
+        """
+        tokens = upcast(tokens)
+        there = mask.to(tokens.dtype)[:, :, None]
+        if self.zero_padding:
+            tokens = tokens * there
+        states = tokens.mT
+        features = torch.cat([convolution(states) for convolution in self.convolutions], dim=1).mT
+        words = (features.relu() if self.relu else features) * there
+        return words, words.sum(dim=1) / there.sum(dim=1)
+
+
+def pair_features(u: Tensor, v: Tensor, *, product: bool = False) -> Tensor:
+    """`[u; v; |u - v|]` of (batch, dim) each, and `u v` after it with `product`.
+
+    (batch, 3 dim) or (batch, 4 dim). Where u equals v the difference has no gradient.
+    """
+    parts = [u, v, (u - v).abs()]
+    return torch.cat([*parts, u * v] if product else parts, dim=1)
+
+
+class PairClassifier(nn.Module):
+    """Logits of the relation of two views, a linear layer on `pair_features` (SBERT).
+
+    The released code has a `bias`, the paper's formula none.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        relations: int,
+        generator: torch.Generator,
+        *,
+        product: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.product = product
+        self.layer = _linear((3 + product) * dim, relations, generator, bias=bias)
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2, batch, dim) -> (1, batch, relations)`."""
+        out: Tensor = self.layer(pair_features(*upcast(views), product=self.product))
+        return out[None]
