@@ -41,6 +41,9 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("rank-study", {"rows": 13}),
     ("rank-study", {"rows": 13, "rows_as": "dilution"}),
     ("barlow-twins", {"projector": ()}),
+    ("gs-infonce", {"noise_rows": 13, "head": "none"}),
+    ("arccse", {"far": "penalty", "negatives": "same-view"}),
+    ("vascl", {"neighbours": 2, "stop_gradient": False}),
     ("iso", {"head": "mlp", "num_views": 3}),
 ]
 """Options that are worth a test beside each choice alone, which `choices` finds by itself."""

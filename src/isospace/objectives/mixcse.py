@@ -39,8 +39,8 @@ class MixCSE(MLPOrNone, Objective):
       m_j = \mathrm{sg}(\lambda z_j + (1 - \lambda) z_{j+1})$$
 
     $s = \cos/\tau$; $m'$: the same of the second view; sg: a constant; the row after the last is
-    the first. Excluded are mixes that are mostly the own positive. Relations: without the mixes it
-    is `simcse`; `gs-infonce` and `dclr` add noise as negatives instead.
+    the first. Excluded is a mix that is mostly the sentence it would be a negative of. Relations:
+    without the mixes it is `simcse`; `gs-infonce` adds noise as negatives instead.
 
     Where paper and released code differ:
     - Code: all N mixes of either view count for every anchor. Paper (`variant="paper"`): vectors of
