@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isospace.objectives.arccse import ArcCSE
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.consert import ConSERT
@@ -9,14 +10,18 @@ from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.ct import CT, CTInBatch
 from isospace.objectives.dclr import DCLR
 from isospace.objectives.esimcse import ESimCSE
+from isospace.objectives.gs_infonce import GSInfoNCE
 from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
+from isospace.objectives.mixcse import MixCSE
 from isospace.objectives.mocose import MoCoSE
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.pcl import PCL
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
+from isospace.objectives.vascl import VaSCL
+from isospace.objectives.vicreg import VICReg
 from isospace.objectives.whitenedcse import WhitenedCSE
 
 __all__ = [
@@ -27,12 +32,15 @@ __all__ = [
     "OBJECTIVES",
     "PCL",
     "SCD",
+    "ArcCSE",
     "BarlowTwins",
     "CTInBatch",
     "ConSERT",
     "CovarianceIdentity",
     "ESimCSE",
+    "GSInfoNCE",
     "Iso",
+    "MixCSE",
     "MoCoSE",
     "NoiseStudy",
     "Objective",
@@ -40,6 +48,8 @@ __all__ = [
     "RankStudy",
     "SimCSE",
     "SimCSEPP",
+    "VICReg",
+    "VaSCL",
     "WhitenedCSE",
 ]
 
@@ -53,6 +63,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "noise-study": NoiseStudy,
     "rank-study": RankStudy,
     "barlow-twins": BarlowTwins,
+    "vicreg": VICReg,
     "covariance-identity": CovarianceIdentity,
     "esimcse": ESimCSE,
     "ct": CT,
@@ -62,5 +73,9 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "mocose": MoCoSE,
     "is-bert": ISBERT,
     "consert": ConSERT,
+    "mixcse": MixCSE,
+    "gs-infonce": GSInfoNCE,
+    "arccse": ArcCSE,
+    "vascl": VaSCL,
     "iso": Iso,
 }

@@ -13,10 +13,16 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from isospace.objectives.base import HeadChoice, Views
 from isospace.objectives.companions import Companion, follow
-from isospace.operators.similarity import upcast
+from isospace.operators.similarity import (
+    nearest_others,
+    softmax_losses,
+    upcast,
+    without_autocast,
+)
 from isospace.operators.whitening import Method, split_groups, whiten
 
 Layout = Literal["view", "sentence"]
@@ -302,3 +308,101 @@ class MomentumHead(RandomHead, Companion):
         momentum = self.momentum(int(self._updates))
         follow(self.copied_pooler, self.pooler, momentum)
         follow(self.copied_projection, self.projection, momentum)
+
+
+class VirtualView(RandomHead):
+    """Two projected views of length 1, and the first once more, moved to be confused (VaSCL).
+
+    Every sentence moves by `radius` along the gradient of a contrast of itself, moved by
+    `start_radius` in a random direction, with the `neighbours` sentences nearest to it.
+
+    Args:
+        dim: width of the vectors.
+        width: of the projection.
+        generator: source of weights and directions.
+        neighbours: how many negatives a sentence has in that contrast.
+        radius: length of the step.
+        start_radius: length of the random step before it.
+        temperature: divides the cosines.
+        stop_gradient: treat the sentence that moves as a constant.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        width: int,
+        generator: torch.Generator,
+        *,
+        neighbours: int,
+        radius: float,
+        start_radius: float,
+        temperature: float,
+        stop_gradient: bool,
+    ) -> None:
+        super().__init__(generator)
+        layers = [_linear(dim, dim, generator, bias=False), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, _linear(dim, width, generator, bias=False))
+        self.neighbours, self.temperature = neighbours, temperature
+        self.radius, self.start_radius = radius, start_radius
+        self.stop_gradient = stop_gradient
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2, batch, dim) -> (3, batch, width)`."""
+        first, second = upcast(views)
+        with without_autocast(first):
+            uniform = torch.rand(first.shape, generator=self.generator).to(first) - 0.5
+            start = first.detach() if self.stop_gradient else first
+            moved = start + self.step(first.detach(), uniform)
+            return torch.stack([self.project(x) for x in (first, second, moved)])
+
+    def project(self, x: Tensor) -> Tensor:
+        """`(batch, dim) -> (batch, width)`, of length 1."""
+        projected: Tensor = self.layers(x)
+        return normalize(projected, dim=-1)
+
+    def step(self, x: Tensor, directions: Tensor) -> Tensor:
+        """The step of every row of `x` (batch, dim), from a random direction for each; constant."""
+        with torch.enable_grad():
+            moved = (directions / (directions.norm(dim=1, keepdim=True) + 1e-8)).requires_grad_()
+            cosines = self.project(x + self.start_radius * moved) @ self.project(x).detach().T
+            logits = cosines / self.temperature
+            own = torch.eye(len(x), dtype=torch.bool, device=x.device)
+            rivals = nearest_others(x, self.neighbours) | own
+            losses = softmax_losses(logits.masked_fill(~rivals, -torch.inf))
+            (gradient,) = torch.autograd.grad(losses.mean(), moved)
+        step: Tensor = self.radius * gradient / (gradient.norm(dim=1, keepdim=True) + 1e-8)
+        return step
+
+
+def pair_features(u: Tensor, v: Tensor, *, product: bool = False) -> Tensor:
+    """`[u; v; |u - v|]` of (batch, dim) each, and `u v` after it with `product`.
+
+    (batch, 3 dim) or (batch, 4 dim). Where u equals v the difference has no gradient.
+    """
+    parts = [u, v, (u - v).abs()]
+    return torch.cat([*parts, u * v] if product else parts, dim=1)
+
+
+class PairClassifier(nn.Module):
+    """Logits of the relation of two views, a linear layer on `pair_features` (SBERT).
+
+    The released code has a `bias`, the paper's formula none.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        relations: int,
+        generator: torch.Generator,
+        *,
+        product: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.product = product
+        self.layer = _linear((3 + product) * dim, relations, generator, bias=bias)
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2, batch, dim) -> (1, batch, relations)`."""
+        out: Tensor = self.layer(pair_features(*upcast(views), product=self.product))
+        return out[None]
