@@ -40,7 +40,12 @@ def small(name: str):
 
 
 def make_loop(
-    model: Path, cache: Path, config: TrainConfig, steps: int = 4, texts: int = 40
+    model: Path,
+    cache: Path,
+    config: TrainConfig,
+    steps: int = 4,
+    texts: int = 40,
+    precision: str = "no",
 ) -> Loop:
     encoder = load_encoder(str(model), device="cpu")
     lines = texts * config.objective.texts
@@ -48,7 +53,7 @@ def make_loop(
         sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
     )
     anchors = np.arange(0, lines, config.objective.texts)
-    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True))
+    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True, mixed_precision=precision))
     loop.total_steps = steps
     return loop
 

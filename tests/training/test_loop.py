@@ -139,6 +139,16 @@ def test_the_next_batch_is_moved_along_the_gradient_of_the_words(toy_model, tmp_
     assert loop.sources.of_view == [0, 0]  # both branches see it
 
 
+def test_every_network_computes_in_the_precision_of_the_run(toy_model, tmp_path):
+    """Towers that start equal give equal vectors, in bf16 too."""
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("ct")), precision="bf16")
+    first, second = loop._make_views(loop._micro_batch(0)).encoded
+    assert torch.equal(first, second)
+    with torch.no_grad():
+        exact = torch.stack(loop.encoder(loop._micro_batch(0), loop.objective.views[:1]))[0]
+    assert not torch.equal(first, exact)
+
+
 def test_timing_leaves_no_trace(toy_model, tmp_path):
     config = replace(CONFIG, objective=WhitenedCSE())
     timed, plain = (make_loop(toy_model, tmp_path, config) for _ in range(2))

@@ -278,10 +278,14 @@ class Loop:
         for by in dict.fromkeys(view.by for view in plan):
             places = [i for i, view in enumerate(plan) if view.by == by]
             network, trained = self._network(by)
-            with torch.set_grad_enabled(trained and torch.is_grad_enabled()):
-                texts = [self.sources.of_view[i] for i in places]
+            texts = [self.sources.of_view[i] for i in places]
+            # Accelerate has only the encoder compute in its precision, and give float32, by itself.
+            with (
+                torch.set_grad_enabled(trained and torch.is_grad_enabled()),
+                self.accelerator.autocast(),
+            ):
                 vectors = network(batch, [plan[i] for i in places], texts)
-            made |= zip(places, vectors, strict=True)
+            made |= zip(places, (vector.float() for vector in vectors), strict=True)
         tokens = {}
         for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
             source = batch.stack([self.sources.of_view[place]])
