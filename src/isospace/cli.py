@@ -28,6 +28,7 @@ _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 _HELP = ("-h", "--help")
 _NOT_FOR_HELP = (
     "torch",
+    "isospace.objectives.companions",
     "isospace.objectives.heads",
     "isospace.operators.inverse_sqrt",
     "isospace.operators.similarity",

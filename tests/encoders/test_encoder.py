@@ -41,7 +41,7 @@ def state(encoder):
 def test_clean_views_are_bit_identical_and_noisy_ones_differ(encoder):
     plan = [View(), View(dropout=0.0), View(), View(dropout=0.3)]
     first, second = (encoder(one_batch(encoder), plan) for _ in range(2))
-    assert first.shape == (4, len(TEXTS), 32)
+    assert [view.shape for view in first] == [(len(TEXTS), 32)] * 4
     assert torch.equal(first[1], second[1])
     assert torch.equal(first[1], encoder(one_batch(encoder), [View(dropout=0.0)])[0])
     for noisy in (0, 2, 3):
@@ -64,7 +64,7 @@ def test_views_of_one_text_are_one_pass_over_copies(encoder):
     copies = Batch(batch.input_ids.repeat(2, 1), batch.attention_mask.repeat(2, 1))
     (noisy,) = encoder(copies, [View()])
     (clean,) = encoder(batch, [View(0.0)])
-    assert torch.equal(views, torch.stack([noisy[:3], clean, noisy[3:]]))
+    assert torch.equal(torch.stack(views), torch.stack([noisy[:3], clean, noisy[3:]]))
 
 
 def test_each_view_is_made_from_its_text(encoder):
@@ -74,7 +74,7 @@ def test_each_view_is_made_from_its_text(encoder):
     assert len(batch) == 4
     encoder.noise.set(0.0)
     plan = [View(text=2), View(), View(text=1), View(text=2)]
-    views = encoder(batch, plan).detach().numpy()
+    views = np.stack([v.detach().numpy() for v in encoder(batch, plan)])
     for view, row in zip(plan, views, strict=True):
         assert np.allclose(row, encoder.embed(texts[view.text]), atol=1e-6)
     passes = passes_through(encoder)

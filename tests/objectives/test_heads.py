@@ -10,6 +10,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.objectives.heads import (
     ArtificialRows,
     GaussianCopies,
+    GaussianRows,
     GroupWhitening,
     Projector,
     TanhMLP,
@@ -127,6 +128,16 @@ def test_artificial_rows_travel_as_views_and_stay_the_same(rows: int, batch: int
     assert (unpacked[rows:] == 0).all()
     assert torch.equal(head(views), out)
     assert not list(head.parameters())
+
+
+def test_gaussian_rows_travel_as_views_and_are_new_each_time() -> None:
+    head, views = GaussianRows(704, seeded(0)), random(2, 64, 4)
+    first, second = head(views), head(views)
+    assert torch.equal(first[:2], views)
+    rows, others = (out[2:].flatten(0, 1) for out in (first, second))
+    assert (rows[704:] == 0).all()
+    assert not (rows[:704] == others[:704]).any()
+    assert rows[:704].std().item() == pytest.approx(1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["whitenedcse", "iso"])

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,14 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from isospace.encoders import fast
+from isospace.encoders import changes, fast
+from isospace.encoders.changes import Changes
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.objectives.base import View
+from isospace.objectives.base import Read, View
+from isospace.objectives.edits import Vocabulary
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
 
@@ -49,25 +52,36 @@ class Batch:
         input_ids: (texts * batch, length) int64, text after text: all anchors, all positives ...
         attention_mask: (texts * batch, length) int64, 1 for tokens.
         texts: per example.
+        changed: number of a text -> what is changed in its embeddings, where something is.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
     texts: int = 1
+    changed: Mapping[int, Changes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.input_ids) // self.texts
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
-        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.texts)
+        changed = {text: changes.to(device) for text, changes in self.changed.items()}
+        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.texts, changed)
 
     def stack(self, texts: Sequence[int]) -> Batch:
-        """A batch of single texts: these, one after the other (view-major rows)."""
+        """A batch of single texts: these, one after the other (view-major rows).
+
+        Either none of them is changed or all are.
+        """
         if self.texts == len(texts) == 1:
             return self
         ids, mask = (x.chunk(self.texts) for x in (self.input_ids, self.attention_mask))
-        return Batch(torch.cat([ids[t] for t in texts]), torch.cat([mask[t] for t in texts]))
+        parts = [self.changed[t] for t in texts if t in self.changed]
+        return Batch(
+            torch.cat([ids[t] for t in texts]),
+            torch.cat([mask[t] for t in texts]),
+            changed={0: changes.concatenated(parts)} if parts else {},
+        )
 
 
 class Encoder(nn.Module):
@@ -111,9 +125,27 @@ class Encoder(nn.Module):
         return tokenizer
 
     @property
+    def vocabulary(self) -> Vocabulary:
+        """What edits of the tokens need to know of the tokenizer."""
+        tokenizer = self.tokenizer
+        # Words may be unknown, or masked, at the ends of a sentence too.
+        within = {tokenizer.unk_token_id, tokenizer.mask_token_id}
+        return Vocabulary(
+            frozenset(tokenizer.all_special_ids) - within,
+            tokenizer.mask_token_id,
+            lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+        )
+
+    @property
     def dim(self) -> int:
         """Width of the vectors."""
         return int(self.model.get_embedding_dimension() or 0)
+
+    @property
+    def token_dim(self) -> int:
+        """Width of the states of tokens."""
+        transformer: Any = self.model[0]
+        return int(transformer.get_embedding_dimension())
 
     @property
     def device(self) -> torch.device:
@@ -169,13 +201,20 @@ class Encoder(nn.Module):
             return f"every layer is read (pooling {self.pooling})"
         return fast.refusal(self._transformer)
 
-    def summary(self, arithmetic: str) -> str:
-        """What it is, in a line for people; `arithmetic` is the type of its matrix products."""
+    def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
+        """What it is, in a line for people.
+
+        Args:
+            arithmetic: the type of its matrix products.
+            plan: the views of a training, some of which may need the general path.
+        """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates)
         size = sum(p.numel() for p in self.parameters()) / 1e6
+        changing = sum(view.changes_embeddings for view in plan)
+        general = f" (general path: {changing} of {len(plan)} views change the embeddings)"
         return (
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
-            f"{self.device.type}, {arithmetic}; {self.path}"
+            f"{self.device.type}, {arithmetic}; {self.path}{general if changing else ''}"
         )
 
     def set_pooling(self, name: PoolingName) -> None:
@@ -212,6 +251,10 @@ class Encoder(nn.Module):
         """The shorter of the two limits; `None` is no limit."""
         limits = [limit for limit in (max_length, self.max_length) if limit is not None]
         return min(limits, default=None)
+
+    def refusal_of_changes(self) -> str | None:
+        """Why its embeddings cannot be changed; `None` where they can."""
+        return changes.refusal(self._transformer)
 
     def fingerprint(self, max_length: int | None) -> str:
         """Names what `token_ids` does: same fingerprint, same ids."""
@@ -274,15 +317,16 @@ class Encoder(nn.Module):
             mask[i, : len(row)] = 1
         return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts)
 
-    def _vectors(self, batch: Batch, *, normalised: bool) -> Tensor:
+    def _vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
         """Vectors of a batch of single texts, under the noise in force.
 
         Args:
             batch: on the encoder's device.
             normalised: with the L2 normalisation that closes the model, if it has one.
+            read: what of the states.
 
         Returns:
-            (batch, dim).
+            (batch, dim); of all tokens (batch, length, dim), zero at the padding.
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
@@ -293,10 +337,12 @@ class Encoder(nn.Module):
         modules = list(self.model)
         while not normalised and isinstance(modules[-1], Normalize):
             modules.pop()
-        if self._why_general_path() is None:
+        changed = batch.changed.get(0)
+        if changed is None and self._why_general_path() is None:
             pooling = modules[1]
             first_only = (
-                isinstance(pooling, Pooling)
+                read == "pooled"
+                and isinstance(pooling, Pooling)
                 and pooling.pooling_mode == "cls"
                 and pooling.include_prompt
             )
@@ -304,32 +350,54 @@ class Encoder(nn.Module):
             if first_only:
                 features["attention_mask"] = mask[:, :1]
             del modules[0]
+        elif changed is not None or read != "pooled":
+            with nullcontext() if changed is None else changes.changed(self._transformer, changed):
+                features = modules.pop(0)(features)
+        if read != "pooled":
+            return self._of_tokens(features["token_embeddings"], batch, read)
         for module in modules:
             features = module(features)
         vectors: Tensor = features["sentence_embedding"]
         return vectors
 
-    def forward(self, batch: Batch, plan: Sequence[View]) -> Tensor:
-        """Encode a batch once per view, each from its text, in one pass per distinct dropout rate.
+    def _of_tokens(self, states: Tensor, batch: Batch, read: Read) -> Tensor:
+        """All states, zero at the padding, or those at the mask token."""
+        if read == "tokens":
+            return states * batch.attention_mask.unsqueeze(-1)
+        here = (batch.input_ids == self.tokenizer.mask_token_id).float().argmax(1)
+        return states[torch.arange(len(states), device=states.device), here]
+
+    def forward(
+        self, batch: Batch, plan: Sequence[View], texts: Sequence[int] | None = None
+    ) -> list[Tensor]:
+        """Encode a batch once per view, in one pass for all that are made and read alike.
 
         A closing L2 normalisation is left out, as in the papers: heads and whitening see the pooled
         vector itself. Losses built on cosines do not notice.
 
         Args:
             batch: token ids on the encoder's device.
-            plan: the views, in the order in which they are returned.
+            plan: the views; their edits were made before.
+            texts: which text of the batch each view encodes; default: `View.text`.
 
         Returns:
-            (view, batch, dim).
+            (batch, dim) of each view in the order of the plan, or (batch, length, dim) where all
+            tokens are read.
         """
+        texts = [view.text for view in plan] if texts is None else texts
         views: dict[int, Tensor] = {}
-        for rate in dict.fromkeys(view.dropout for view in plan):
-            places = [i for i, view in enumerate(plan) if view.dropout == rate]
+        passes = [
+            (view.dropout, view.read, text in batch.changed)
+            for view, text in zip(plan, texts, strict=True)
+        ]
+        for alike in dict.fromkeys(passes):
+            places = [i for i, one in enumerate(passes) if one == alike]
+            rate, read, _ = alike
             with self.noise.at(rate):
-                texts = batch.stack([plan[i].text for i in places])
-                vectors = self._vectors(texts, normalised=False)
-            views.update(zip(places, vectors.view(len(places), len(batch), -1), strict=True))
-        return torch.stack([views[i] for i in range(len(plan))])
+                stacked = batch.stack([texts[i] for i in places])
+                vectors = self._vectors(stacked, normalised=False, read=read)
+            views.update(zip(places, vectors.chunk(len(places)), strict=True))
+        return [views[i] for i in range(len(plan))]
 
     def embed(
         self,

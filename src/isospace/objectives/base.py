@@ -5,14 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from pydantic import PositiveInt, Strict
 
+from isospace.objectives.edits import Edit
+from isospace.objectives.perturbations import Perturbation
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
+
+if TYPE_CHECKING:
+    from isospace.objectives.companions import Companion
 
 Self = TypeVar("Self", bound="Objective")
 
@@ -31,18 +36,49 @@ class Paper:
     bibtex: str
 
 
+Read = Literal["pooled", "mask", "tokens"]
+
+
 @dataclass(frozen=True)
 class View:
-    """One encoding of the batch under one noise.
+    """One encoding of the batch: which text, changed how, by which network under which noise.
 
     Attributes:
-        dropout: the rate in the encoder; `None` is the encoder's own, 0.0 is a clean pass.
+        dropout: the rate in the network; `None` is its own, 0.0 is a clean pass.
         text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive,
             2 its hard negative. Lines of text have text 0 only.
+        edit: of the tokens, before they are encoded.
+        perturb: of their embeddings, before the first layer.
+        by: "encoder", or the name of a companion that encodes (`companions.Network`).
+        read: the pooled vector, the state at the mask token, or the states of all tokens.
     """
 
     dropout: float | None = None
     text: int = 0
+    edit: Edit | None = None
+    perturb: Perturbation | None = None
+    by: str = "encoder"
+    read: Read = "pooled"
+
+    @property
+    def changes_embeddings(self) -> bool:
+        """Whether the embedding layer has to do what it does not do by itself."""
+        return self.perturb is not None or (self.edit is not None and self.edit.moves)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStates:
+    """The tokens of one view.
+
+    Attributes:
+        states: (batch, length, dim), zero at the padding.
+        ids: (batch, length) token ids.
+        mask: (batch, length), 1 for tokens.
+    """
+
+    states: torch.Tensor
+    ids: torch.Tensor
+    mask: torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +86,11 @@ class Views:
     """What an objective sees; views first, always.
 
     Attributes:
-        encoded: (view, batch, dim), what the encoder gave, in the order of the plan.
+        encoded: (view, batch, dim), one vector a sentence, in the order of the plan.
         projected: (view', batch, dim'), what the head made of it.
+        tokens: place in the plan -> states, of the views of which all tokens are read; these are
+            in `encoded` with the mean of their tokens.
+        companions: name -> what `Objective.build_companions` made.
 
     Raises:
         ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point.
@@ -59,6 +98,8 @@ class Views:
 
     encoded: torch.Tensor
     projected: torch.Tensor
+    tokens: Mapping[int, TokenStates] = field(default_factory=dict)
+    companions: Mapping[str, Companion] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
@@ -114,6 +155,23 @@ class Objective(ABC):
         """
         return torch.nn.Identity()
 
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, Companion]:
+        """What trains, or remembers, beside the encoder and is not shipped; by itself nothing.
+
+        They are seeded as heads are, saved with the checkpoint, synchronised over processes.
+
+        Args:
+            encoder: an `encoders.encoder.Encoder`, at its start.
+            dim: of its vectors.
+            seed: of weights and draws.
+
+        Raises:
+            ValueError: the encoder cannot serve them.
+        """
+        return {}
+
     @abstractmethod
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """The weighted scalar terms, in float32 or float64. Call the objective itself instead."""
@@ -136,9 +194,12 @@ class Objective(ABC):
                 f"got projected of shape {tuple(views.projected.shape)}"
             )
         with similarity.without_autocast(views.encoded):
-            return self.terms(
-                Views(similarity.upcast(views.encoded), similarity.upcast(views.projected))
-            )
+            encoded, projected = map(similarity.upcast, (views.encoded, views.projected))
+            tokens = {
+                place: replace(tokens, states=similarity.upcast(tokens.states))
+                for place, tokens in views.tokens.items()
+            }
+            return self.terms(Views(encoded, projected, tokens, views.companions))
 
     def projected_views(self, batch: int) -> int:
         """How many views the head returns for a batch of this size."""
@@ -151,7 +212,8 @@ class Objective(ABC):
         >>> SimCSE().describe_views()
         '2 dropout'
         """
-        return " + ".join(f"{n} {_describe(view)}" for view, n in Counter(self.views).items())
+        words = Counter(map(_describe, self.views))
+        return " + ".join(f"{n} {view}" for view, n in words.items())
 
     def to_json(self) -> dict[str, Any]:
         """Hyper-parameters as JSON values."""
@@ -169,5 +231,8 @@ class Objective(ABC):
 
 def _describe(view: View) -> str:
     rate = "dropout" if view.dropout is None else f"dropout {view.dropout:g}"
-    noise = "clean" if view.dropout == 0.0 else rate
-    return noise + ("", " of the positive", " of the hard negative")[view.text]
+    words = "clean" if view.dropout == 0.0 else rate
+    words += ("", " of the positive", " of the hard negative")[view.text]
+    words += "".join(f" {change}" for change in (view.edit, view.perturb) if change is not None)
+    words += {"pooled": "", "mask": " at the mask", "tokens": " of all tokens"}[view.read]
+    return words + ("" if view.by == "encoder" else f" by the {view.by} network")

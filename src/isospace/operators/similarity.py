@@ -93,6 +93,21 @@ def cosine_pairs(a: Tensor, b: Tensor) -> Tensor:
     return (normalize(a, dim=-1) * normalize(b, dim=-1)).sum(dim=-1)
 
 
+def nearest_others(x: Tensor, count: int) -> Tensor:
+    """Which rows of `x` (n, dim) have the largest inner products with row i: (n, n), bool.
+
+    Of the others `count` in every row, or all of them where there are fewer.
+
+    >>> nearest_others(torch.tensor([[1.0], [2.0], [-1.0]]), 1).int()
+    tensor([[0, 1, 0],
+            [1, 0, 0],
+            [1, 0, 0]], dtype=torch.int32)
+    """
+    own = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    nearest = (x @ x.T).masked_fill(own, -torch.inf).topk(min(count, len(x) - 1)).indices
+    return torch.zeros_like(own).scatter(1, nearest, True)
+
+
 def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
     """The square `matrix` (n, n) with its diagonal replaced by `diagonal` (n,)."""
     own = torch.eye(len(matrix), dtype=torch.bool, device=matrix.device)
@@ -104,9 +119,38 @@ def softmax_losses(logits: Tensor) -> Tensor:
     return torch.logsumexp(logits, dim=-1) - logits.diagonal()
 
 
-def info_nce(anchor: Tensor, positive: Tensor, temperature: float) -> Tensor:
+def softmax_cell_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """`-[y log p + (1 - y) log(1 - p)]` of p, the softmax of every row, (n, m) -> (n, m).
+
+    Where p is 1 to rounding, `1 - p` is the smallest number that differs from 1 and has no
+    gradient: the loss stays finite.
+    """
+    log_p = logits.log_softmax(dim=-1)
+    below_one = log_p.clamp(max=-torch.finfo(log_p.dtype).eps)
+    log_rest = torch.log(-torch.expm1(below_one))
+    return -(labels * log_p + (1 - labels) * log_rest)
+
+
+def info_nce(
+    anchor: Tensor, positive: Tensor, temperature: float, negatives: Tensor | None = None
+) -> Tensor:
     """Mean over i of `-log softmax_j(cos(anchor_i, positive_j) / temperature)[i]`, a scalar.
 
-    One direction only: rows of `anchor` (batch, dim) choose among rows of `positive`.
+    One direction only: rows of `anchor` (batch, dim) choose among rows of `positive`, and among the
+    rows of `negatives` (m, dim), which are wrong for all of them.
     """
-    return softmax_losses(cosine_matrix(anchor, positive) / temperature).mean()
+    candidates = positive if negatives is None else torch.cat([positive, negatives])
+    return softmax_losses(cosine_matrix(anchor, candidates) / temperature).mean()
+
+
+def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
+    """InfoNCE in both directions within and across two views (batch, dim) each, a scalar.
+
+    Each of the 2 batch rows chooses its other view among all rows but itself; the mean is over all
+    rows (SimCLR's loss).
+    """
+    rows = torch.cat([a, b])
+    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    logits = (cosine_matrix(rows, rows) / temperature).masked_fill(own, -torch.inf)
+    positives = cosine_pairs(a, b).repeat(2) / temperature
+    return (logits.logsumexp(dim=1) - positives).mean()

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,16 @@ import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from torch import Tensor, nn
+from torch.nn import functional
 
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import Tokens
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
-from isospace.objectives.base import View, Views
+from isospace.objectives.base import TokenStates, View, Views
+from isospace.objectives.companions import C, Companion, GradientSign, Network
 from isospace.training import checkpoint
+from isospace.training.sources import Sources
 
 EXPLODED = 100.0
 """A term this many times larger than in the first steps (and than 1) has exploded."""
@@ -91,6 +94,21 @@ def gather(local: Tensor) -> Tensor:
     return local
 
 
+def _gather_tokens(tokens: TokenStates) -> TokenStates:
+    """Of all processes, padded to the longest."""
+    if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
+        return tokens
+    batch, length, dim = tokens.states.shape
+    longest = torch.tensor(length, device=tokens.states.device)
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    missing = int(longest) - length
+    states = gather(functional.pad(tokens.states, (0, 0, 0, missing)).view(1, batch, -1))[0]
+    ids, mask = (
+        gather(functional.pad(x, (0, missing)).unsqueeze(0))[0] for x in (tokens.ids, tokens.mask)
+    )
+    return TokenStates(states.view(-1, length + missing, dim), ids, mask)
+
+
 def make_head(config: TrainConfig, encoder: Encoder) -> nn.Module:
     """The objective's head for this encoder.
 
@@ -103,21 +121,29 @@ def make_head(config: TrainConfig, encoder: Encoder) -> nn.Module:
         raise UserError(f"{encoder.source} and this objective: {error}") from error
 
 
-def require_distinct_views(encoder: Encoder, batch: Batch, plan: Sequence[View]) -> Tensor:
-    """The views (view, batch, dim) of a batch; no random state moves.
+def require_distinct_views(
+    encoder: Encoder, batch: Batch, plan: Sequence[View], texts: Sequence[int]
+) -> list[Tensor]:
+    """The encoder's views of a batch; no random state moves.
+
+    Args:
+        encoder: in training.
+        batch: of the sources of the plan.
+        plan: of the objective.
+        texts: (view,) which source each view encodes.
 
     Raises:
         UserError: dropout cannot tell two views of one text apart.
     """
+    own = [i for i, view in enumerate(plan) if view.by == "encoder"]
+    plan, texts = [plan[i] for i in own], [texts[i] for i in own]
     with torch.random.fork_rng(devices=[]):
-        encoded: Tensor = encoder(batch, plan)
+        encoded = encoder(batch, plan, texts)
     twins = [
         (i, j)
         for i in range(len(plan))
         for j in range(i)
-        if plan[i].text == plan[j].text
-        and plan[i].dropout != 0.0
-        and torch.equal(encoded[i], encoded[j])
+        if texts[i] == texts[j] and plan[i].dropout != 0.0 and torch.equal(encoded[i], encoded[j])
     ]
     if twins:
         raise UserError(
@@ -125,7 +151,24 @@ def require_distinct_views(encoder: Encoder, batch: Batch, plan: Sequence[View])
             "there is nothing to learn from: this encoder's own dropout is 0. Set a rate: "
             "`dropout` 0.1"
         )
-    return encoded
+    return list(encoded)
+
+
+def make_companions(config: TrainConfig, encoder: Encoder) -> dict[str, Companion]:
+    """What the objective trains or remembers beside this encoder.
+
+    Raises:
+        UserError: the objective does not fit the encoder.
+    """
+    try:
+        return config.objective.build_companions(encoder, encoder.dim, config.seed)
+    except ValueError as error:
+        raise UserError(f"{encoder.source} and this objective: {error}") from error
+
+
+def _without_gradient(views: Views) -> Views:
+    tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
+    return Views(views.encoded.detach(), views.projected.detach(), tokens, views.companions)
 
 
 class Loop:
@@ -159,10 +202,18 @@ class Loop:
         encoder.to(accelerator.device)
         # What the objectives and the scores compare by, whatever the start did.
         encoder.model.similarity_fn_name = "cosine"
-        self.head = make_head(config, encoder).to(accelerator.device).train()
-        self._freeze(require_distinct_views(encoder, self._micro_batch(0), self.objective.views))
+        self.head = make_head(config, encoder)
+        self.sources = Sources(self.objective.views, encoder, config.seed)
+        self.companions = make_companions(config, encoder)
+        first = self._micro_batch(0)
+        self._freeze(
+            require_distinct_views(encoder, first, self.objective.views, self.sources.of_view)
+        )
+        self._beside = nn.ModuleDict({**self.companions, "head": self.head})
+        self._beside.to(accelerator.device).train()
+        self._told = [part for part in self._beside.children() if isinstance(part, Companion)]
         self._parameters = [
-            p for m in (encoder, self.head) for p in m.parameters() if p.requires_grad
+            p for m in (encoder, self._beside) for p in m.parameters() if p.requires_grad
         ]
         self.optimizer = torch.optim.AdamW(
             self._parameters,
@@ -172,10 +223,12 @@ class Loop:
         )
         self._views: nn.Module = accelerator.prepare_model(encoder)
         self._first_terms: dict[str, float] = {}
+        self._seen: Views | None = None
+        self._added: dict[str, tuple[Tensor, Batch]] = {}
 
-    def _freeze(self, encoded: Tensor) -> None:
+    def _freeze(self, encoded: Sequence[Tensor]) -> None:
         """Freeze what a loss of these views cannot reach."""
-        encoded.sum().backward()  # type: ignore[no-untyped-call]
+        torch.stack([view.sum() for view in encoded]).sum().backward()  # type: ignore[no-untyped-call]
         for parameter in self.encoder.parameters():
             if parameter.grad is None:
                 parameter.requires_grad_(False)
@@ -196,14 +249,69 @@ class Loop:
         rows = self._row_numbers(micro)
         share = len(rows) // self.accelerator.num_processes
         start = self.accelerator.process_index * share
-        texts = self.objective.texts
-        lines = rows[start : start + share] + np.arange(texts)[:, None]
-        ids = self.tokens.batch(lines.ravel())
-        return self.encoder.collate(ids, texts).to(self.accelerator.device)
+        mine = rows[start : start + share]
+        texts = [self.tokens.batch(mine + text) for text in range(self.objective.texts)]
+        return self.sources.batch(texts, mine, micro)
+
+    def _with_added(self, batch: Batch) -> Batch:
+        """The batch with what companions add to its embeddings."""
+        changed = dict(batch.changed)
+        for source, name in self.sources.added_by.items():
+            first = self.accelerator.process_index * len(batch)
+            added = self._companion(name, GradientSign).added(changed[source].kept.float(), first)
+            changed[source] = replace(changed[source], added=added)
+            self._added[name] = (added, batch.stack([source]))
+        return replace(batch, changed=changed)
+
+    def _remember_gradients(self) -> None:
+        """Give companions the gradient of what they added."""
+        for name, (added, batch) in self._added.items():
+            assert added.grad is not None
+            read = TokenStates(added.grad, batch.input_ids, batch.attention_mask)
+            self._companion(name, GradientSign).remember(_gather_tokens(read).states)
+
+    def _make_views(self, batch: Batch) -> Views:
+        """The global batch of views, each made by its network."""
+        plan = self.objective.views
+        batch = self._with_added(batch)
+        made: dict[int, Tensor] = {}
+        for by in dict.fromkeys(view.by for view in plan):
+            places = [i for i, view in enumerate(plan) if view.by == by]
+            network, trained = self._network(by)
+            texts = [self.sources.of_view[i] for i in places]
+            # Accelerate has only the encoder compute in its precision, and give float32, by itself.
+            with (
+                torch.set_grad_enabled(trained and torch.is_grad_enabled()),
+                self.accelerator.autocast(),
+            ):
+                vectors = network(batch, [plan[i] for i in places], texts)
+            made |= zip(places, (vector.float() for vector in vectors), strict=True)
+        tokens = {}
+        for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
+            source = batch.stack([self.sources.of_view[place]])
+            read = TokenStates(made[place], source.input_ids, source.attention_mask)
+            made[place] = read.states.sum(1) / read.mask.sum(1, keepdim=True)
+            tokens[place] = _gather_tokens(read)
+        encoded = gather(torch.stack([made[i] for i in range(len(plan))]))
+        return Views(encoded, self.head(encoded), tokens, self.companions)
+
+    def _network(self, name: str) -> tuple[nn.Module, bool]:
+        """What makes views under this name, and whether it is trained."""
+        if name == "encoder":
+            return self._views, True
+        companion = self._companion(name, Network)
+        return companion.encoder, companion.trained
+
+    def _companion(self, name: str, kind: type[C]) -> C:
+        found = self.companions[name]
+        if not isinstance(found, kind):
+            raise TypeError(f"{name}: expected a {kind.__name__}; got a {type(found).__name__}")
+        return found
 
     def _terms(self, batch: Batch) -> dict[str, Tensor]:
-        encoded = gather(self._views(batch, self.objective.views))
-        return self.objective(Views(encoded=encoded, projected=self.head(encoded)))
+        views = self._make_views(batch)
+        self._seen = _without_gradient(views) if self._told else None
+        return self.objective(views)
 
     def _guard(self, terms: dict[str, float]) -> None:
         for name, value in terms.items():
@@ -226,7 +334,7 @@ class Loop:
             for name, value in terms.items():
                 totals[name] = totals.get(name, 0.0) + float(value.detach()) / parts
         if self.accelerator.num_processes > 1:
-            for parameter in self.head.parameters():
+            for parameter in self._beside.parameters():
                 if parameter.grad is not None:
                     parameter.grad = self.accelerator.reduce(parameter.grad, "mean")
         return totals
@@ -237,14 +345,15 @@ class Loop:
 
     def seconds_per_step(self) -> float:
         """Time one update's forward and backward, leaving no trace in weights or random states."""
-        random_state, head = checkpoint.random_state(), copy.deepcopy(self.head.state_dict())
+        random_state = checkpoint.random_state()
+        beside = copy.deepcopy(self._beside.state_dict())
         seconds = []
         for _ in range(4):
             started = time.perf_counter()
             self._backward()
             self.optimizer.zero_grad(set_to_none=True)
             seconds.append(time.perf_counter() - started)
-        self.head.load_state_dict(head)
+        self._beside.load_state_dict(beside)
         checkpoint.set_random_state(random_state)
         return float(np.median(seconds[1:]))
 
@@ -266,6 +375,10 @@ class Loop:
                 raise Diverged(self.step + 1, "gradient norm", norm)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
+            self._remember_gradients()
+            if self._seen is not None:
+                for companion in self._told:
+                    companion.after_update(self.encoder, self._seen)
             self.step += 1
             yield Step(
                 self.step,
@@ -282,7 +395,7 @@ class Loop:
             "step": self.step,
             "total_steps": self.total_steps,
             "encoder": self.encoder.model.state_dict(),
-            "head": self.head.state_dict(),
+            "beside": self._beside.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "first_terms": self._first_terms,
         }
@@ -291,6 +404,6 @@ class Loop:
         """Put back what `state` returned."""
         self.step, self.total_steps = state["step"], state["total_steps"]
         self.encoder.model.load_state_dict(state["encoder"])
-        self.head.load_state_dict(state["head"])
+        self._beside.load_state_dict(state["beside"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._first_terms = dict(state["first_terms"])

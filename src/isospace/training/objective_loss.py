@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from isospace.config import objective_name
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
-from isospace.objectives.base import Objective, Views
+from isospace.objectives.base import Objective, View, Views
 from isospace.training.loop import gather
 
 
@@ -54,6 +55,11 @@ class ObjectiveLoss(nn.Module):
             objective = objective()
         if not isinstance(objective, Objective):
             raise UserError(f"`objective` {objective!r}: expected an objective, such as SimCSE()")
+        if any(replace(view, dropout=None, text=0) != View() for view in objective.views):
+            raise UserError(
+                f"{objective_name(objective)} edits tokens, reads them, or has networks beside the "
+                "model, which the stock trainer does not make; train it by `isospace train`"
+            )
         self.model = model  # by this name the trainer finds it, and wraps it
         self.objective = objective
         self.head = objective.build_head(int(model.get_embedding_dimension() or 0), seed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 
@@ -25,6 +26,12 @@ from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Progress
 from isospace.training.loop import Loop, make_head, require_distinct_views
+from isospace.training.sources import Sources
+
+_TWO_SENTENCES = (
+    "Eight words that dropout should tell apart twice.",
+    "And another sentence, so that there is a batch.",
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     progress.line("corpus", data.corpus.summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    progress.line("encoder", encoder.summary(arithmetic(accelerator)))
+    progress.line("encoder", encoder.summary(arithmetic(accelerator), config.objective.views))
     with (
         accelerator.main_process_first(),
         progress.bar("tokenise", len(data.corpus)) as advance,
@@ -157,11 +164,12 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
 def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
     make_head(config, encoder)
-    objective = config.objective
-    ids = encoder.token_ids(["Eight words that dropout should tell apart twice."])
-    batch = encoder.collate(ids * objective.texts, objective.texts).to(encoder.device)
+    plan = config.objective.views
+    sources = Sources(plan, encoder, config.seed)
+    ids = [np.array(encoder.token_ids([text])[0]) for text in _TWO_SENTENCES]
+    batch = sources.batch([ids] * config.objective.texts, np.arange(len(ids)), 0)
     with torch.no_grad():
-        require_distinct_views(encoder, batch, objective.views)
+        require_distinct_views(encoder, batch, plan, sources.of_view)
 
 
 def _require_trackers(config: TrainConfig) -> None:

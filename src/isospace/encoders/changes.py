@@ -1,0 +1,69 @@
+"""Changed embeddings: other positions of the tokens, and parts that are cut off, for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is changed in the embeddings of padded sentences.
+
+    Attributes:
+        positions: (batch, length) of the tokens, from 0.
+        kept: (batch, length, dim), false where the embedding layer's output is set to 0.
+        added: (batch, length, dim) to the embeddings of the words; `None`: nothing.
+    """
+
+    positions: Tensor
+    kept: Tensor
+    added: Tensor | None = None
+
+    def to(self, device: torch.device) -> Changes:
+        """The same on another device."""
+        added = None if self.added is None else self.added.to(device)
+        return Changes(self.positions.to(device), self.kept.to(device), added)
+
+
+def concatenated(parts: Sequence[Changes]) -> Changes:
+    """The changes of several batches, one after the other."""
+    positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
+    if all(c.added is None for c in parts):
+        return Changes(positions, kept)
+    nothing = (torch.zeros_like(c.kept, dtype=torch.float32) for c in parts)
+    added = [zero if c.added is None else c.added for c, zero in zip(parts, nothing, strict=True)]
+    return Changes(positions, kept, torch.cat(added))
+
+
+def refusal(model: nn.Module) -> str | None:
+    """Why a Hugging Face model's embeddings cannot be changed; `None` where they can."""
+    positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    if isinstance(positions, nn.Embedding):
+        return None
+    return f"{type(model).__name__} has no layer of embeddings with learned positions"
+
+
+@contextmanager
+def changed(model: Any, changes: Changes) -> Iterator[None]:
+    """Run a Hugging Face model that is not refused with changed embeddings."""
+    part = model.embeddings
+    table = part.position_embeddings
+    # Where padding has a position of its own (RoBERTa), the others begin behind it.
+    first = 0 if table.padding_idx is None else table.padding_idx + 1
+    added = 0 if changes.added is None else changes.added
+    hooks = (
+        model.get_input_embeddings().register_forward_hook(lambda _m, _args, words: words + added),
+        table.register_forward_pre_hook(lambda *_: (first + changes.positions,)),
+        part.register_forward_hook(lambda _module, _args, states: states * changes.kept),
+    )
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,99 @@
+"""ConSERT: two changes of the embeddings in the place of dropout, contrasted both ways."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, PositiveFloat
+
+from isospace.errors import UserError
+from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.objectives.perturbations import CutOff, Perturbation, ShuffledPositions
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title=("ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer"),
+    year=2021,
+    url="https://aclanthology.org/2021.acl-long.393",
+    bibtex="""@inproceedings{yan-etal-2021-consert,
+    title = {{ConSERT}: A Contrastive Framework for Self-Supervised Sentence Representation
+             Transfer},
+    author = {Yan, Yuanmeng and Li, Rumei and Wang, Sirui and Zhang, Fuzheng and Wu, Wei and
+              Xu, Weiran},
+    booktitle = {Proceedings of ACL-IJCNLP 2021},
+    pages = {5065--5075},
+    year = {2021},
+    url = {https://aclanthology.org/2021.acl-long.393},
+}""",
+)
+
+Change = Literal["feature-cutoff", "token-cutoff", "element-cutoff", "shuffle", "none"]
+Variant = Literal["paper", "released"]
+RELEASED_WEIGHT = 0.15
+"""Of the loss in the released scripts."""
+
+
+@settings
+class ConSERT(Objective):
+    r"""NT-Xent between two views whose embeddings are changed before the first layer.
+
+    $$\mathcal{L} = -\frac{1}{2N} \sum_{i=1}^{2N} \log \frac{e^{\cos(z_i, z_{i'})/\tau}}
+        {\sum_{j \ne i} e^{\cos(z_i, z_j)/\tau}}$$
+
+    $z$: the 2N vectors of both views, $i'$: the other view of the sentence of i. One view has
+    features set to 0, the other exchanges the positions of its tokens, [CLS] and [SEP] included;
+    dropout is off. Relations: `simcse` has dropout for its only change and one direction, without
+    negatives from the same view. There is no head; the paper pools the mean of the last two layers.
+    Paper and released code differ: the code adds the means of the two directions and weighs the
+    sum by 0.15, 0.3 times the paper's mean over 2N, which Adam hardly notices. The script for large
+    models (`first` none, `second` shuffle, `dropout`) leaves the first view alone, with dropout on.
+    """
+
+    temperature: PositiveFloat = 0.1
+    """tau, divides the cosines."""
+    first: Change = "feature-cutoff"
+    """What the first view's embeddings undergo: a share of features, of tokens or of single
+    elements is set to 0, the positions of the tokens are shuffled, or nothing."""
+    second: Change = "shuffle"
+    """What the second view's embeddings undergo."""
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Share that a cut-off sets to 0."""
+    dropout: bool = False
+    """The encoder's own dropout, in both views."""
+    variant: Variant = "paper"
+    """paper: mean over 2N rows. released: 0.15 times the sum of the two directions' means."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
+
+    def __post_init__(self) -> None:
+        """Refuse views that are the same."""
+        if self.first == self.second == "none" and not self.dropout:
+            raise UserError("`first` none `second` none: the views are identical without `dropout`")
+
+    def _change(self, name: Change) -> Perturbation | None:
+        match name:
+            case "none":
+                return None
+            case "shuffle":
+                return ShuffledPositions()
+            case "feature-cutoff":
+                return CutOff("features", self.rate)
+            case "token-cutoff":
+                return CutOff("tokens", self.rate)
+            case "element-cutoff":
+                return CutOff("elements", self.rate)
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The sentence twice, its embeddings changed in two ways."""
+        rate = None if self.dropout else 0.0
+        return tuple(View(rate, perturb=self._change(name)) for name in (self.first, self.second))
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """One cross-entropy over both views."""
+        z1, z2 = views.projected
+        weight = 2 * RELEASED_WEIGHT if self.variant == "released" else 1.0
+        return {"nt_xent": weight * similarity.nt_xent(z1, z2, self.temperature)}

@@ -1,0 +1,266 @@
+"""Edits of a sentence's tokens before it is encoded: what a view may ask for besides noise.
+
+An edit is a frozen dataclass that can be called: token ids in, token ids out. Its draws come from a
+generator that depends on the seed, the place of the batch in the run and the sentence alone, so
+that they are the same on one process and on several, and in a run that was resumed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What an edit needs to know of a tokenizer.
+
+    Attributes:
+        special: ids of the tokens that stand around sentences and pad them.
+        mask: id of the mask token, `None` where there is none.
+        encode: ids of a text, without special tokens.
+    """
+
+    special: frozenset[int]
+    mask: int | None
+    encode: Callable[[str], list[int]]
+
+    @property
+    def mask_id(self) -> int:
+        """Of a tokenizer that has a mask token."""
+        if self.mask is None:
+            raise ValueError("the tokenizer has no mask token")
+        return self.mask
+
+    def inner(self, ids: Ids) -> slice:
+        """The tokens between the special ones that open and close a sentence."""
+        words = np.flatnonzero(~np.isin(ids, list(self.special)))
+        return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(0, 0)
+
+
+@dataclass(frozen=True)
+class Edit(ABC):
+    """Token ids -> token ids.
+
+    Attributes:
+        stream: edits with the same name see the same draws for a sentence; by itself every view
+            has draws of its own.
+    """
+
+    stream: str = ""
+
+    needs_mask = False
+    """Whether a tokenizer without a mask token cannot serve it."""
+    moves = False
+    """Whether the tokens have positions other than their places."""
+
+    @abstractmethod
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Edit one sentence.
+
+        Args:
+            ids: (token,) with the special tokens.
+            random: for the draws.
+            vocabulary: of the encoder's tokenizer.
+
+        Returns:
+            (token',) with the special tokens.
+        """
+
+    def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
+        """(token',) the positions of the tokens of the edited sentence `ids`, where it `moves`."""
+        return np.arange(len(ids))
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """In a word or two, for the plan in words."""
+
+
+@dataclass(frozen=True)
+class Repeat(Edit):
+    """Doubles some tokens in place (ESimCSE, section 3.1, as released).
+
+    Attributes:
+        rate: at most this share of the tokens, the special ones counted, and at most 9; the bound
+            itself is not drawn.
+    """
+
+    rate: float = 0.32
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Double as many distinct tokens as are drawn."""
+        bound = self.bound(len(ids))
+        count = int(random.integers(bound)) if bound else 0
+        places = np.arange(len(ids))[vocabulary.inner(ids)]
+        return self.doubled(ids, random.permutation(places)[:count])
+
+    def bound(self, length: int) -> int:
+        """Fewer than so many of `length` tokens are doubled; 0: none."""
+        return min(10, int(self.rate * length))
+
+    @staticmethod
+    def doubled(ids: Ids, places: Ids) -> Ids:
+        """The tokens at these places twice, one after the other."""
+        return np.insert(ids, places, ids[places])
+
+    def __str__(self) -> str:
+        return "with repeated words"
+
+
+@dataclass(frozen=True)
+class MaskSpan(Edit):
+    """Replaces one run of tokens by the mask token (ArcCSE, section 3.3).
+
+    Spans of one `stream` are nested: the smaller lies within the larger.
+
+    Attributes:
+        share: of the tokens between the special ones, rounded up.
+    """
+
+    share: float = 0.2
+    needs_mask = True
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Mask a run whose middle lies at the same relative place for all shares."""
+        inner = vocabulary.inner(ids)
+        n = inner.stop - inner.start
+        size = min(n, int(np.ceil(self.share * n)))
+        place = random.random()
+        start = inner.start + int(place * (n - size + 1)) if n else inner.start
+        edited = ids.copy()
+        edited[start : start + size] = vocabulary.mask_id
+        return edited
+
+    def __str__(self) -> str:
+        return f"with a span of {self.share:.0%} masked"
+
+
+@dataclass(frozen=True)
+class Template(Edit):
+    """Puts text around the sentence (PromptBERT, section 3).
+
+    Attributes:
+        before: in front of the sentence.
+        after: behind it.
+        empty: leaves the sentence out.
+    """
+
+    before: str = ""
+    after: str = ""
+    empty: bool = False
+
+    @property
+    def needs_mask(self) -> bool:  # type: ignore[override]
+        """Where the template holds one."""
+        return "[MASK]" in self.before + self.after
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """The template's tokens inside the special ones."""
+        inner = vocabulary.inner(ids)
+        words = ids[:0] if self.empty else ids[inner]
+        before, after = (self._encode(text, vocabulary) for text in (self.before, self.after))
+        return np.concatenate([ids[: inner.start], before, words, after, ids[inner.stop :]])
+
+    def _encode(self, text: str, vocabulary: Vocabulary) -> Ids:
+        parts: list[int] = []
+        for place, part in enumerate(text.split("[MASK]")):
+            if place:
+                parts.append(vocabulary.mask_id)
+            parts += vocabulary.encode(part.strip()) if part.strip() else []
+        return np.array(parts, dtype=np.int64)
+
+    def __str__(self) -> str:
+        return "in a template"
+
+
+@dataclass(frozen=True)
+class _OfWords(Edit):
+    """Of the tokens between the special ones."""
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Edit what lies between the special tokens."""
+        inner = vocabulary.inner(ids)
+        words = self.edited(ids[inner], random, len(ids))
+        return np.concatenate([ids[: inner.start], words, ids[inner.stop :]])
+
+    @abstractmethod
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """(token,) -> (token',), of a sentence of `length` tokens with the special ones."""
+
+
+@dataclass(frozen=True)
+class Shuffle(_OfWords):
+    """The tokens in an order that is drawn (PCL)."""
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Permute."""
+        return words[random.permutation(len(words))]
+
+    def __str__(self) -> str:
+        return "shuffled"
+
+
+@dataclass(frozen=True)
+class Reverse(_OfWords):
+    """The tokens from the last to the first (PCL)."""
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Turn round."""
+        return words[::-1]
+
+    def __str__(self) -> str:
+        return "reversed"
+
+
+@dataclass(frozen=True)
+class DeleteTokens(_OfWords):
+    """Leaves out a fixed share of the tokens (PCL, as released).
+
+    Attributes:
+        rate: share of the tokens between the special ones, rounded.
+    """
+
+    rate: float = 0.2
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Draw a token that is left, and leave out its first occurrence, as often as it takes."""
+        for _ in range(round(self.rate * len(words))):
+            words = self.without(words, int(random.choice(words)))
+        return words
+
+    @staticmethod
+    def without(words: Ids, token: int) -> Ids:
+        """The tokens without the first one that is `token`."""
+        return np.delete(words, np.argmax(words == token))
+
+    def __str__(self) -> str:
+        return "with tokens deleted"
+
+
+@dataclass(frozen=True)
+class InsertTokens(_OfWords):
+    """Inserts tokens of the sentence once more, anywhere in it (PCL, as released).
+
+    Attributes:
+        rate: share of the tokens between the special ones that is added, rounded.
+        max_length: no sentence gets longer than that, in tokens with the special ones.
+    """
+
+    rate: float = 0.2
+    max_length: int = 32
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Draw a token and a place, as often as it takes."""
+        for _ in range(min(round(self.rate * len(words)), self.max_length - length)):
+            token = random.choice(words)
+            words = np.insert(words, random.integers(len(words) + 1), token)
+        return words
+
+    def __str__(self) -> str:
+        return "with tokens repeated elsewhere"

@@ -1,0 +1,95 @@
+"""ESimCSE: repeated words in the second view, and a queue of a momentum network's vectors."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field, NonNegativeInt, PositiveFloat
+
+from isospace.objectives import companions
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.edits import Repeat
+from isospace.objectives.mlp_head import MLPOrNone
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title=(
+        "ESimCSE: Enhanced Sample Building Method for Contrastive Learning of Unsupervised "
+        "Sentence Embedding"
+    ),
+    year=2022,
+    url="https://aclanthology.org/2022.coling-1.342",
+    bibtex="""@inproceedings{wu-etal-2022-esimcse,
+    title = {{ESimCSE}: Enhanced Sample Building Method for Contrastive Learning of Unsupervised
+             Sentence Embedding},
+    author = {Wu, Xing and Gao, Chaochen and Zang, Liangjun and Han, Jizhong and Wang, Zhongyuan
+              and Hu, Songlin},
+    booktitle = {Proceedings of COLING 2022},
+    pages = {3898--3907},
+    year = {2022},
+    url = {https://aclanthology.org/2022.coling-1.342},
+}""",
+)
+
+
+def queue_info_nce(
+    z1: torch.Tensor, z2: torch.Tensor, negatives: torch.Tensor, *, temperature: float
+) -> torch.Tensor:
+    """InfoNCE of (batch, dim) views with more negatives (n, dim) behind the batch. A scalar."""
+    columns = torch.cat([z2, negatives])
+    return similarity.softmax_losses(similarity.cosine_matrix(z1, columns) / temperature).mean()
+
+
+@settings
+class ESimCSE(MLPOrNone, Objective):
+    r"""InfoNCE with repeated words in the positive, and negatives from a queue.
+
+    $$\ell_i = -\log \frac{e^{\cos(z_i, z^+_i)/\tau}}
+        {\sum_j e^{\cos(z_i, z^+_j)/\tau} + \sum_{q \in Q} e^{\cos(z_i, q)/\tau}}$$
+
+    $z$: the sentence, $z^+$: the sentence with some words doubled. $Q$: the last vectors of a
+    momentum network $\theta_m \leftarrow m\,\theta_m + (1 - m)\,\theta$, which sees the sentence
+    without dropout, through the current head. Relations: without repetition and queue it is
+    `simcse`; `gs-infonce` has noise in the place of the queue.
+    Paper and released code differ: the paper draws up to max(2, rate n) repetitions of n words, the
+    code (followed here, with which the rate was tuned) fewer than min(10, rate L), with the special
+    tokens counted. The release's momentum network never gets the pre-trained weights; here it
+    starts from them.
+    """
+
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+    repetition_rate: Annotated[float, Field(ge=0, lt=1)] = 0.32
+    """dup_rate, bounds the share of tokens that are doubled (0.32 for BERT, 0.30 for RoBERTa)."""
+    queue_size: NonNegativeInt = 160
+    """Vectors in the queue, 2.5 batches of 64."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.995
+    """m, of the network that fills the queue."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The sentence, with repeated words, and clean by the momentum network."""
+        repeated = View(edit=Repeat(rate=self.repetition_rate))
+        return (View(), repeated, View(dropout=0.0, by="momentum"))
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The momentum network and the queue of its vectors."""
+        return {
+            "momentum": companions.Network(encoder, momentum=self.momentum),
+            "queue": companions.Queue(self.queue_size, dim, view=2),
+        }
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """One cross-entropy over batch and queue."""
+        z1, z2, _ = views.projected
+        negatives = companions.remembered(views, "queue").to(z1)
+        return {"info_nce": queue_info_nce(z1, z2, negatives, temperature=self.temperature)}

@@ -1,0 +1,110 @@
+"""IS-BERT: a sentence's vector should tell its own tokens from those of other sentences."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, PositiveInt
+
+from isospace.errors import UserError
+from isospace.objectives import companions, heads
+from isospace.objectives.base import Objective, Paper, View, Views, Widths
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title="An Unsupervised Sentence Embedding Method by Mutual Information Maximization",
+    year=2020,
+    url="https://aclanthology.org/2020.emnlp-main.124",
+    bibtex="""@inproceedings{zhang-etal-2020-unsupervised,
+    title = {An Unsupervised Sentence Embedding Method by Mutual Information Maximization},
+    author = {Zhang, Yan and He, Ruidan and Liu, Zuozhu and Lim, Kwan Hui and Bing, Lidong},
+    booktitle = {Proceedings of EMNLP 2020},
+    pages = {1601--1610},
+    year = {2020},
+    url = {https://aclanthology.org/2020.emnlp-main.124},
+}""",
+)
+
+Variant = Literal["released", "paper"]
+
+
+def jensen_shannon(
+    local: torch.Tensor, sentence: torch.Tensor, mask: torch.Tensor, *, constants: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The two expectations E+ and E- of the estimate of mutual information, scalars.
+
+    Args:
+        local: (batch, length, dim) features of tokens.
+        sentence: (batch, dim) vectors of sentences.
+        mask: (batch, length), 1 for tokens.
+        constants: with log 2 in both, so that a score of 0 counts 0.
+    """
+    count = len(sentence)
+    scores = local[mask.bool()] @ sentence.T  # (token of the batch, sentence)
+    own = torch.arange(count, device=mask.device).repeat_interleave(mask.sum(1))
+    shift = torch.tensor(2.0, dtype=scores.dtype).log() if constants else 0.0
+    of_own = scores.gather(1, own.unsqueeze(1)).squeeze(1)
+    positive = shift - torch.nn.functional.softplus(-of_own)
+    every = torch.nn.functional.softplus(scores) - shift
+    others = every.sum(1) - every.gather(1, own.unsqueeze(1)).squeeze(1)
+    return positive.mean(), others.mean() / (count - 1)
+
+
+@settings
+class ISBERT(Objective):
+    r"""Mutual information between a sentence's vector and the features of its tokens.
+
+    $$\mathcal{L} = \mathbb{E}_{t \notin i}[\mathrm{sp}(s_{ti})]
+        + \mathbb{E}_{t \in i}[\mathrm{sp}(-s_{ti})],
+        \quad s_{ti} = c_t^\top \tfrac{1}{n_i} \textstyle\sum_{u \in i} c_u$$
+
+    $c_t$: what the convolutions make of token t and its neighbours; sp: softplus; means over all
+    tokens of the batch, the special ones too. Relations: `simcse` contrasts sentences with each
+    other, here a sentence is contrasted with tokens, and one pass is enough. The paper's sentence
+    vector is the mean of the convolutions' features; what ships here is the encoder, without them.
+    Paper and released code differ: the paper has a ReLU behind each convolution (as others quote
+    it), the code (followed here, with which the published numbers were made) has none, and takes
+    log 2 off both expectations, which moves no gradient. The release lets the states at the padding
+    into the convolutions, so that a sentence depends on the longest of its batch; here they are 0.
+    """
+
+    channels: PositiveInt = 256
+    """Channels of each convolution."""
+    kernels: Annotated[Widths, Field(min_length=1)] = (1, 3, 5)
+    """Tokens that each convolution sees, odd numbers."""
+    variant: Variant = "released"
+    """released: no ReLU, log 2 taken off. paper: ReLU, and not."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("own_tokens", "other_tokens")
+
+    def __post_init__(self) -> None:
+        """Refuse what has no middle."""
+        even = [kernel for kernel in self.kernels if kernel % 2 == 0]
+        if even:
+            raise UserError(f"`kernels` {even[0]}: expected odd numbers")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """One, of which all tokens are read."""
+        return (View(read="tokens"),)
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The convolutions."""
+        relu, generator = self.variant == "paper", heads.seeded(seed)
+        layers = companions.Convolutions(
+            dim, self.channels, self.kernels, relu=relu, generator=generator
+        )
+        return {"convolutions": layers}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Minus the expectation over a sentence's own tokens, and that over other sentences'."""
+        tokens = views.tokens[0]
+        local = companions.companion(views, "convolutions", companions.Convolutions)(tokens)
+        sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)
+        released = self.variant == "released"
+        own, others = jensen_shannon(local, sentence, tokens.mask, constants=released)
+        return {"own_tokens": -own, "other_tokens": others}

@@ -1,0 +1,93 @@
+"""ConSERT against a loop and against vectors of its authors' code."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from golden_files import BASELINE, check, files, precisions, read, scalar, total
+
+from isospace.encoders.pooling import POOLINGS
+from isospace.errors import UserError
+from isospace.objectives.consert import RELEASED_WEIGHT, ConSERT
+from isospace.objectives.perturbations import CutOff, ShuffledPositions
+
+
+def cosine(a, b):
+    return float(a @ b / (a.norm() * b.norm()))
+
+
+def test_every_row_chooses_among_all_others():
+    z1, z2 = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
+    rows = [*z1, *z2]
+    losses = []
+    for i in range(8):
+        others = [cosine(rows[i], rows[j]) / 0.1 for j in range(8) if j != i]
+        positive = cosine(rows[i], rows[(i + 4) % 8]) / 0.1
+        losses.append(math.log(sum(map(math.exp, others))) - positive)
+    assert float(total(ConSERT(), z1, z2)) == pytest.approx(sum(losses) / 8, rel=1e-5)
+
+
+def test_identical_views_are_refused():
+    with pytest.raises(UserError, match=r"`first` none `second` none.*`dropout`"):
+        ConSERT(first="none", second="none")
+    assert ConSERT(first="none", second="none", dropout=True).views[0].dropout is None
+
+
+@pytest.mark.parametrize("of", ["features", "tokens", "elements"])
+def test_a_cut_off_has_its_share(of):
+    kept = CutOff(of, 0.3).kept(7, 20, np.random.default_rng(0))
+    wanted = {"features": int(20 * 0.3) * 7, "tokens": int(7 * 0.3) * 20, "elements": 42}[of]
+    assert (~np.broadcast_to(kept, (7, 20))).sum() == wanted
+
+
+@precisions
+@files("baselines/consert_ntxent")
+def test_loss_is_the_authors(path, precision):
+    file = read(path)
+    views, temperature = {n: file[n] for n in ("z1", "z2")}, float(file["temperature"])
+    assert float(file["loss_rate"]) == RELEASED_WEIGHT
+    for key, variant in (("official_", "released"), ("paper_", "paper")):
+        objective = ConSERT(temperature=temperature, variant=variant)
+        check(file, key, precision, views, lambda *z, o=objective: total(o, *z), rel=BASELINE)
+
+
+class Recorded:
+    """A generator whose one permutation was recorded."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def permutation(self, size):
+        assert sorted(self.order) == list(range(size))
+        return self.order
+
+
+@files("baselines/consert_views")
+def test_changes_are_the_authors(path):
+    golden = {name: array.numpy() for name, array in read(path).items()}
+    dim = golden["embeddings"].shape[2]
+    for i, (embedded, mask) in enumerate(zip(golden["embeddings"], golden["mask"], strict=True)):
+        n = int(mask.sum())
+        for name, size in (("feature", dim), ("token", n)):
+            edit = CutOff(f"{name}s", float(golden[f"{name}_rate"]))
+            kept = edit.kept(n, dim, Recorded(golden[f"{name}_order"][i][:size]))
+            expected = golden[f"{name}_cutoff_f32"][i]
+            assert np.array_equal(embedded[:n] * kept, expected[:n])
+        kept = CutOff("elements", float(golden["element_rate"])).kept(
+            n, dim, np.random.default_rng(0)
+        )
+        assert (~kept).sum() == golden["element_cut"][i].sum()
+        places = ShuffledPositions().positions(n, Recorded(golden["shuffle_order"][i][:n]))
+        assert np.array_equal(places, golden["position_ids_shuffled"][i][:n])
+
+
+@files("baselines/consert_views")
+def test_the_papers_pooling_is_the_mean_of_two_layers(path):
+    file = read(path)
+    layers = (file["last_but_one_layer"].double(), file["last_layer"].double())
+    found = POOLINGS["last2"](layers, file["mask"])
+    assert torch.allclose(found, file["mean_last_2_f64"], rtol=0, atol=1e-10)
+    scalar(found.sum(), file["mean_last_2_f64"].sum(), 1e-9)

@@ -1,0 +1,149 @@
+"""ESimCSE against loops and against vectors of its authors' code."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from golden_files import check, files, precisions, read
+from torch import nn
+
+from isospace.objectives.base import Views
+from isospace.objectives.companions import Network, Queue
+from isospace.objectives.edits import Repeat, Vocabulary
+from isospace.objectives.esimcse import ESimCSE, queue_info_nce
+
+VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
+
+
+def cosine(a, b):
+    return float(a @ b / (a.norm() * b.norm()))
+
+
+def test_queue_stands_beside_the_batch():
+    random = torch.Generator().manual_seed(0)
+    z1, z2, queue = (torch.randn(n, 5, generator=random) for n in (4, 4, 3))
+    losses = []
+    for i in range(4):
+        row = [cosine(z1[i], z) / 0.05 for z in (*z2, *queue)]
+        losses.append(-row[i] + math.log(sum(map(math.exp, row))))
+    assert float(queue_info_nce(z1, z2, queue, temperature=0.05)) == pytest.approx(
+        sum(losses) / 4, rel=1e-5
+    )
+
+
+def test_an_empty_queue_is_simcse():
+    objective = ESimCSE(head="none")
+    encoded = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0))
+    companions = objective.build_companions(nn.Linear(8, 8), 8, 0)
+    [loss] = objective(Views(encoded, encoded, {}, companions)).values()
+    assert torch.equal(loss, queue_info_nce(*encoded[:2], encoded[:0, 0], temperature=0.05))
+
+
+def test_queue_keeps_the_newest():
+    queue = Queue(3, 1, view=0)
+    for value in (1.0, 3.0):
+        queue.push(torch.tensor([[value], [value + 1]]))
+    assert queue.rows.flatten().tolist() == [2.0, 3.0, 4.0]
+
+
+def test_repetition_keeps_order_and_special_tokens():
+    ids = np.array([1, *range(10, 40), 2])
+    lengths = set()
+    for seed in range(200):
+        edited = Repeat()(ids, np.random.default_rng(seed), VOCABULARY)
+        assert list(dict.fromkeys(edited.tolist())) == ids.tolist()
+        assert max(np.bincount(edited)) <= 2
+        assert (edited == 1).sum() == (edited == 2).sum() == 1
+        lengths.add(len(edited) - len(ids))
+    assert lengths == set(range(10))  # min(10, int(0.32 * 32)) itself never occurs
+    assert Repeat()(ids[[0, 1, -1]], np.random.default_rng(0), VOCABULARY).tolist() == [1, 10, 2]
+
+
+@precisions
+@files("baselines/esimcse_loss")
+def test_loss_is_the_authors(path, precision):
+    file = read(path)
+    queue, temperature = file["queue"], float(file["temperature"])
+
+    def loss(z1, z2):
+        return queue_info_nce(z1, z2, queue.to(z1), temperature=temperature)
+
+    views = {name: file[name] for name in ("z1", "z2")}
+    check(file, "official_", precision, views, loss, rel=5e-6)
+    z1, z2 = (z.double() for z in views.values())
+    empty = queue_info_nce(z1, z2, queue[:0].double(), temperature=temperature)
+    assert float(empty) == pytest.approx(float(file["official_loss_empty_queue_f64"]), rel=1e-10)
+
+
+@files("baselines/esimcse_repetition")
+def test_repetition_is_the_authors(path):
+    golden = {name: array.numpy() for name, array in read(path).items()}
+    edit = Repeat(rate=float(golden["dup_rate"]))
+    for i, length in enumerate(golden["length"]):
+        view1, view2 = (golden[f"view{v}_ids"][i] for v in (1, 2))
+        assert (edit.bound(int(length)) or -1) == golden["draw_bound"][i]
+        places = golden["draw_positions"][i]
+        found = edit.doubled(view1[:length], places[places >= 0])
+        assert found.tolist() == view2[view2 >= 0].tolist()
+
+
+class Toy(nn.Module):
+    """The encoder of the recorded steps: tanh(W mean of the embeddings of the tokens)."""
+
+    def __init__(self, embeddings: np.ndarray, weight: np.ndarray) -> None:
+        super().__init__()
+        self.embeddings = nn.Parameter(torch.tensor(embeddings, dtype=torch.float64))
+        self.weight = nn.Parameter(torch.tensor(weight, dtype=torch.float64))
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        weights = mask.double() / mask.sum(1, keepdim=True)
+        mean = (self.embeddings[ids] * weights.unsqueeze(-1)).sum(1)
+        return torch.tanh(mean @ self.weight.T)
+
+
+@files("baselines/esimcse_steps")
+def test_momentum_and_queue_are_the_authors_over_three_steps(path):
+    golden = {name: array.numpy() for name, array in read(path).items()}
+    encoder = Toy(golden["emb0"], golden["W0"])
+    head = nn.Linear(*golden["mlp_weight0"].shape[::-1]).double()
+    head.load_state_dict(
+        {key: torch.tensor(golden[f"mlp_{key}0"]).double() for key in ("weight", "bias")}
+    )
+    momentum = Network(
+        Toy(golden["momentum_emb0"], golden["momentum_W0"]), momentum=float(golden["momentum"])
+    )
+    queue = Queue(int(golden["queue_size"]), head.out_features, view=2).double()
+    parameters = [*encoder.parameters(), *head.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=float(golden["lr_sgd"]))
+    nothing = torch.zeros(1, 2, 1)
+    # The release follows the encoder before a step, which is after the one before it.
+    momentum.after_update(encoder, Views(nothing, nothing))
+    for step, (ids, mask) in enumerate(
+        zip(golden["input_ids"], golden["attention_mask"], strict=True)
+    ):
+        batch = [(torch.tensor(ids[:, v]), torch.tensor(mask[:, v])) for v in (0, 1)]
+        with torch.no_grad():
+            third = momentum.encoder(*batch[0])
+        encoded = torch.stack([encoder(*batch[0]), encoder(*batch[1]), third])
+        projected = torch.tanh(head(encoded))
+        loss = queue_info_nce(
+            projected[0], projected[1], queue.rows, temperature=float(golden["temperature"])
+        )
+        assert float(loss.detach()) == pytest.approx(
+            float(golden["official_loss_f64"][step]), rel=1e-10
+        )
+        expected = golden["official_momentum_W_after_forward_f64"][step]
+        np.testing.assert_allclose(momentum.encoder.weight.numpy(), expected, atol=1e-10)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        views = Views(encoded.detach(), projected.detach())
+        queue.after_update(encoder, views)
+        momentum.after_update(encoder, views)
+        expected = golden[f"official_queue_after_step{step + 1}_f64"]
+        np.testing.assert_allclose(queue.rows.numpy(), expected, atol=1e-10)
+        expected = golden["official_W_after_sgd_f64"][step]
+        np.testing.assert_allclose(encoder.weight.detach().numpy(), expected, atol=1e-10)

@@ -1,0 +1,88 @@
+"""What views encode: draws by sentence, changed embeddings, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from toy import sentences
+
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.objectives.base import View
+from isospace.objectives.edits import Repeat
+from isospace.objectives.perturbations import CutOff, ShuffledPositions
+from isospace.training.sources import Sources
+
+PLAN = [
+    View(0.0),
+    View(0.0, perturb=CutOff("features", 0.2)),
+    View(0.0, perturb=ShuffledPositions()),
+    View(0.0, edit=Repeat(), perturb=CutOff("elements", 0.3)),
+]
+
+
+@pytest.fixture
+def encoder(toy_model):
+    return load_encoder(str(toy_model), device="cpu")
+
+
+def made(encoder, plan, rows, micro=0, seed=0):
+    """The views of these rows of a corpus, (view, row, dim)."""
+    sources = Sources(plan, encoder, seed)
+    ids = [np.array(row) for row in encoder.token_ids(sentences(8))]
+    batch = sources.batch([[ids[row] for row in rows]], np.array(rows), micro)
+    return torch.stack(encoder(batch, plan, sources.of_view))
+
+
+def test_draws_depend_on_the_sentence_and_not_on_its_batch(encoder):
+    whole, part = made(encoder, PLAN, [1, 3, 6, 2]), made(encoder, PLAN, [6, 2])
+    assert torch.allclose(whole[:, 2:], part, atol=1e-5)
+    assert not torch.allclose(whole[1:, 2:], made(encoder, PLAN, [6, 2], micro=1)[1:], atol=1e-3)
+    assert not torch.allclose(whole[1:, 2:], made(encoder, PLAN, [6, 2], seed=1)[1:], atol=1e-3)
+
+
+def test_a_change_of_nothing_changes_nothing(encoder):
+    plain, same = made(encoder, [View(0.0), View(0.0, perturb=CutOff("features", 1e-6))], [0, 5])
+    assert torch.allclose(plain, same, atol=1e-5)
+
+
+def test_features_are_zero_behind_the_embedding_layer(encoder):
+    seen = []
+    layer = encoder.model[0].model.encoder.layer[0]
+    layer.register_forward_pre_hook(lambda _module, args: seen.append(args[0]))
+    made(encoder, [View(0.0, perturb=CutOff("features", 0.25))], [0, 1, 2])
+    zero = (seen[0][:, :8] == 0).all(dim=1)  # shorter is no sentence
+    assert zero.sum(1).tolist() == [8, 8, 8]
+    assert not torch.equal(zero[0], zero[1])
+
+
+def test_shuffled_positions_are_positions_of_the_model(encoder):
+    order = [3, 0, 2, 1, 5, 4, 6, *range(7, 20)]
+
+    class Fixed(ShuffledPositions):
+        def positions(self, length, random):
+            return np.array([i for i in order if i < length])
+
+    [found] = made(encoder, [View(0.0, perturb=Fixed())], [2])
+    ids = torch.tensor(encoder.token_ids(sentences(8))[2])
+    positions = torch.tensor([i for i in order if i < len(ids)])
+    with torch.no_grad(), encoder.noise.at(0.0):
+        states = encoder.model[0].model(ids.unsqueeze(0), position_ids=positions.unsqueeze(0))
+    expected = encoder.model[1](
+        {"token_embeddings": states[0], "attention_mask": torch.ones(1, len(ids))}
+    )
+    assert torch.allclose(found, expected["sentence_embedding"], atol=1e-5)
+
+
+def test_an_encoder_without_learned_positions_is_refused(encoder):
+    del encoder.model[0].model.embeddings.position_embeddings
+    with pytest.raises(UserError, match="BertModel has no layer of embeddings with learned pos"):
+        Sources(PLAN, encoder, 0)
+
+
+def test_the_log_says_that_views_take_the_general_path(encoder):
+    assert encoder.summary("float32").endswith("fast path: bert")
+    assert encoder.summary("float32", PLAN).endswith(
+        "fast path: bert (general path: 3 of 4 views change the embeddings)"
+    )
