@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
-from isospace.objectives.edits import Repeat
+from isospace.objectives.edits import Repeat, Template
 from isospace.objectives.perturbations import CutOff, ShuffledPositions
 from isospace.training.sources import Sources
 
@@ -86,3 +88,23 @@ def test_the_log_says_that_views_take_the_general_path(encoder):
     assert encoder.summary("float32", PLAN).endswith(
         "fast path: bert (general path: 3 of 4 views change the embeddings)"
     )
+
+
+def test_a_sentence_is_cut_to_what_the_encoder_can_read_in_a_template(encoder):
+    words = Template(before="the cat", after="[MASK] .")
+    plan = [View(0.0, edit=words, read="mask"), View(0.0, edit=replace(words, empty=True))]
+    sources = Sources(plan, encoder, 0)
+    ids = np.array(encoder.token_ids(["big red " * 60])[0])
+    assert len(ids) == encoder.max_length
+    batch = sources.batch([[ids]], np.array([0]), 0)
+    assert batch.input_ids.shape == (2, encoder.max_length)
+    mask = encoder.vocabulary.mask_id
+    assert batch.input_ids[0, -3] == mask
+    alone = batch.input_ids[1].tolist().index(mask)
+    assert batch.changed[1].positions[0, alone] == encoder.max_length - 3
+
+
+def test_a_tokenizer_without_a_mask_token_is_refused(encoder):
+    encoder.model.tokenizer.mask_token = None
+    with pytest.raises(UserError, match="no mask token, which this objective needs"):
+        Sources([View(read="mask")], encoder, 0)

@@ -74,8 +74,12 @@ class Edit(ABC):
         """
 
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
-        """(token',) the positions of the tokens of the edited sentence `ids`, where it `moves`."""
-        return np.arange(len(ids))
+        """(token',) positions of the tokens that it makes of `ids`, where it `moves`."""
+        raise NotImplementedError
+
+    def adds(self, vocabulary: Vocabulary) -> int:
+        """Tokens that it may add to a sentence, which is cut first where there is no room."""
+        return 0
 
     @abstractmethod
     def __str__(self) -> str:
@@ -103,6 +107,10 @@ class Repeat(Edit):
     def bound(self, length: int) -> int:
         """Fewer than so many of `length` tokens are doubled; 0: none."""
         return min(10, int(self.rate * length))
+
+    def adds(self, vocabulary: Vocabulary) -> int:
+        """One less than any bound."""
+        return 9
 
     @staticmethod
     def doubled(ids: Ids, places: Ids) -> Ids:
@@ -146,9 +154,9 @@ class Template(Edit):
     """Puts text around the sentence (PromptBERT, section 3).
 
     Attributes:
-        before: in front of the sentence.
+        before: in front of the sentence; [MASK] is the tokenizer's own mask token, here and behind.
         after: behind it.
-        empty: leaves the sentence out.
+        empty: leaves the sentence out, and its positions free.
     """
 
     before: str = ""
@@ -160,20 +168,37 @@ class Template(Edit):
         """Where the template holds one."""
         return "[MASK]" in self.before + self.after
 
+    @property
+    def moves(self) -> bool:  # type: ignore[override]
+        """Where the sentence is left out."""
+        return self.empty
+
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
         """The template's tokens inside the special ones."""
         inner = vocabulary.inner(ids)
         words = ids[:0] if self.empty else ids[inner]
-        before, after = (self._encode(text, vocabulary) for text in (self.before, self.after))
+        before, after = (_encoded(text, vocabulary) for text in (self.before, self.after))
         return np.concatenate([ids[: inner.start], before, words, after, ids[inner.stop :]])
 
-    def _encode(self, text: str, vocabulary: Vocabulary) -> Ids:
-        parts: list[int] = []
-        for place, part in enumerate(text.split("[MASK]")):
-            if place:
-                parts.append(vocabulary.mask_id)
-            parts += vocabulary.encode(part.strip()) if part.strip() else []
-        return np.array(parts, dtype=np.int64)
+    def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
+        """As if the sentence were there."""
+        inner = vocabulary.inner(ids)
+        start = inner.start + len(_encoded(self.before, vocabulary))
+        places = np.arange(len(ids) + self.adds(vocabulary))
+        return np.delete(places, slice(start, start + inner.stop - inner.start))
+
+    def adds(self, vocabulary: Vocabulary) -> int:
+        """The tokens of the template."""
+        return len(_encoded(self.before, vocabulary)) + len(_encoded(self.after, vocabulary))
 
     def __str__(self) -> str:
-        return "in a template"
+        return "with the template alone" if self.empty else "in a template"
+
+
+def _encoded(text: str, vocabulary: Vocabulary) -> Ids:
+    parts: list[int] = []
+    for place, part in enumerate(text.split("[MASK]")):
+        if place:
+            parts.append(vocabulary.mask_id)
+        parts += vocabulary.encode(part.strip()) if part.strip() else []
+    return np.array(parts, dtype=np.int64)

@@ -76,27 +76,44 @@ class Sources:
         """
         ids: list[NDArray[Any]] = []
         draws: dict[int, list[np.random.Generator]] = {}
+        unedited: dict[int, list[NDArray[Any]]] = {}
         for place, source in enumerate(self._distinct):
-            sentences: Sequence[NDArray[Any]] = texts[source.text]
+            sentences = [self._fitting(source.edit, sentence) for sentence in texts[source.text]]
             if source.stream:
                 seeds = [[self.seed, micro, int(row), source.stream] for row in rows]
                 draws[place] = [np.random.default_rng(seed) for seed in seeds]
             if source.edit is not None:
+                unedited[place] = sentences
                 sentences = [
-                    source.edit(np.asarray(sentence, dtype=np.int64), random, self.vocabulary)
+                    source.edit(sentence, random, self.vocabulary)
                     for sentence, random in zip(sentences, draws[place], strict=True)
                 ]
             ids += sentences
         batch = self.encoder.collate(ids, len(self._distinct))
         changed = {
-            place: self._changes(source, batch.stack([place]), draws[place])
+            place: self._changes(source, batch.stack([place]), unedited.get(place), draws[place])
             for place, source in enumerate(self._distinct)
             if source.changes_embeddings
         }
         return replace(batch, changed=changed).to(self.encoder.device)
 
+    def _fitting(self, edit: Edit | None, ids: NDArray[Any]) -> NDArray[Any]:
+        """A sentence, so short that the encoder can read what the edit makes of it."""
+        limit = self.encoder.max_length
+        if edit is None:
+            return ids
+        ids = np.asarray(ids, dtype=np.int64)
+        added = edit.adds(self.vocabulary)
+        excess = len(ids) + added - limit if added and limit is not None else 0
+        end = self.vocabulary.inner(ids).stop
+        return np.delete(ids, slice(max(1, end - excess), end)) if excess > 0 else ids
+
     def _changes(
-        self, source: _Source, batch: Batch, draws: Sequence[np.random.Generator]
+        self,
+        source: _Source,
+        batch: Batch,
+        unedited: Sequence[NDArray[Any]] | None,
+        draws: Sequence[np.random.Generator],
     ) -> Changes:
         """What is changed in the embeddings of the padded sentences of one source."""
         (count, length), dim = batch.input_ids.shape, self.encoder.token_dim
@@ -104,9 +121,8 @@ class Sources:
         kept = np.ones((count, length, dim), dtype=bool)
         lengths = batch.attention_mask.sum(1).tolist()
         for i, (n, random) in enumerate(zip(lengths, draws, strict=True)):
-            if source.edit is not None and source.edit.moves:
-                ids = batch.input_ids[i, :n].numpy()
-                positions[i, :n] = source.edit.positions(ids, self.vocabulary)
+            if unedited is not None and source.edit is not None and source.edit.moves:
+                positions[i, :n] = source.edit.positions(unedited[i], self.vocabulary)
             if source.perturb is not None:
                 positions[i, :n] = positions[i, source.perturb.positions(n, random)]
                 kept[i, :n] = source.perturb.kept(n, dim, random)
