@@ -10,6 +10,7 @@ from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
+from isospace.objectives.promptbert import PromptBERT
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
@@ -28,6 +29,7 @@ __all__ = [
     "NoiseStudy",
     "Objective",
     "OffDropout",
+    "PromptBERT",
     "RankStudy",
     "SimCSE",
     "SimCSEPP",
@@ -48,5 +50,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "esimcse": ESimCSE,
     "is-bert": ISBERT,
     "consert": ConSERT,
+    "promptbert": PromptBERT,
     "iso": Iso,
 }

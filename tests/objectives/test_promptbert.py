@@ -1,0 +1,118 @@
+"""PromptBERT against a loop and against vectors of its authors' code."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from golden_files import (
+    BASELINE,
+    DTYPES,
+    check_gradient,
+    files,
+    leaf,
+    precisions,
+    read,
+    scalar,
+    vector,
+)
+
+from isospace.errors import UserError
+from isospace.objectives.base import Views
+from isospace.objectives.edits import Template, Vocabulary
+from isospace.objectives.heads import Differences, TanhMLP
+from isospace.objectives.promptbert import PromptBERT
+
+WORDS = {"a": 10, "b": 11, "c": 12, "d": 13}
+VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [WORDS[w] for w in text.split()])
+
+
+def cosine(a, b):
+    return float(a @ b / (a.norm() * b.norm()))
+
+
+def test_the_templates_own_state_is_subtracted():
+    encoded = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(0))
+    objective = PromptBERT(head="none")
+    [loss] = objective(Views(encoded, objective.build_head(6, 0)(encoded))).values()
+    z1, z2 = encoded[0] - encoded[2], encoded[1] - encoded[3]
+    rows = [[cosine(a, b) / 0.05 for b in z2] for a in z1]
+    losses = [math.log(sum(map(math.exp, row))) - row[i] for i, row in enumerate(rows)]
+    assert float(loss) == pytest.approx(sum(losses) / 5, rel=1e-5)
+
+
+def test_a_template_without_its_sentence_leaves_the_positions_free():
+    ids, random = np.array([1, 20, 21, 22, 2]), np.random.default_rng(0)
+    full, empty = (Template(before="a b", after="c [MASK] d", empty=e) for e in (False, True))
+    assert full(ids, random, VOCABULARY).tolist() == [1, 10, 11, 20, 21, 22, 12, 3, 13, 2]
+    assert empty(ids, random, VOCABULARY).tolist() == [1, 10, 11, 12, 3, 13, 2]
+    assert empty.positions(ids, VOCABULARY).tolist() == [0, 1, 2, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("template", ["no place [MASK]", "{} no mask", "{} {} [MASK]"])
+def test_templates_that_cannot_serve_are_refused(template):
+    with pytest.raises(UserError, match=r"`second`.*\{\} once.*\[MASK\] once"):
+        PromptBERT(second=template)
+
+
+@precisions
+@files("baselines/promptbert")
+def test_loss_is_the_authors(path, precision):
+    file = read(path)
+    dim = file["mlp_bias"].shape[0]
+    head = Differences(mlp := TanhMLP(dim, torch.Generator())).to(DTYPES[precision])
+    mlp.dense.load_state_dict({name: file[f"mlp_{name}"] for name in ("weight", "bias")})
+    names = ("mask_vectors", "template1_vectors", "template2_vectors")
+    leaves = {name: leaf(file[name], precision) for name in names}
+    masked, *templates = leaves.values()
+    counts = file["sentence_token_counts"]
+    encoded = torch.stack([*masked.unbind(1), *(template[counts] for template in templates)])
+    objective = PromptBERT(temperature=float(file["temperature"]))
+    projected = head(encoded)
+    [loss] = objective(Views(encoded, projected)).values()
+    limit = 1e-10 if precision == "f64" else BASELINE
+    scalar(loss, file[f"official_loss_{precision}"], limit)
+    if precision == "f64":
+        for view, z in enumerate(projected.detach()):
+            vector(z, file[f"ref_z{view + 1}_f64"], 1e-10)
+    loss.backward()
+    for name, x in leaves.items():
+        check_gradient(file, f"official_grad_{name}", precision, x)
+    check_gradient(file, "official_grad_mlp_weight", precision, mlp.dense.weight)
+
+
+@files("baselines/promptbert")
+def test_inputs_and_positions_are_the_authors(path):
+    golden = {name: array.numpy().astype(int) for name, array in read(path).items()}
+    parts = {
+        f"{part}{v}": golden[f"{part}{v}"].tolist() for part in ("prefix", "suffix") for v in (1, 2)
+    }
+    mask = int(golden["mask_token"])
+    for name, ids in list(parts.items()):  # without the mask, as texts
+        if mask in ids:
+            cut = ids.index(mask)
+            parts |= {f"{name}a": ids[:cut], f"{name}b": ids[cut + 1 :]}
+    specials = [int(golden[name]) for name in ("cls_token", "sep_token", "pad_token")]
+    vocabulary = Vocabulary(frozenset(specials), mask, parts.__getitem__)
+    random, prefix = np.random.default_rng(0), len(golden["prefix1"])
+    for v in (1, 2):
+        text = {"before": f"prefix{v}", "after": f"suffix{v}a [MASK] suffix{v}b"}
+        full, empty = Template(**text), Template(**text, empty=True)
+        for i, sentence in enumerate(golden["sentence_ids"]):
+            words = sentence[sentence >= 0][: int(golden["max_sentence_tokens"])]
+            ids = np.array([specials[0], *words, specials[1]])
+            real = golden["attention_mask"][i, v - 1].astype(bool)
+            made = full(ids, random, vocabulary)
+            assert made.tolist() == golden["input_ids"][i, v - 1][real].tolist()
+            assert empty(ids, random, vocabulary).tolist() == golden[f"template{v}_ids"].tolist()
+            positions = empty.positions(ids, vocabulary)
+            expected = golden[f"official_template{v}_position_ids"][len(words)]
+            # The release leaves the gap behind the first template's prefix in both templates.
+            gap = slice(prefix + 1, len(golden[f"prefix{v}"]) + 1)
+            assert np.delete(positions, gap).tolist() == np.delete(expected, gap).tolist()
+            here = made.tolist().index(mask)
+            assert here == golden["mask_position_in_input"][i, v - 1]
+            assert here == positions[golden[f"template{v}_ids"].tolist().index(mask)]
+            assert here == golden["template_mask_position_id"][i, v - 1]
