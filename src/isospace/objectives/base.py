@@ -212,7 +212,8 @@ class Objective(ABC):
         >>> SimCSE().describe_views()
         '2 dropout'
         """
-        return " + ".join(f"{n} {_describe(view)}" for view, n in Counter(self.views).items())
+        words = Counter(map(_describe, self.views))
+        return " + ".join(f"{n} {view}" for view, n in words.items())
 
     def to_json(self) -> dict[str, Any]:
         """Hyper-parameters as JSON values."""

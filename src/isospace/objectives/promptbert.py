@@ -93,4 +93,5 @@ class PromptBERT(MLPOrNone, Objective):
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One cross-entropy."""
-        return {"info_nce": similarity.info_nce(*views.projected, self.temperature)}
+        z1, z2 = views.projected
+        return {"info_nce": similarity.info_nce(z1, z2, self.temperature)}
