@@ -12,8 +12,9 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
-from isospace.objectives.edits import Repeat, Template
+from isospace.objectives.edits import NO_TARGET, Repeat, Template
 from isospace.objectives.perturbations import CutOff, ShuffledPositions
+from isospace.objectives.spans import Sampling, Span
 from isospace.training.sources import Sources
 
 PLAN = [
@@ -108,3 +109,18 @@ def test_a_tokenizer_without_a_mask_token_is_refused(encoder):
     encoder.model.tokenizer.mask_token = None
     with pytest.raises(UserError, match="no mask token, which this objective needs"):
         Sources([View(read="mask")], encoder, 0)
+
+
+def test_targets_are_of_the_tokens_that_the_view_shows(encoder):
+    span = Span(sampling=Sampling(1, 1, 3, 5), masked=0.5)
+    plan = [View(0.0, edit=replace(span, masked=0.0)), View(0.0, edit=span, read="tokens")]
+    plan = [replace(view, edit=replace(view.edit, stream="spans")) for view in plan]
+    sources = Sources(plan, encoder, 0)
+    ids = [np.array(row) for row in encoder.token_ids(["a big red dog reads " * 4] * 9)]
+    batch = sources.batch([ids], np.arange(9), 0)
+    shown, hidden = batch.input_ids.chunk(2)
+    assert list(batch.targets) == [1]
+    wanted = batch.targets[1] != NO_TARGET
+    assert wanted.any()
+    assert torch.equal(batch.targets[1][wanted], shown[wanted])
+    assert torch.equal(shown[~wanted], hidden[~wanted])

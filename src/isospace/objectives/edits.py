@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 
+NO_TARGET = -100
+"""In the place of a token id: nothing is to be guessed here (PyTorch's own mark)."""
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -25,11 +28,13 @@ class Vocabulary:
         special: ids of the tokens that stand around sentences and pad them.
         mask: id of the mask token, `None` where there is none.
         encode: ids of a text, without special tokens.
+        size: ids in all.
     """
 
     special: frozenset[int]
     mask: int | None
     encode: Callable[[str], list[int]]
+    size: int = 0
 
     @property
     def mask_id(self) -> int:
@@ -57,6 +62,11 @@ class Edit(ABC):
 
     needs_mask = False
     """Whether a tokenizer without a mask token cannot serve it."""
+    needs = 0
+    """Tokens that a text must have for it, special ones not counted."""
+    whole = False
+    """Whether it reads a text whole, and not cut to the run's `max_length`; then all the edits of a
+    plan must."""
     moves = False
     """Whether the tokens have positions other than their places."""
 
@@ -76,6 +86,13 @@ class Edit(ABC):
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
         """(token',) positions of the tokens that it makes of `ids`, where it `moves`."""
         raise NotImplementedError
+
+    def targets(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids | None:
+        """(token',) what stood where a token is to be guessed, else `NO_TARGET`.
+
+        The arguments are those of the edit; `None`: nothing is to be guessed.
+        """
+        return None
 
     def adds(self, vocabulary: Vocabulary) -> int:
         """Tokens that it may add to a sentence, which is cut first where there is no room."""
