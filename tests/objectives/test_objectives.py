@@ -19,8 +19,9 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective, TokenStates, Views
 from isospace.objectives.companions import Companion, Network, Queue
+from isospace.objectives.edits import NO_TARGET
 
-DIM, BATCH, LENGTH = 8, 6, 5
+DIM, BATCH, LENGTH, WORDS = 8, 6, 5, 30
 SMALL = {"projector": (10, 10, 8), "passes": 2}
 """Widths and counts that the paper has larger than a test needs."""
 TOGETHER: list[tuple[str, dict[str, Any]]] = [
@@ -42,6 +43,7 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("rank-study", {"rows": 13}),
     ("rank-study", {"rows": 13, "rows_as": "dilution"}),
     ("barlow-twins", {"projector": ()}),
+    ("declutr", {"mlm_weight": 0.0, "anchors": 1, "positives": 3}),
     ("iso", {"head": "mlp", "num_views": 3}),
 ]
 """Options that are worth a test beside each choice alone, which `choices` finds by itself."""
@@ -95,7 +97,9 @@ def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Ten
 
 def companions_of(objective: Objective) -> dict[str, Companion]:
     with torch.random.fork_rng():
-        return objective.build_companions(nn.Linear(DIM, DIM), DIM, 0)
+        encoder = nn.Linear(DIM, DIM)
+        encoder.word_embeddings = nn.Embedding(WORDS, DIM)
+        return objective.build_companions(encoder, DIM, 0)
 
 
 def tokens_for(encoded: Tensor) -> TokenStates:
@@ -105,7 +109,8 @@ def tokens_for(encoded: Tensor) -> TokenStates:
     mask = (torch.arange(LENGTH) < lengths[:, None]).long()
     states = torch.stack([encoded.roll(t, dims=1) for t in range(LENGTH)], dim=1)
     word_ids = (5 + (positive.cumsum(1)[:, :LENGTH] * 3) % 25) * mask
-    return TokenStates(states * mask.unsqueeze(-1), word_ids, mask)
+    targets = torch.where(torch.arange(LENGTH) == 1, word_ids, NO_TARGET)
+    return TokenStates(states * mask.unsqueeze(-1), word_ids, mask, targets)
 
 
 def see(objective: Objective, encoded: Tensor, projected: Tensor) -> Views:

@@ -6,6 +6,7 @@ from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.consert import ConSERT
 from isospace.objectives.covariance_identity import CovarianceIdentity
+from isospace.objectives.declutr import DeCLUTR
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
@@ -24,6 +25,7 @@ __all__ = [
     "BarlowTwins",
     "ConSERT",
     "CovarianceIdentity",
+    "DeCLUTR",
     "ESimCSE",
     "Iso",
     "NoiseStudy",
@@ -51,5 +53,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "is-bert": ISBERT,
     "consert": ConSERT,
     "promptbert": PromptBERT,
+    "declutr": DeCLUTR,
     "iso": Iso,
 }
