@@ -124,3 +124,18 @@ def test_targets_are_of_the_tokens_that_the_view_shows(encoder):
     assert wanted.any()
     assert torch.equal(batch.targets[1][wanted], shown[wanted])
     assert torch.equal(shown[~wanted], hidden[~wanted])
+
+
+def test_a_pass_is_padded_to_its_own_texts(encoder):
+    words = Template(before="the cat", after="[MASK] .")
+    plan = [
+        View(0.0, edit=words, read="mask"),
+        View(0.0, edit=replace(words, empty=True), read="mask"),
+    ]
+    lengths = []
+    encoder.model[0].model.embeddings.register_forward_hook(
+        lambda _module, _args, states: lengths.append(states.shape[1])
+    )
+    views = made(encoder, plan, [0, 1, 2])
+    assert lengths == [6]  # the other pass is on the fast path
+    assert torch.allclose(views[1], made(encoder, plan[1:], [0, 1, 2])[0], atol=1e-6)

@@ -27,6 +27,10 @@ class Changes:
         """The same on another device."""
         return Changes(self.positions.to(device), self.kept.to(device))
 
+    def cut(self, length: int) -> Changes:
+        """Of sentences that are padded to no more than this length."""
+        return Changes(self.positions[:, :length], self.kept[:, :length])
+
 
 def concatenated(parts: Sequence[Changes]) -> Changes:
     """The changes of several batches, one after the other."""

@@ -87,6 +87,13 @@ class Batch:
             changed={0: changes.concatenated(parts)} if parts else {},
         )
 
+    def without_idle_padding(self) -> Batch:
+        """Padded to no more than the longest text of its own."""
+        length = int(self.attention_mask.sum(1).max())
+        ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
+        changed = {text: changes.cut(length) for text, changes in self.changed.items()}
+        return Batch(ids, mask, self.texts, changed)
+
 
 class Encoder(nn.Module):
     """A sentence-transformers model with control over its noise.
@@ -414,6 +421,8 @@ class Encoder(nn.Module):
             rate, read, _ = alike
             with self.noise.at(rate):
                 stacked = batch.stack([texts[i] for i in places])
+                if read != "tokens":
+                    stacked = stacked.without_idle_padding()
                 vectors = self._vectors(stacked, normalised=False, read=read)
             views.update(zip(places, vectors.chunk(len(places)), strict=True))
         return [views[i] for i in range(len(plan))]

@@ -46,7 +46,8 @@ class Vocabulary:
     def inner(self, ids: Ids) -> slice:
         """The tokens between the special ones that open and close a sentence."""
         words = np.flatnonzero(~np.isin(ids, list(self.special)))
-        return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(0, 0)
+        middle = len(ids) // 2  # of nothing but special tokens
+        return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
 
 
 @dataclass(frozen=True)
