@@ -277,3 +277,10 @@ def test_a_blend_has_the_name_of_a_pooling_only_where_it_is_one(encoder):
     pool.pooling_mode = "mean"
     blend.layer_weights.data[1] = 3.0
     assert encoder.pooling == "layers (1, 3) by [3.0, 1.0], mean"
+
+
+def test_whole_texts_are_not_cut(encoder):
+    text = "cat " * 500
+    [cut], [whole] = (encoder.token_ids([text], 32, whole=w) for w in (False, True))
+    assert (len(cut), len(whole)) == (32, 502)
+    assert encoder.fingerprint(32) != encoder.fingerprint(32, whole=True)

@@ -1,33 +1,199 @@
-"""DeCLUTR's loss: averaged positives, golden files."""
+"""DeCLUTR against loops, invariants and vectors of its authors' code."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
+from itertools import pairwise
 
+import numpy as np
+import pytest
 import torch
-from golden_files import BASELINE, check, files, precisions, read, scalar
-from torch import Tensor
-from torch.nn.functional import normalize
+from golden_files import BASELINE, check, files, precisions, read, scalar, vector
+from torch import nn
 
-from isospace.objectives.declutr import span_contrast
+from isospace.errors import UserError
+from isospace.objectives.base import TokenStates, Views
+from isospace.objectives.companions import MaskedHead
+from isospace.objectives.declutr import DeCLUTR, span_contrast
+from isospace.objectives.edits import NO_TARGET, Vocabulary
+from isospace.objectives.spans import Sampling, Span
+
+STRATEGIES = ("free", "subsuming", "adjacent")
+VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [], size=1000)
+
+
+def cosine(a, b):
+    return float(a @ b / (a.norm() * b.norm()))
+
+
+def test_anchors_of_all_documents_are_contrasted_with_the_mean_of_their_positives():
+    batch, objective = 3, DeCLUTR(mlm_weight=0.0)
+    encoded = torch.randn(6, batch, 5, generator=torch.Generator().manual_seed(0))
+    rows = [encoded[a, b] for a in (0, 1) for b in range(batch)]
+    rows += [encoded[2 + 2 * a : 4 + 2 * a, b].mean(0) for a in (0, 1) for b in range(batch)]
+    losses = []
+    for i in range(4 * batch):
+        others = [cosine(rows[i], rows[j]) / 0.05 for j in range(4 * batch) if j != i]
+        positive = cosine(rows[i], rows[(i + 2 * batch) % (4 * batch)]) / 0.05
+        losses.append(math.log(sum(map(math.exp, others))) - positive)
+    found = objective(Views(encoded, encoded))
+    assert float(found["nt_xent"]) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert float(found["masked_language"]) == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_spans_keep_their_distances(strategy):
+    sampling = Sampling(3, 2, 4, 16, strategy)
+    for seed in range(300):
+        n = sampling.needs + seed % 60
+        anchors, positives = sampling.draw(n, np.random.default_rng(seed))
+        starts = sorted(anchor.start // 16 for anchor in anchors)
+        assert all(b - a >= 2 for a, b in pairwise(starts))
+        for anchor, near in zip(anchors, positives, strict=True):
+            for span in (anchor, *near):
+                assert 0 <= span.start < span.stop <= n
+                assert 4 <= span.stop - span.start < 16 or strategy == "adjacent"
+                assert span.start <= anchor.stop
+                assert span.stop >= anchor.start
+            if strategy == "adjacent":
+                assert all(p.stop == anchor.start or p.start == anchor.stop for p in near)
+            if strategy == "subsuming":
+                assert all(anchor.start <= p.start and p.stop <= anchor.stop for p in near)
+
+
+def test_a_short_document_is_refused():
+    with pytest.raises(ValueError, match="2048 tokens; got 2047"):
+        Sampling().draw(2047, np.random.default_rng(0))
+
+
+def test_lengths_in_the_wrong_order_are_refused():
+    with pytest.raises(UserError, match="`min_span` 32 `max_span` 32"):
+        DeCLUTR(max_span=32)
+
+
+def test_views_of_a_document_are_pieces_of_one_draw():
+    ids = np.array([1, *range(100, 200), 2])
+    views = DeCLUTR(min_span=4, max_span=16, mlm_weight=0.0).views
+    made = [view.edit(ids, np.random.default_rng(5), VOCABULARY) for view in views]
+    anchors, positives = views[0].edit.sampling.draw(100, np.random.default_rng(5))
+    for piece, span in zip(made, [*anchors, *positives[0], *positives[1]], strict=True):
+        assert piece.tolist() == [1, *range(100 + span.start, 100 + span.stop), 2]
+
+
+def test_masked_tokens_are_what_is_to_be_guessed():
+    ids = np.array([1, *range(10, 910), 2])
+    spans = [Span(sampling=Sampling(1, 1, 400, 450), masked=m) for m in (0.0, 0.15)]
+    counts = np.zeros(4)
+    for seed in range(40):
+        (plain, masked), targets = (
+            [span(ids, np.random.default_rng(seed), VOCABULARY) for span in spans],
+            spans[1].targets(ids, np.random.default_rng(seed), VOCABULARY),
+        )
+        wanted = targets != NO_TARGET
+        assert np.array_equal(targets[wanted], plain[wanted])
+        assert np.array_equal(masked[~wanted], plain[~wanted])
+        now = masked[wanted]
+        counts += [wanted.sum(), (now == 3).sum(), (now == plain[wanted]).sum(), len(plain) - 2]
+    guessed, hidden, kept, tokens = counts
+    assert guessed / tokens == pytest.approx(0.15, abs=0.01)
+    assert hidden / guessed == pytest.approx(0.8, abs=0.03)
+    assert kept / guessed == pytest.approx(0.1, abs=0.03)
+
+
+def test_masked_head_is_the_mean_over_what_is_to_be_guessed():
+    random = torch.Generator().manual_seed(0)
+    states = torch.randn(2, 3, 6, generator=random)
+    targets = torch.tensor([[NO_TARGET, 4, NO_TARGET], [2, NO_TARGET, 0]])
+    with torch.random.fork_rng():
+        head = MaskedHead(words := nn.Embedding(9, 6), 6)
+    losses = []
+    for state, target in ((states[0, 1], 4), (states[1, 0], 2), (states[1, 2], 0)):
+        hidden = nn.functional.layer_norm(nn.functional.gelu(state), (6,))
+        losses.append(-torch.log_softmax(words.weight @ hidden, 0)[target])
+    tokens = TokenStates(states, targets, torch.ones(2, 3), targets)
+    assert float(head.loss([tokens]).detach()) == pytest.approx(
+        float(torch.stack(losses).mean().detach()), rel=1e-5
+    )
+    assert "weight" not in {name.split(".")[-1] for name in head.state_dict() if "word" in name}
+    assert len(list(head.parameters())) == 5
 
 
 @precisions
 @files("baselines/declutr_loss")
-def test_averaged_positives(path: Path, precision: str) -> None:
+def test_loss_is_the_authors(path, precision):
     file = read(path)
-    tau, shape = (
-        float(file["temperature"]),
-        (int(file["num_anchors"]), int(file["num_positives"]), -1),
+    count, temperature = int(file["num_positives"]), float(file["temperature"])
+
+    def grouped(positives):
+        return positives.view(-1, count, positives.shape[1])
+
+    def loss(anchors, positives):
+        return span_contrast(anchors, grouped(positives), temperature)
+
+    views = {name: file[name] for name in ("anchors", "positives")}
+    check(file, "official_", precision, views, loss, rel=BASELINE)
+    positives = grouped(file["positives"].double())
+    vector(positives.mean(1), file["mean_positive_f64"], 1e-10)
+    unit = nn.functional.normalize(positives, dim=2)
+    other = span_contrast(file["anchors"].double(), unit, temperature)
+    scalar(other, file["variant_normalise_before_averaging_loss_f64"], 1e-10)
+
+
+class Recorded:
+    """A generator that gives what was recorded, and sees that it was asked for just that."""
+
+    def __init__(self, script):
+        self.script = list(script)
+
+    def _next(self, *asked):
+        *expected, value = self.script.pop(0)
+        assert list(asked) == expected
+        return value
+
+    def beta(self, a, b):
+        return self._next("beta", a, b)
+
+    def integers(self, *bounds):
+        return self._next("integers", *bounds)
+
+
+@files("baselines/declutr_spans")
+def test_spans_are_the_authors(path):
+    golden = {name: array.numpy() for name, array in read(path).items()}
+    shape = tuple(
+        int(golden[name])
+        for name in ("num_anchors", "num_positives", "min_span_len", "max_span_len")
     )
-    inputs = {name: file[name] for name in ("anchors", "positives")}
-
-    def loss(anchors: Tensor, positives: Tensor) -> Tensor:
-        return span_contrast(anchors, positives.view(shape), tau)
-
-    check(file, "official_", precision, inputs, loss, rel=BASELINE)
-    anchors, positives = (x.double() for x in inputs.values())
-    mean = positives.view(shape).mean(dim=1)
-    torch.testing.assert_close(mean, file["mean_positive_f64"], rtol=0, atol=1e-10)
-    units = normalize(positives, dim=1)
-    scalar(loss(anchors, units), file["variant_normalise_before_averaging_loss_f64"], 1e-10)
+    for case, n in enumerate(golden["num_tokens"]):
+        file = {name: array[case] for name, array in golden.items() if array.ndim}
+        strategy = STRATEGIES[file["strategy"]]
+        script = []
+        for i in range(shape[0]):
+            blocks = file["blocks"][i][file["blocks"][i] >= 0]
+            place, count = int(file["block_index"][i]), len(blocks)
+            if file["block_from_ends"][i]:
+                ends = sorted({0, count - 1})
+                place, count = ends.index(place), len(ends)
+            bounds = (int(file["anchor_low"][i]), int(file["anchor_high"][i]))
+            script += [
+                ("beta", 4, 2, file["anchor_beta"][i]),
+                ("integers", count, place),
+                ("integers", *bounds, file["anchor_start"][i]),
+            ]
+        for i in range(shape[0]):
+            for p in range(shape[1]):
+                start = int(file["positive_start"][i, p])
+                script.append(("beta", 2, 4, file["positive_beta"][i, p]))
+                if strategy == "adjacent":
+                    places = [int(x) for x in file["positive_candidates"][i, p] if x >= 0]
+                    script.append(("integers", len(places), places.index(start)))
+                else:
+                    low, high = (int(file[f"positive_{end}"][i, p]) for end in ("low", "high"))
+                    script.append(("integers", low, high, start))
+        random = Recorded(script)
+        anchors, positives = Sampling(*shape, strategy).draw(int(n), random)
+        assert random.script == []
+        for kind, found in (("anchor", anchors), ("positive", positives)):
+            flat = found if kind == "anchor" else [span for near in found for span in near]
+            assert [s.start for s in flat] == file[f"{kind}_start"].flatten().tolist()
+            assert [s.stop - s.start for s in flat] == file[f"{kind}_len"].flatten().tolist()

@@ -19,8 +19,9 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective, TokenStates, Views
 from isospace.objectives.companions import Companion, Network, Queue
+from isospace.objectives.edits import NO_TARGET
 
-DIM, BATCH, LENGTH = 8, 6, 5
+DIM, BATCH, LENGTH, WORDS = 8, 6, 5, 30
 SMALL = {"projector": (10, 10, 8), "passes": 2, "width": 8}
 """Widths and counts that the paper has larger than a test needs."""
 TOGETHER: list[tuple[str, dict[str, Any]]] = [
@@ -45,6 +46,7 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("gs-infonce", {"noise_rows": 13, "head": "none"}),
     ("arccse", {"far": "penalty", "negatives": "same-view"}),
     ("vascl", {"neighbours": 2, "stop_gradient": False}),
+    ("declutr", {"mlm_weight": 0.0, "anchors": 1, "positives": 3}),
     ("iso", {"head": "mlp", "num_views": 3}),
     ("mocose", {"head_dropout": 0.0, "gradient_step": 1e-3}),
     ("mocose", {"head_dropout": 0.0, "variant": "released", "queue_size": 140}),
@@ -108,7 +110,9 @@ def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Ten
 
 def companions_of(objective: Objective) -> dict[str, Companion]:
     with torch.random.fork_rng():
-        return objective.build_companions(nn.Linear(DIM, DIM), DIM, 0)
+        encoder = nn.Linear(DIM, DIM)
+        encoder.word_embeddings = nn.Embedding(WORDS, DIM)
+        return objective.build_companions(encoder, DIM, 0)
 
 
 def has_gradient(objective: Objective, network: str) -> bool:
@@ -124,7 +128,8 @@ def tokens_for(encoded: Tensor) -> TokenStates:
     mask = (torch.arange(LENGTH) < lengths[:, None]).long()
     states = torch.stack([encoded.roll(t, dims=1) for t in range(LENGTH)], dim=1)
     word_ids = (5 + (positive.cumsum(1)[:, :LENGTH] * 3) % 25) * mask
-    return TokenStates(states * mask.unsqueeze(-1), word_ids, mask)
+    targets = torch.where(torch.arange(LENGTH) == 1, word_ids, NO_TARGET)
+    return TokenStates(states * mask.unsqueeze(-1), word_ids, mask, targets)
 
 
 def see(objective: Objective, encoded: Tensor, projected: Tensor) -> Views:

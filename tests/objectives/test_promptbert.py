@@ -1,53 +1,128 @@
-"""PromptBERT: denoised vectors and positions of the template, golden files."""
+"""PromptBERT against a loop and against vectors of its authors' code."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
 
+import numpy as np
+import pytest
 import torch
-from golden_files import BASELINE, check_gradient, files, leaf, precisions, read, scalar
+from golden_files import (
+    BASELINE,
+    DTYPES,
+    check_gradient,
+    files,
+    leaf,
+    precisions,
+    read,
+    scalar,
+    vector,
+)
 
-from isospace.objectives.heads import TanhMLP, seeded
-from isospace.objectives.promptbert import denoised, template_positions
-from isospace.operators.similarity import cosine_matrix, info_nce
+from isospace.errors import UserError
+from isospace.objectives.base import Views
+from isospace.objectives.edits import Template, Vocabulary
+from isospace.objectives.heads import Differences, TanhMLP
+from isospace.objectives.promptbert import PromptBERT
 
-LIMIT = {"f64": 1e-10, "f32": 1e-5}
+WORDS = {"a": 10, "b": 11, "c": 12, "d": 13}
+VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [WORDS[w] for w in text.split()])
+
+
+def cosine(a, b):
+    return float(a @ b / (a.norm() * b.norm()))
+
+
+def test_the_templates_own_state_is_subtracted():
+    encoded = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(0))
+    objective = PromptBERT(head="none")
+    [loss] = objective(Views(encoded, objective.build_head(6, 0)(encoded))).values()
+    z1, z2 = encoded[0] - encoded[2], encoded[1] - encoded[3]
+    rows = [[cosine(a, b) / 0.05 for b in z2] for a in z1]
+    losses = [math.log(sum(map(math.exp, row))) - row[i] for i, row in enumerate(rows)]
+    assert float(loss) == pytest.approx(sum(losses) / 5, rel=1e-5)
+
+
+def test_a_template_without_its_sentence_leaves_the_positions_free():
+    ids, random = np.array([1, 20, 21, 22, 2]), np.random.default_rng(0)
+    full, empty = (Template(before="a b", after="c [MASK] d", empty=e) for e in (False, True))
+    assert full(ids, random, VOCABULARY).tolist() == [1, 10, 11, 20, 21, 22, 12, 3, 13, 2]
+    assert empty(ids, random, VOCABULARY).tolist() == [1, 10, 11, 12, 3, 13, 2]
+    assert empty.positions(ids, VOCABULARY).tolist() == [0, 1, 2, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("template", ["no place [MASK]", "{} no mask", "{} {} [MASK]"])
+def test_templates_that_cannot_serve_are_refused(template):
+    with pytest.raises(UserError, match=r"`second`.*\{\} once.*\[MASK\] once"):
+        PromptBERT(second=template)
 
 
 @precisions
 @files("baselines/promptbert")
-def test_denoised_views(path: Path, precision: str) -> None:
+def test_loss_is_the_authors(path, precision):
     file = read(path)
-    tau = float(file["temperature"])
+    dim = file["mlp_bias"].shape[0]
+    head = Differences(mlp := TanhMLP(dim, torch.Generator())).to(DTYPES[precision])
+    mlp.dense.load_state_dict({name: file[f"mlp_{name}"] for name in ("weight", "bias")})
     names = ("mask_vectors", "template1_vectors", "template2_vectors")
     leaves = {name: leaf(file[name], precision) for name in names}
-    masks, *templates = leaves.values()
-    head = TanhMLP(masks.shape[2], seeded(0)).to(masks.dtype)
-    head.load_state_dict({"dense.weight": file["mlp_weight"], "dense.bias": file["mlp_bias"]})
+    masked, *templates = leaves.values()
     counts = file["sentence_token_counts"]
-    z1, z2 = (head(denoised(masks[:, v], templates[v], counts)) for v in (0, 1))
-    for z, name in ((z1, "ref_z1_f64"), (z2, "ref_z2_f64")):
-        torch.testing.assert_close(z.double(), file[name], rtol=0, atol=LIMIT[precision])
-    logits = cosine_matrix(z1, z2).double() / tau
-    torch.testing.assert_close(
-        logits, file["official_logits_f64"], rtol=0, atol=20 * LIMIT[precision]
-    )
-    loss = info_nce(z1, z2, tau)
-    scalar(loss, file["official_loss_f64"], 1e-10 if precision == "f64" else BASELINE)
+    encoded = torch.stack([*masked.unbind(1), *(template[counts] for template in templates)])
+    objective = PromptBERT(temperature=float(file["temperature"]))
+    projected = head(encoded)
+    [loss] = objective(Views(encoded, projected)).values()
+    limit = 1e-10 if precision == "f64" else BASELINE
+    scalar(loss, file.get(f"official_loss_{precision}", file["official_loss_f64"]), limit)
+    if precision == "f64":
+        for view, z in enumerate(projected.detach()):
+            vector(z, file[f"ref_z{view + 1}_f64"], 1e-10)
     loss.backward()
-    for name, x in {**leaves, "mlp_weight": head.dense.weight}.items():
+    for name, x in leaves.items():
         check_gradient(file, f"official_grad_{name}", precision, x)
+    check_gradient(file, "official_grad_mlp_weight", precision, mlp.dense.weight)
+
+
+def template_of(golden, v):
+    """The edits of a template, and a vocabulary that knows it."""
+    cls, *ids, sep = golden[f"template{v}_ids"].tolist()
+    mask = int(golden["mask_token"])
+    prefix, here = len(golden[f"prefix{v}"]), ids.index(mask)
+    parts = {"before": ids[:prefix], "middle": ids[prefix:here], "end": ids[here + 1 :]}
+    vocabulary = Vocabulary(frozenset({cls, sep}), mask, parts.__getitem__)
+    after = " ".join(["middle"] * (prefix < here) + ["[MASK]"] + ["end"] * (here + 1 < len(ids)))
+    full, empty = (Template(before="before", after=after, empty=empty) for empty in (False, True))
+    return full, empty, vocabulary, lambda words: np.array([cls, *words, sep])
 
 
 @files("baselines/promptbert")
-def test_positions_of_the_template_around_a_sentence(path: Path) -> None:
-    file = read(path)
-    counts = file["sentence_token_counts"]
+def test_positions_are_the_authors(path):
+    golden = {name: array.numpy().astype(int) for name, array in read(path).items()}
     for v in (1, 2):
-        ids, official = file[f"template{v}_ids"], file[f"official_template{v}_position_ids"]
-        # The rule of the release has the first template's prefix for both.
-        theirs = template_positions(len(file["prefix1"]), len(ids), len(official))
-        assert torch.equal(theirs, official.long())
-        ours = template_positions(len(file[f"prefix{v}"]), len(ids), len(official))
-        mask = (ids == file["mask_token"]).nonzero().item()
-        assert torch.equal(ours[counts, mask], file["mask_position_in_input"][:, v - 1])
+        _, empty, vocabulary, sentence = template_of(golden, v)
+        # The release leaves the gap behind the first template's prefix in both templates.
+        gap = slice(len(golden["prefix1"]) + 1, len(golden[f"prefix{v}"]) + 1)
+        places = golden[f"template{v}_ids"].tolist()
+        for length, expected in enumerate(golden[f"official_template{v}_position_ids"]):
+            ids = sentence(range(10**6, 10**6 + length))
+            assert empty(ids, np.random.default_rng(0), vocabulary).tolist() == places
+            positions = empty.positions(ids, vocabulary)
+            assert np.delete(positions, gap).tolist() == np.delete(expected, gap).tolist()
+        for i, length in enumerate(golden["sentence_token_counts"]):
+            positions = empty.positions(sentence(range(10**6, 10**6 + length)), vocabulary)
+            here = positions[places.index(golden["mask_token"])]
+            assert here == golden["mask_position_in_input"][i, v - 1]
+
+
+@files("baselines/promptbert")
+def test_inputs_are_the_authors(path):
+    golden = {name: array.numpy().astype(int) for name, array in read(path).items()}
+    if "input_ids" not in golden:
+        pytest.skip("no sentences in this file")
+    for v in (1, 2):
+        full, _, vocabulary, sentence = template_of(golden, v)
+        for i, ids in enumerate(golden["sentence_ids"]):
+            words = ids[ids >= 0][: int(golden["max_sentence_tokens"])]
+            made = full(sentence(words), np.random.default_rng(0), vocabulary)
+            real = golden["attention_mask"][i, v - 1].astype(bool)
+            assert made.tolist() == golden["input_ids"][i, v - 1][real].tolist()

@@ -16,9 +16,9 @@ from warm import run_together
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import SimCSE, WhitenedCSE
+from isospace.objectives import DeCLUTR, SimCSE, WhitenedCSE
 from isospace.training import checkpoint
-from isospace.training.loop import Diverged, Loop
+from isospace.training.loop import Diverged, Loop, make_companions
 
 
 def weights(loop: Loop) -> torch.Tensor:
@@ -185,3 +185,20 @@ def test_two_processes_equal_one(by_processes, name):
             gap = (their_grads[parameter] - gradient).norm()
             # Whitening undoes the last bias: its gradient is rounding, and has no relative error.
             assert gap < 1e-4 * gradient.norm() + 1e-6 * total, parameter
+
+
+def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
+    """Words of the toy are tokens: 8 to 14 a sentence."""
+    spans = DeCLUTR(anchors=1, min_span=2, max_span=5, mlm_weight=0.0)
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=spans))
+    lengths = [len(text.split()) for text in sentences(40)]
+    assert loop.rows.tolist() == [i for i, n in enumerate(lengths) if n >= 10]
+    config = replace(CONFIG, objective=replace(spans, max_span=40))
+    with pytest.raises(UserError, match=r"0 of 40 texts have the 80 tokens.*Give documents"):
+        make_loop(toy_model, tmp_path, config)
+
+
+def test_spans_that_the_encoder_cannot_read_are_refused(toy_model, tmp_path):
+    config = replace(CONFIG, objective=DeCLUTR())
+    with pytest.raises(UserError, match="`max_span` 512 is more than the 62 tokens that it reads"):
+        make_companions(config, load_encoder(str(toy_model), device="cpu"))

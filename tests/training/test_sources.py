@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +12,9 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
-from isospace.objectives.edits import Repeat
+from isospace.objectives.edits import NO_TARGET, Repeat, Template
 from isospace.objectives.perturbations import CutOff, ShuffledPositions
+from isospace.objectives.spans import Sampling, Span
 from isospace.training.sources import Sources
 
 PLAN = [
@@ -86,3 +89,53 @@ def test_the_log_says_that_views_take_the_general_path(encoder):
     assert encoder.summary("float32", PLAN).endswith(
         "fast path: bert (general path: 3 of 4 views change the embeddings)"
     )
+
+
+def test_a_sentence_is_cut_to_what_the_encoder_can_read_in_a_template(encoder):
+    words = Template(before="the cat", after="[MASK] .")
+    plan = [View(0.0, edit=words, read="mask"), View(0.0, edit=replace(words, empty=True))]
+    sources = Sources(plan, encoder, 0)
+    ids = np.array(encoder.token_ids(["big red " * 60])[0])
+    assert len(ids) == encoder.max_length
+    batch = sources.batch([[ids]], np.array([0]), 0)
+    assert batch.input_ids.shape == (2, encoder.max_length)
+    mask = encoder.vocabulary.mask_id
+    assert batch.input_ids[0, -3] == mask
+    alone = batch.input_ids[1].tolist().index(mask)
+    assert batch.changed[1].positions[0, alone] == encoder.max_length - 3
+
+
+def test_a_tokenizer_without_a_mask_token_is_refused(encoder):
+    encoder.model.tokenizer.mask_token = None
+    with pytest.raises(UserError, match="no mask token, which this objective needs"):
+        Sources([View(read="mask")], encoder, 0)
+
+
+def test_targets_are_of_the_tokens_that_the_view_shows(encoder):
+    span = Span(sampling=Sampling(1, 1, 3, 5), masked=0.5)
+    plan = [View(0.0, edit=replace(span, masked=0.0)), View(0.0, edit=span, read="tokens")]
+    plan = [replace(view, edit=replace(view.edit, stream="spans")) for view in plan]
+    sources = Sources(plan, encoder, 0)
+    ids = [np.array(row) for row in encoder.token_ids(["a big red dog reads " * 4] * 9)]
+    batch = sources.batch([ids], np.arange(9), 0)
+    shown, hidden = batch.input_ids.chunk(2)
+    assert list(batch.targets) == [1]
+    wanted = batch.targets[1] != NO_TARGET
+    assert wanted.any()
+    assert torch.equal(batch.targets[1][wanted], shown[wanted])
+    assert torch.equal(shown[~wanted], hidden[~wanted])
+
+
+def test_a_pass_is_padded_to_its_own_texts(encoder):
+    words = Template(before="the cat", after="[MASK] .")
+    plan = [
+        View(0.0, edit=words, read="mask"),
+        View(0.0, edit=replace(words, empty=True), read="mask"),
+    ]
+    lengths = []
+    encoder.model[0].model.embeddings.register_forward_hook(
+        lambda _module, _args, states: lengths.append(states.shape[1])
+    )
+    views = made(encoder, plan, [0, 1, 2])
+    assert lengths == [6]  # the other pass is on the fast path
+    assert torch.allclose(views[1], made(encoder, plan[1:], [0, 1, 2])[0], atol=1e-6)

@@ -30,6 +30,10 @@ class Changes:
         added = None if self.added is None else self.added.to(device)
         return Changes(self.positions.to(device), self.kept.to(device), added)
 
+    def cut(self, length: int) -> Changes:
+        """Of sentences that are padded to no more than this length."""
+        return Changes(self.positions[:, :length], self.kept[:, :length])
+
 
 def concatenated(parts: Sequence[Changes]) -> Changes:
     """The changes of several batches, one after the other."""

@@ -53,12 +53,14 @@ class Batch:
         attention_mask: (texts * batch, length) int64, 1 for tokens.
         texts: per example.
         changed: number of a text -> what is changed in its embeddings, where something is.
+        targets: number of a text -> (batch, length) token ids to be guessed, where some are.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
     texts: int = 1
     changed: Mapping[int, Changes] = field(default_factory=dict)
+    targets: Mapping[int, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.input_ids) // self.texts
@@ -66,7 +68,9 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
-        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.texts, changed)
+        targets = {text: ids.to(device) for text, ids in self.targets.items()}
+        ids, mask = self.input_ids.to(device), self.attention_mask.to(device)
+        return Batch(ids, mask, self.texts, changed, targets)
 
     def stack(self, texts: Sequence[int]) -> Batch:
         """A batch of single texts: these, one after the other (view-major rows).
@@ -82,6 +86,13 @@ class Batch:
             torch.cat([mask[t] for t in texts]),
             changed={0: changes.concatenated(parts)} if parts else {},
         )
+
+    def without_idle_padding(self) -> Batch:
+        """Padded to no more than the longest text of its own."""
+        length = int(self.attention_mask.sum(1).max())
+        ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
+        changed = {text: changes.cut(length) for text, changes in self.changed.items()}
+        return Batch(ids, mask, self.texts, changed)
 
 
 class Encoder(nn.Module):
@@ -134,6 +145,7 @@ class Encoder(nn.Module):
             frozenset(tokenizer.all_special_ids) - within,
             tokenizer.mask_token_id,
             lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+            len(tokenizer),
         )
 
     @property
@@ -247,8 +259,16 @@ class Encoder(nn.Module):
         )
         self.noise = Noise(self.model)
 
-    def _limit(self, max_length: int | None) -> int | None:
+    @property
+    def word_embeddings(self) -> nn.Embedding:
+        """The table of the tokens' vectors."""
+        table: nn.Embedding = self._transformer.get_input_embeddings()
+        return table
+
+    def _limit(self, max_length: int | None, whole: bool = False) -> int | None:
         """The shorter of the two limits; `None` is no limit."""
+        if whole:
+            return None
         limits = [limit for limit in (max_length, self.max_length) if limit is not None]
         return min(limits, default=None)
 
@@ -256,7 +276,7 @@ class Encoder(nn.Module):
         """Why its embeddings cannot be changed; `None` where they can."""
         return changes.refusal(self._transformer)
 
-    def fingerprint(self, max_length: int | None) -> str:
+    def fingerprint(self, max_length: int | None, whole: bool = False) -> str:
         """Names what `token_ids` does: same fingerprint, same ids."""
         backend = getattr(self.model.tokenizer, "backend_tokenizer", None)
         if backend is None:
@@ -266,13 +286,18 @@ class Encoder(nn.Module):
             tokenizer = json.loads(backend.to_str())
             # Calls leave their own settings behind; they are not part of the tokenizer.
             tokenizer.update(truncation=None, padding=None)
-        limit = self._limit(max_length)
+        limit = self._limit(max_length, whole)
         content = json.dumps([tokenizer, self.prompt, limit], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def token_ids(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
-        """Token ids with special tokens, truncated to `max_length` (default: the encoder's own)."""
-        limit = self._limit(max_length)
+    def token_ids(
+        self, texts: Sequence[str], max_length: int | None = None, whole: bool = False
+    ) -> list[list[int]]:
+        """Token ids with special tokens, truncated to `max_length` (default: the encoder's own).
+
+        `whole` texts are not truncated at all, and may be longer than what the encoder can read.
+        """
+        limit = self._limit(max_length, whole)
         prompted = [without_surrogates(self.prompt + text) for text in texts]
         return self._tokenise([self._beginning(text, limit) for text in prompted], limit)
 
@@ -300,6 +325,7 @@ class Encoder(nn.Module):
             max_length=limit,
             return_attention_mask=False,
             return_token_type_ids=False,
+            verbose=False,  # that the encoder could not read so many is known
         )
         ids: list[list[int]] = encoded["input_ids"]
         return ids
@@ -395,6 +421,8 @@ class Encoder(nn.Module):
             rate, read, _ = alike
             with self.noise.at(rate):
                 stacked = batch.stack([texts[i] for i in places])
+                if read != "tokens":
+                    stacked = stacked.without_idle_padding()
                 vectors = self._vectors(stacked, normalised=False, read=read)
             views.update(zip(places, vectors.chunk(len(places)), strict=True))
         return [views[i] for i in range(len(plan))]

@@ -9,6 +9,7 @@ from isospace.objectives.consert import ConSERT
 from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.ct import CT, CTInBatch
 from isospace.objectives.dclr import DCLR
+from isospace.objectives.declutr import DeCLUTR
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.gs_infonce import GSInfoNCE
 from isospace.objectives.is_bert import ISBERT
@@ -17,6 +18,7 @@ from isospace.objectives.mixcse import MixCSE
 from isospace.objectives.mocose import MoCoSE
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.pcl import PCL
+from isospace.objectives.promptbert import PromptBERT
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
@@ -37,6 +39,7 @@ __all__ = [
     "CTInBatch",
     "ConSERT",
     "CovarianceIdentity",
+    "DeCLUTR",
     "ESimCSE",
     "GSInfoNCE",
     "Iso",
@@ -45,6 +48,7 @@ __all__ = [
     "NoiseStudy",
     "Objective",
     "OffDropout",
+    "PromptBERT",
     "RankStudy",
     "SimCSE",
     "SimCSEPP",
@@ -77,5 +81,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "gs-infonce": GSInfoNCE,
     "arccse": ArcCSE,
     "vascl": VaSCL,
+    "promptbert": PromptBERT,
+    "declutr": DeCLUTR,
     "iso": Iso,
 }

@@ -74,11 +74,14 @@ class TokenStates:
         states: (batch, length, dim), zero at the padding.
         ids: (batch, length) token ids.
         mask: (batch, length), 1 for tokens.
+        targets: (batch, length) token ids to be guessed, `NO_TARGET` elsewhere; `None` where the
+            view's edit has none.
     """
 
     states: torch.Tensor
     ids: torch.Tensor
     mask: torch.Tensor
+    targets: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +142,16 @@ class Objective(ABC):
     def texts(self) -> int:
         """How many texts of an example the plan reads: 1 for sentences."""
         return 1 + max(view.text for view in self.views)
+
+    @property
+    def tokens_needed(self) -> int:
+        """Tokens that a text must have, special ones not counted."""
+        return max(view.edit.needs if view.edit else 0 for view in self.views)
+
+    @property
+    def reads_whole_texts(self) -> bool:
+        """Whether texts are read whole, and not cut to the run's `max_length`."""
+        return any(view.edit is not None and view.edit.whole for view in self.views)
 
     @property
     def head_summary(self) -> str:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import torch
 
 from isospace.objectives.base import TokenStates, Views
+from isospace.objectives.edits import NO_TARGET
 
 
 class Companion(torch.nn.Module):
@@ -254,6 +255,52 @@ class Convolutions(Companion):
         features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)
         features = features.relu() if self.relu else features
         return features * tokens.mask.unsqueeze(-1)
+
+
+class MaskedHead(Companion):
+    """Guesses tokens from their states, by the encoder's own table of words (BERT's head).
+
+    An encoder comes without its pre-trained head, so the layer before the table begins as the
+    identity.
+
+    Args:
+        words: the table, which the encoder keeps and trains.
+        dim: of a token state.
+
+    Raises:
+        ValueError: the table is of another width.
+    """
+
+    def __init__(self, words: torch.nn.Embedding, dim: int) -> None:
+        super().__init__()
+        count, width = words.weight.shape
+        if width != dim:
+            raise ValueError(f"words have {width} dimensions and states {dim}")
+        self._words = (words,)  # in a tuple: it is the encoder's module, not another one here
+        self.dense = torch.nn.Linear(dim, dim, device="meta").to_empty(device="cpu")
+        self.norm = torch.nn.LayerNorm(dim)
+        self.bias = torch.nn.Parameter(torch.zeros(count))
+        with torch.no_grad():
+            torch.nn.init.eye_(self.dense.weight)
+            self.dense.bias.zero_()
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """(n, dim) -> (n, words) logits."""
+        hidden = self.norm(torch.nn.functional.gelu(self.dense(states)))
+        return torch.nn.functional.linear(hidden, self._words[0].weight.to(hidden), self.bias)
+
+    def loss(self, views: Sequence[TokenStates]) -> torch.Tensor:
+        """Cross-entropy, mean over the tokens to guess in all views; 0 where there is none."""
+        states, targets = [], []
+        for tokens in views:
+            if tokens.targets is None:
+                raise ValueError("tokens: nothing is to be guessed")
+            wanted = tokens.targets != NO_TARGET
+            states.append(tokens.states[wanted])
+            targets.append(tokens.targets[wanted])
+        logits, wanted = self(torch.cat(states)), torch.cat(targets)
+        total = torch.nn.functional.cross_entropy(logits, wanted, reduction="sum")
+        return total / max(1, len(wanted))
 
 
 C = TypeVar("C", bound=Companion)

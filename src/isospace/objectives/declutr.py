@@ -1,18 +1,129 @@
-"""DeCLUTR: a span of a document against the mean of spans near it."""
+"""DeCLUTR: spans of one document that touch or overlap are alike."""
 
 from __future__ import annotations
 
-import torch
+from typing import ClassVar, Literal
 
+import torch
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
+from isospace.errors import UserError
+from isospace.objectives import companions
+from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.objectives.spans import Sampling, Span
 from isospace.operators import similarity
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title="DeCLUTR: Deep Contrastive Learning for Unsupervised Textual Representations",
+    year=2021,
+    url="https://aclanthology.org/2021.acl-long.72",
+    bibtex="""@inproceedings{giorgi-etal-2021-declutr,
+    title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
+    author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
+    booktitle = {Proceedings of ACL-IJCNLP 2021},
+    pages = {879--895},
+    year = {2021},
+    url = {https://aclanthology.org/2021.acl-long.72},
+}""",
+)
+
+MASKED = 0.15
+"""Share of an anchor's tokens that are guessed."""
 
 
 def span_contrast(
     anchors: torch.Tensor, positives: torch.Tensor, temperature: float
 ) -> torch.Tensor:
-    """NT-Xent of anchors (n, dim) and the means of their positives (n, p, dim), a scalar.
+    """NT-Xent of (n, dim) anchors and the means of their (n, positive, dim). A scalar."""
+    return similarity.nt_xent(anchors, positives.mean(1), temperature)
 
-    The positives are averaged as they are, not at length 1. Other anchors of the same document are
-    negatives like any others.
+
+@settings
+class DeCLUTR(Objective):
+    r"""NT-Xent of spans of documents with the mean of spans near them, and masked tokens to guess.
+
+    $$\mathcal{L} = \mathrm{NTXent}_\tau\big(e(s_k), \tfrac{1}{P} \textstyle\sum_p e(s_{k+p})\big)
+        + \lambda\, \mathcal{L}_{\mathrm{MLM}}$$
+
+    $s_k$: the anchors of all documents, A of each, at least $L_{max}$ tokens apart; $s_{k+p}$: the
+    P positives of an anchor, which overlap or touch it, averaged without normalising. Other anchors
+    of a document are negatives like any other. Relations: `consert` has the same loss on changed
+    embeddings; `simcse` on pairs of `columns` takes positives that somebody else has chosen.
+    It needs documents of 2 A $L_{max}$ tokens; shorter spans serve paragraphs. Lengths are drawn as
+    released, from Beta(4, 2) for anchors and Beta(2, 4) for positives, between $L_{min}$ and
+    $L_{max}$. Anchors are embedded with their 15 % masking. With masking all spans are the mean of
+    their tokens, as in the paper; without, the encoder's own pooling. The paper starts with a
+    pre-trained masked-language head; sentence encoders come without, so here it begins anew.
     """
-    return similarity.nt_xent(anchors, positives.mean(dim=1), temperature)
+
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+    anchors: PositiveInt = 2
+    """A, of each document."""
+    positives: PositiveInt = 2
+    """P, of each anchor."""
+    min_span: PositiveInt = 32
+    """L_min, tokens of the shortest span."""
+    max_span: PositiveInt = 512
+    """L_max, spans have fewer tokens, and documents 2 A L_max or more."""
+    strategy: Literal["free", "subsuming", "adjacent"] = "free"
+    """Where positives lie: free overlaps or touches the anchor, subsuming is within it, adjacent
+    touches it."""
+    mlm_weight: NonNegativeFloat = 1.0
+    """lambda, of guessing 15 % of the anchors' tokens; 0 leaves it out."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "masked_language")
+
+    def __post_init__(self) -> None:
+        """Refuse lengths in the wrong order."""
+        if self.min_span >= self.max_span:
+            raise UserError(
+                f"`min_span` {self.min_span} `max_span` {self.max_span}: expected fewer than it"
+            )
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """All anchors, then the positives of the first, of the second ..."""
+        sampling = Sampling(
+            self.anchors, self.positives, self.min_span, self.max_span, self.strategy
+        )
+        masked = MASKED if self.mlm_weight else 0.0
+        spans = [Span("spans", sampling, i, masked=masked) for i in range(self.anchors)]
+        spans += [
+            Span("spans", sampling, i, p)
+            for i in range(self.anchors)
+            for p in range(self.positives)
+        ]
+        return tuple(View(edit=span, read="tokens" if masked else "pooled") for span in spans)
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The masked-language head, if there is one."""
+        limit = getattr(encoder, "max_length", None)
+        if limit is not None and self.max_span + 2 > limit:
+            raise ValueError(
+                f"`max_span` {self.max_span} is more than the {limit - 2} tokens that it reads"
+            )
+        if not self.mlm_weight:
+            return {}
+        words: torch.nn.Embedding = encoder.word_embeddings  # type: ignore[assignment]
+        return {"masked_language": companions.MaskedHead(words, dim)}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Contrast over all anchors of the batch, and the tokens that were guessed."""
+        vectors, (_, batch, dim) = views.projected, views.projected.shape
+        positives = vectors[self.anchors :].view(self.anchors, self.positives, batch, dim)
+        contrast = span_contrast(
+            vectors[: self.anchors].flatten(0, 1),
+            positives.transpose(1, 2).flatten(0, 1),
+            self.temperature,
+        )
+        guessed = vectors.new_zeros(())
+        if self.mlm_weight:
+            head = companions.companion(views, "masked_language", companions.MaskedHead)
+            tokens = [views.tokens[i] for i in range(self.anchors)]
+            guessed = self.mlm_weight * head.loss(tokens)
+        return {"nt_xent": contrast, "masked_language": guessed}

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
 
+NO_TARGET = -100
+"""In the place of a token id: nothing is to be guessed here (PyTorch's own mark)."""
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -25,11 +28,13 @@ class Vocabulary:
         special: ids of the tokens that stand around sentences and pad them.
         mask: id of the mask token, `None` where there is none.
         encode: ids of a text, without special tokens.
+        size: ids in all.
     """
 
     special: frozenset[int]
     mask: int | None
     encode: Callable[[str], list[int]]
+    size: int = 0
 
     @property
     def mask_id(self) -> int:
@@ -41,7 +46,8 @@ class Vocabulary:
     def inner(self, ids: Ids) -> slice:
         """The tokens between the special ones that open and close a sentence."""
         words = np.flatnonzero(~np.isin(ids, list(self.special)))
-        return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(0, 0)
+        middle = len(ids) // 2  # of nothing but special tokens
+        return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,11 @@ class Edit(ABC):
 
     needs_mask = False
     """Whether a tokenizer without a mask token cannot serve it."""
+    needs = 0
+    """Tokens that a text must have for it, special ones not counted."""
+    whole = False
+    """Whether it reads a text whole, and not cut to the run's `max_length`; then all the edits of a
+    plan must."""
     moves = False
     """Whether the tokens have positions other than their places."""
 
@@ -74,8 +85,19 @@ class Edit(ABC):
         """
 
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
-        """(token',) the positions of the tokens of the edited sentence `ids`, where it `moves`."""
-        return np.arange(len(ids))
+        """(token',) positions of the tokens that it makes of `ids`, where it `moves`."""
+        raise NotImplementedError
+
+    def targets(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids | None:
+        """(token',) what stood where a token is to be guessed, else `NO_TARGET`.
+
+        The arguments are those of the edit; `None`: nothing is to be guessed.
+        """
+        return None
+
+    def adds(self, vocabulary: Vocabulary) -> int:
+        """Tokens that it may add to a sentence, which is cut first where there is no room."""
+        return 0
 
     @abstractmethod
     def __str__(self) -> str:
@@ -103,6 +125,10 @@ class Repeat(Edit):
     def bound(self, length: int) -> int:
         """Fewer than so many of `length` tokens are doubled; 0: none."""
         return min(10, int(self.rate * length))
+
+    def adds(self, vocabulary: Vocabulary) -> int:
+        """One less than any bound."""
+        return 9
 
     @staticmethod
     def doubled(ids: Ids, places: Ids) -> Ids:
@@ -146,9 +172,9 @@ class Template(Edit):
     """Puts text around the sentence (PromptBERT, section 3).
 
     Attributes:
-        before: in front of the sentence.
+        before: in front of the sentence; [MASK] is the tokenizer's own mask token, here and behind.
         after: behind it.
-        empty: leaves the sentence out.
+        empty: leaves the sentence out, and its positions free.
     """
 
     before: str = ""
@@ -160,23 +186,31 @@ class Template(Edit):
         """Where the template holds one."""
         return "[MASK]" in self.before + self.after
 
+    @property
+    def moves(self) -> bool:  # type: ignore[override]
+        """Where the sentence is left out."""
+        return self.empty
+
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
         """The template's tokens inside the special ones."""
         inner = vocabulary.inner(ids)
         words = ids[:0] if self.empty else ids[inner]
-        before, after = (self._encode(text, vocabulary) for text in (self.before, self.after))
+        before, after = (_encoded(text, vocabulary) for text in (self.before, self.after))
         return np.concatenate([ids[: inner.start], before, words, after, ids[inner.stop :]])
 
-    def _encode(self, text: str, vocabulary: Vocabulary) -> Ids:
-        parts: list[int] = []
-        for place, part in enumerate(text.split("[MASK]")):
-            if place:
-                parts.append(vocabulary.mask_id)
-            parts += vocabulary.encode(part.strip()) if part.strip() else []
-        return np.array(parts, dtype=np.int64)
+    def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
+        """As if the sentence were there."""
+        inner = vocabulary.inner(ids)
+        start = inner.start + len(_encoded(self.before, vocabulary))
+        places = np.arange(len(ids) + self.adds(vocabulary))
+        return np.delete(places, slice(start, start + inner.stop - inner.start))
+
+    def adds(self, vocabulary: Vocabulary) -> int:
+        """The tokens of the template."""
+        return len(_encoded(self.before, vocabulary)) + len(_encoded(self.after, vocabulary))
 
     def __str__(self) -> str:
-        return "in a template"
+        return "with the template alone" if self.empty else "in a template"
 
 
 @dataclass(frozen=True)
@@ -264,3 +298,12 @@ class InsertTokens(_OfWords):
 
     def __str__(self) -> str:
         return "with tokens repeated elsewhere"
+
+
+def _encoded(text: str, vocabulary: Vocabulary) -> Ids:
+    parts: list[int] = []
+    for place, part in enumerate(text.split("[MASK]")):
+        if place:
+            parts.append(vocabulary.mask_id)
+        parts += vocabulary.encode(part.strip()) if part.strip() else []
+    return np.array(parts, dtype=np.int64)

@@ -70,6 +70,20 @@ def mlp_or_none(choice: HeadChoice, dim: int, generator: torch.Generator) -> nn.
     return TanhMLP(dim, generator) if choice == "mlp" else nn.Identity()
 
 
+class Differences(nn.Module):
+    """A head on the first half of the views, minus the second half (PromptBERT's denoising)."""
+
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2 * view, batch, dim) -> (view, batch, dim)`."""
+        wanted, unwanted = upcast(views).chunk(2)
+        out: Tensor = self.head(wanted - unwanted)
+        return out
+
+
 class Projector(nn.Module):
     """Linear, batch norm, ReLU per width, the last width Linear only (Barlow Twins, SCD).
 

@@ -1,32 +1,97 @@
-"""PromptBERT: the state at the mask of a template, less what the template alone gives."""
+"""PromptBERT: two templates around the sentence, read at their mask tokens, make two views."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
+from pydantic import PositiveFloat
+
+from isospace.errors import UserError
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.edits import Template
+from isospace.objectives.mlp_head import MLPOrNone
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title="PromptBERT: Improving BERT Sentence Embeddings with Prompts",
+    year=2022,
+    url="https://aclanthology.org/2022.emnlp-main.603",
+    bibtex="""@inproceedings{jiang-etal-2022-promptbert,
+    title = {{PromptBERT}: Improving {BERT} Sentence Embeddings with Prompts},
+    author = {Jiang, Ting and Jiao, Jian and Huang, Shaohan and Zhang, Zihan and Wang, Deqing and
+              Zhuang, Fuzhen and Wei, Furu and Huang, Haizhen and Deng, Denvy and Zhang, Qi},
+    booktitle = {Proceedings of EMNLP 2022},
+    pages = {8826--8837},
+    year = {2022},
+    url = {https://aclanthology.org/2022.emnlp-main.603},
+}""",
+)
 
 
-def denoised(masks: torch.Tensor, templates: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """The states at the mask less those of the template alone: (batch, dim).
+@settings
+class PromptBERT(MLPOrNone, Objective):
+    r"""InfoNCE between the states at the mask tokens of two templates, less the templates' own.
 
-    `masks` (batch, dim) are of sentences in the template. Row n of `templates` (longest, dim) is of
-    the template without a sentence, its tokens where they stand around one of n tokens; `lengths`
-    (batch,) are the tokens of the sentences.
+    $$\ell_i = -\log \frac{e^{\cos(z^1_i, z^2_i)/\tau}}{\sum_j e^{\cos(z^1_i, z^2_j)/\tau}},
+        \quad z^v_i = \tanh(W (h^v_i - \hat h^v_i) + b)$$
+
+    $h^v_i$: at the mask token of template v around sentence i. $\hat h^v_i$: the same without the
+    sentence, whose positions stay free (template denoising). Relations: `simcse` reads one pooled
+    vector under dropout. The encoder needs a mask token, and learned positions for the denoising.
+    What ships here reads a sentence without template by the encoder's own pooling; the paper reads
+    the mask token of the first template, without W and denoising.
+    The released code computes one template state for all sentences of equal length, under one
+    dropout draw, here each has its own. It counts the free positions from the first template's
+    length for both templates, and from 0 for RoBERTa, whose positions begin at 2: mistakes that are
+    not repeated here, and without effect on BERT with the published templates. RoBERTa's templates
+    are `This sentence : ' {} ' means [MASK].` and `The sentence : ' {} ' means [MASK].`.
     """
-    return masks - templates[lengths]
 
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+    first: str = 'This sentence of "{}" means [MASK].'
+    """Template of the first view: {} is the sentence, [MASK] the encoder's own mask token."""
+    second: str = 'This sentence : "{}" means [MASK].'
+    """Template of the second view."""
+    denoise: bool = True
+    """Subtract the state at the mask token of the template without the sentence."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
 
-def template_positions(prefix: int, tokens: int, longest: int) -> torch.Tensor:
-    """Positions of a template's tokens around sentences of 0 .. longest - 1 tokens.
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
-    Of the `tokens`, [CLS] and the `prefix` stay where they are, the rest is moved by the sentence:
-    (longest, tokens). The released code takes the first template's prefix for both templates; for
-    the published ones it is the same.
+    def __post_init__(self) -> None:
+        """Refuse templates without a place for the sentence or the mask."""
+        for name, template in (("first", self.first), ("second", self.second)):
+            if template.count("{}") != 1 or template.count("[MASK]") != 1:
+                raise UserError(
+                    f"`{name}` {template!r}: expected a text with {{}} once, for the sentence, and "
+                    "with [MASK] once"
+                )
 
-    >>> template_positions(1, 4, 3)
-    tensor([[0, 1, 2, 3],
-            [0, 1, 3, 4],
-            [0, 1, 4, 5]])
-    """
-    position = torch.arange(tokens)
-    moved = torch.arange(longest)[:, None] * (position > prefix)
-    return position + moved
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The sentence in both templates, and, to denoise, both templates without it."""
+        return tuple(
+            View(edit=Template(before=before, after=after, empty=empty), read="mask")
+            for empty in ((False, True) if self.denoise else (False,))
+            for before, after in (self.first.split("{}"), self.second.split("{}"))
+        )
+
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+        """The tanh MLP, or nothing, on the denoised vectors."""
+        head = super().build_head(dim, seed)
+        return heads.Differences(head) if self.denoise else head
+
+    def projected_views(self, batch: int) -> int:
+        """One of each template."""
+        return 2
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """One cross-entropy."""
+        z1, z2 = views.projected
+        return {"info_nce": similarity.info_nce(z1, z2, self.temperature)}

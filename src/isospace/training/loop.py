@@ -23,6 +23,7 @@ from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import TokenStates, View, Views
 from isospace.objectives.companions import C, Companion, GradientSign, Network
+from isospace.objectives.edits import NO_TARGET
 from isospace.training import checkpoint
 from isospace.training.sources import Sources
 
@@ -106,7 +107,10 @@ def _gather_tokens(tokens: TokenStates) -> TokenStates:
     ids, mask = (
         gather(functional.pad(x, (0, missing)).unsqueeze(0))[0] for x in (tokens.ids, tokens.mask)
     )
-    return TokenStates(states.view(-1, length + missing, dim), ids, mask)
+    targets = tokens.targets
+    if targets is not None:
+        targets = gather(functional.pad(targets, (0, missing), value=NO_TARGET).unsqueeze(0))[0]
+    return TokenStates(states.view(-1, length + missing, dim), ids, mask, targets)
 
 
 def make_head(config: TrainConfig, encoder: Encoder) -> nn.Module:
@@ -154,6 +158,16 @@ def require_distinct_views(
     return list(encoded)
 
 
+def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
+    """Why these texts cannot be trained on."""
+    return (
+        f"`corpus` {' '.join(config.text.corpus)}: {long_enough} of {texts} texts have the "
+        f"{config.objective.tokens_needed} tokens that this objective needs of each, fewer than a "
+        f"batch of {config.batch_size}. Give documents, one a line or row (and a `max_chars` that "
+        "keeps them), or set the objective to shorter spans"
+    )
+
+
 def make_companions(config: TrainConfig, encoder: Encoder) -> dict[str, Companion]:
     """What the objective trains or remembers beside this encoder.
 
@@ -191,7 +205,8 @@ class Loop:
         rows: np.ndarray,
         accelerator: Accelerator,
     ) -> None:
-        self.config, self.encoder, self.tokens, self.rows = config, encoder, tokens, rows
+        self.config, self.encoder, self.tokens = config, encoder, tokens
+        self.rows = self._long_enough(rows)
         self.accelerator = accelerator
         self.objective = config.objective
         self.step = 0
@@ -225,6 +240,17 @@ class Loop:
         self._first_terms: dict[str, float] = {}
         self._seen: Views | None = None
         self._added: dict[str, tuple[Tensor, Batch]] = {}
+
+    def _long_enough(self, rows: np.ndarray) -> np.ndarray:
+        """Rows that the objective can serve."""
+        needed = self.config.objective.tokens_needed
+        if not needed:
+            return rows
+        special = self.encoder.tokenizer.num_special_tokens_to_add()
+        kept: np.ndarray = rows[self.tokens.lengths[rows] - special >= needed]
+        if len(kept) < self.config.batch_size:
+            raise UserError(too_short(self.config, len(kept), len(rows)))
+        return kept
 
     def _freeze(self, encoded: Sequence[Tensor]) -> None:
         """Freeze what a loss of these views cannot reach."""
@@ -288,8 +314,9 @@ class Loop:
             made |= zip(places, (vector.float() for vector in vectors), strict=True)
         tokens = {}
         for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
-            source = batch.stack([self.sources.of_view[place]])
-            read = TokenStates(made[place], source.input_ids, source.attention_mask)
+            number = self.sources.of_view[place]
+            source, targets = batch.stack([number]), batch.targets.get(number)
+            read = TokenStates(made[place], source.input_ids, source.attention_mask, targets)
             made[place] = read.states.sum(1) / read.mask.sum(1, keepdim=True)
             tokens[place] = _gather_tokens(read)
         encoded = gather(torch.stack([made[i] for i in range(len(plan))]))

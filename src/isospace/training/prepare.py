@@ -25,7 +25,13 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Progress
-from isospace.training.loop import Loop, make_head, require_distinct_views
+from isospace.training.loop import (
+    Loop,
+    make_companions,
+    make_head,
+    require_distinct_views,
+    too_short,
+)
 from isospace.training.sources import Sources
 
 _TWO_SENTENCES = (
@@ -90,6 +96,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     progress.line("encoder", encoder.summary(arithmetic(accelerator), config.objective.views))
+    whole = config.objective.reads_whole_texts
     with (
         accelerator.main_process_first(),
         progress.bar("tokenise", len(data.corpus)) as advance,
@@ -97,8 +104,8 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
         tokens = tokenise(
             data.corpus,
             data.corpus.digest,
-            lambda texts: encoder.token_ids(texts, config.max_length),
-            encoder.fingerprint(config.max_length),
+            lambda texts: encoder.token_ids(texts, config.max_length, whole),
+            encoder.fingerprint(config.max_length, whole),
             cache_folder(),
             progress=advance,
         )
@@ -164,9 +171,13 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
 def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
     make_head(config, encoder)
+    make_companions(config, encoder)
     plan = config.objective.views
     sources = Sources(plan, encoder, config.seed)
-    ids = [np.array(encoder.token_ids([text])[0]) for text in _TWO_SENTENCES]
+    times = 1 + config.objective.tokens_needed // 8
+    texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
+    whole = config.objective.reads_whole_texts
+    ids = [np.array(row) for row in encoder.token_ids(texts, config.max_length, whole)]
     batch = sources.batch([ids] * config.objective.texts, np.arange(len(ids)), 0)
     with torch.no_grad():
         require_distinct_views(encoder, batch, plan, sources.of_view)
@@ -197,6 +208,11 @@ def _require_texts(config: TrainConfig) -> None:
 
 def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
     usable, batch = len(corpus.train_rows), config.batch_size
+    needed = config.objective.tokens_needed
+    # A token has a byte or more.
+    long_enough = int((np.diff(corpus.offsets)[corpus.train_rows] > needed).sum())
+    if long_enough < batch <= usable:
+        raise UserError(too_short(config, long_enough, usable))
     if usable < batch:
         raise UserError(
             f"`corpus` {' '.join(config.text.corpus)}: {usable} usable sentences for training "

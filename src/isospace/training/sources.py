@@ -15,7 +15,7 @@ from isospace.encoders.changes import Changes
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
-from isospace.objectives.edits import Edit
+from isospace.objectives.edits import NO_TARGET, Edit, Ids
 from isospace.objectives.perturbations import Perturbation
 
 
@@ -27,6 +27,16 @@ class _Source:
     stream: int
     """Edits of one stream draw alike."""
     changes_embeddings: bool
+
+
+@dataclass(frozen=True)
+class _Input:
+    """What a source makes of one sentence; shapes (token,), and of `kept` (token, dim) or less."""
+
+    ids: NDArray[Any]
+    targets: Ids | None = None
+    positions: Ids | None = None
+    kept: NDArray[np.bool_] | None = None
 
 
 class Sources:
@@ -80,43 +90,47 @@ class Sources:
                 whichever process makes them.
             micro: number of the micro-batch in the run.
         """
-        ids: list[NDArray[Any]] = []
-        draws: dict[int, list[np.random.Generator]] = {}
-        for place, source in enumerate(self._distinct):
-            sentences: Sequence[NDArray[Any]] = texts[source.text]
-            if source.stream:
-                seeds = [[self.seed, micro, int(row), source.stream] for row in rows]
-                draws[place] = [np.random.default_rng(seed) for seed in seeds]
-            if source.edit is not None:
-                sentences = [
-                    source.edit(np.asarray(sentence, dtype=np.int64), random, self.vocabulary)
-                    for sentence, random in zip(sentences, draws[place], strict=True)
-                ]
-            ids += sentences
-        batch = self.encoder.collate(ids, len(self._distinct))
-        changed = {
-            place: self._changes(source, batch.stack([place]), draws[place])
-            for place, source in enumerate(self._distinct)
-            if source.changes_embeddings
-        }
-        return replace(batch, changed=changed).to(self.encoder.device)
+        inputs = [
+            [
+                self._input(source, ids, [self.seed, micro, int(row), source.stream])
+                for ids, row in zip(texts[source.text], rows, strict=True)
+            ]
+            for source in self._distinct
+        ]
+        batch = self.encoder.collate([one.ids for made in inputs for one in made], len(inputs))
+        length = batch.input_ids.shape[1]
+        changed, targets = {}, {}
+        for place, (source, made) in enumerate(zip(self._distinct, inputs, strict=True)):
+            if source.changes_embeddings:
+                changed[place] = _changes(made, length, self.encoder.token_dim)
+            if any(one.targets is not None for one in made):
+                targets[place] = _targets(made, length)
+        return replace(batch, changed=changed, targets=targets).to(self.encoder.device)
 
-    def _changes(
-        self, source: _Source, batch: Batch, draws: Sequence[np.random.Generator]
-    ) -> Changes:
-        """What is changed in the embeddings of the padded sentences of one source."""
-        (count, length), dim = batch.input_ids.shape, self.encoder.token_dim
-        positions = np.tile(np.arange(length), (count, 1))
-        kept = np.ones((count, length, dim), dtype=bool)
-        lengths = batch.attention_mask.sum(1).tolist()
-        for i, (n, random) in enumerate(zip(lengths, draws, strict=True)):
-            if source.edit is not None and source.edit.moves:
-                ids = batch.input_ids[i, :n].numpy()
-                positions[i, :n] = source.edit.positions(ids, self.vocabulary)
-            if source.perturb is not None:
-                positions[i, :n] = positions[i, source.perturb.positions(n, random)]
-                kept[i, :n] = source.perturb.kept(n, dim, random)
-        return Changes(torch.from_numpy(positions), torch.from_numpy(kept))
+    def _input(self, source: _Source, ids: NDArray[Any], seed: list[int]) -> _Input:
+        if not source.stream:
+            return _Input(ids)
+        random, targets, positions = np.random.default_rng(seed), None, None
+        if source.edit is not None:
+            sentence = self._fitting(source.edit, np.asarray(ids, dtype=np.int64))
+            ids = source.edit(sentence, random, self.vocabulary)
+            same_draws = np.random.default_rng(seed)
+            targets = source.edit.targets(sentence, same_draws, self.vocabulary)
+            if source.edit.moves:
+                positions = source.edit.positions(sentence, self.vocabulary)
+        if source.perturb is None:
+            return _Input(ids, targets, positions)
+        places = source.perturb.positions(len(ids), random)
+        positions = places if positions is None else positions[places]
+        kept = source.perturb.kept(len(ids), self.encoder.token_dim, random)
+        return _Input(ids, targets, positions, kept)
+
+    def _fitting(self, edit: Edit, ids: Ids) -> Ids:
+        """A sentence, so short that the encoder can read what the edit makes of it."""
+        limit, added = self.encoder.max_length, edit.adds(self.vocabulary)
+        excess = len(ids) + added - limit if added and limit is not None else 0
+        end = self.vocabulary.inner(ids).stop
+        return np.delete(ids, slice(max(1, end - excess), end)) if excess > 0 else ids
 
 
 def _source(view: View, place: int) -> _Source:
@@ -125,3 +139,23 @@ def _source(view: View, place: int) -> _Source:
     name = " ".join(filter(None, names))
     stream = crc32((name or f"{place}").encode()) if drawn else 0
     return _Source(view.text, view.edit, view.perturb, stream, view.changes_embeddings)
+
+
+def _changes(inputs: Sequence[_Input], length: int, dim: int) -> Changes:
+    """What is changed in the embeddings of these inputs, padded to a length."""
+    positions = np.tile(np.arange(length), (len(inputs), 1))
+    kept = np.ones((len(inputs), length, dim), dtype=bool)
+    for i, one in enumerate(inputs):
+        if one.positions is not None:
+            positions[i, : len(one.ids)] = one.positions
+        if one.kept is not None:
+            kept[i, : len(one.ids)] = one.kept
+    return Changes(torch.from_numpy(positions), torch.from_numpy(kept))
+
+
+def _targets(inputs: Sequence[_Input], length: int) -> torch.Tensor:
+    padded = np.full((len(inputs), length), NO_TARGET, dtype=np.int64)
+    for i, one in enumerate(inputs):
+        if one.targets is not None:
+            padded[i, : len(one.ids)] = one.targets
+    return torch.from_numpy(padded)

@@ -1,0 +1,34 @@
+"""Documents and sentences for an objective that needs documents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from toy import sentences, short_run
+
+from isospace.errors import UserError
+from isospace.objectives import DeCLUTR
+from isospace.training.prepare import require_usable
+
+SPANS = DeCLUTR(min_span=4, max_span=16)
+
+
+def config_for(toy_model, tmp_path, texts):
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    config = short_run(toy_model, file, tmp_path / "run")
+    return replace(config, objective=SPANS, batch_size=8)
+
+
+def test_documents_serve(toy_model, tmp_path):
+    texts = sentences(600)
+    documents = [" ".join(texts[i : i + 10]) for i in range(0, 600, 10)]
+    assert len(require_usable([config_for(toy_model, tmp_path, documents)]).corpus) == 60
+
+
+def test_sentences_are_refused_before_the_encoder_is_loaded(toy_model, tmp_path):
+    config = replace(config_for(toy_model, tmp_path, sentences(60)), model="no such model")
+    config = replace(config, objective=replace(SPANS, max_span=64))
+    with pytest.raises(UserError, match=r"0 of \d+ texts have the 256 tokens.*Give documents"):
+        require_usable([config])
