@@ -30,7 +30,7 @@ File = dict[str, Tensor]
 
 def files(prefix: str) -> pytest.MarkDecorator:
     """Parametrise over every golden file whose name begins with `prefix`."""
-    found = sorted(SUBSET.glob(f"{prefix}*.npz")) + sorted(GOLDEN.glob(f"{prefix}*.npz"))
+    found = sorted(SUBSET.glob(f"{prefix}*.npz")) + sorted(GOLDEN.rglob(f"{prefix}*.npz"))
     params = [pytest.param(path, id=f"{path.parent.name}-{path.stem}") for path in found]
     if not GOLDEN.is_dir():
         reason = f"{GOLDEN} is not there; set ISOSPACE_GOLDEN to the folder of golden files"
