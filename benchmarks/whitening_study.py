@@ -114,15 +114,18 @@ def _captions(path: Path, folder: Path) -> CorpusConfig:
 
 def _domain(config: CorpusConfig) -> Domain:
     corpus = load_corpus(config, cache_folder())
-    held_out = corpus.held_out()
-    first, second = halves(held_out[::2]), halves(held_out[1::2])
+    first, second = (halves(corpus.held_out(part)) for part in (corpus.chooses, corpus.judges))
     rows = fit_rows(corpus, max(1, len(config.columns)), SENTENCES)
     natural = corpus.pairs
     return Domain(
         [corpus[int(row)] for row in rows],
-        natural_pairs(natural.dev[:PAIRS]) if natural.dev else first,
+        natural_pairs(natural.dev[:PAIRS], natural.dev_groups[:PAIRS], natural.unit)
+        if natural.dev
+        else first,
         first,
-        natural_pairs(natural.test[:PAIRS]) if natural.test else second,
+        natural_pairs(natural.test[:PAIRS], natural.test_groups[:PAIRS], natural.unit)
+        if natural.test
+        else second,
     )
 
 

@@ -69,6 +69,10 @@ class CorpusConfig:
     columns: Names = ()
     """Columns of the texts that belong together, for objectives that learn from such: anchor and
     positive, or anchor, positive and hard negative. A row counts as one sentence."""
+    group: str | None = None
+    """Column that says which rows belong together (document, thread, customer): they are held out
+    together, and count as one where chance is judged. It is read in `pairs` too. Default: rows that
+    share or nearly share a text."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
     min_chars: NonNegativeInt = 10
@@ -77,9 +81,11 @@ class CorpusConfig:
     """Sentences of more characters are dropped."""
     near_duplicates: bool = True
     """Drop sentences that nearly repeat an earlier one: that share 80 % of their pairs of
-    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped."""
+    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped. Whatever is
+    kept, nothing is trained on that nearly repeats what is held out."""
     held_out: NonNegativeInt = 2000
-    """Sentences that are kept out of training, for measuring; at most a tenth of the corpus."""
+    """Sentences that are kept out of training, for measuring, in whole groups (see `group`); at
+    most a tenth of the corpus."""
 
     def __post_init__(self) -> None:
         """Refuse values that leave no text."""

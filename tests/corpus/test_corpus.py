@@ -89,6 +89,7 @@ def test_every_line_is_counted_once(tmp_path):
         "exact duplicates": 2,
         "near duplicates": 1,
         "evaluation pairs": 0,
+        "related to what is held out": 0,
         "held out": 4,
         "for training": 37,
     }
@@ -160,6 +161,29 @@ def test_at_most_a_tenth_is_held_out(tmp_path, asked, given_):
     corpus = load(tmp_path, put(tmp_path, sentences(50)), held_out=asked)
     assert len(corpus.held_out()) == given_
     assert len(corpus.train_rows) == 50 - given_
+
+
+def test_no_near_twin_of_a_held_out_sentence_is_trained_on(tmp_path):
+    good = [f"{sentence} {LONG[:60]}" for sentence in sentences(300)]
+    both = [*good, *(f"{sentence} now" for sentence in good)]
+    corpus = load(tmp_path, put(tmp_path, both), near_duplicates=False, held_out=40)
+    held, train = set(corpus.held_out()), {corpus[int(row)] for row in corpus.train_rows}
+    assert not {sentence.removesuffix(" now") for sentence in held} & {
+        sentence.removesuffix(" now") for sentence in train
+    }
+    assert (len(held), len(train)) == (20, 560)
+    assert corpus.counts["related to what is held out"] == 20
+
+
+def test_sentences_of_a_group_are_held_out_together(tmp_path):
+    good = sentences(300)
+    rows = "".join(f"{sentence}\t{i // 10}\n" for i, sentence in enumerate(good))
+    path = tmp_path / "rows.tsv"
+    path.write_text(f"text\tpage\n{rows}")
+    corpus = load(tmp_path, str(path), group="page", held_out=25)
+    pages = {good.index(sentence) // 10 for sentence in corpus.held_out()}
+    assert (len(corpus.held_out()), len(pages), len(corpus.train_rows)) == (20, 2, 280)
+    assert not pages & {good.index(corpus[int(row)]) // 10 for row in corpus.train_rows}
 
 
 def test_a_result_is_found_again_by_content(tmp_path, monkeypatch):
@@ -278,9 +302,9 @@ def installed(monkeypatch) -> Iterator[dict[str, str]]:
     dev = ("Sorts the rows of a table by key.", f"It is stable. More exactly, {LONG}.")
     test = ("Reverses the order of the rows.", "The first row becomes the last row of the table.")
     texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
-    prose = texts, Pairs([dev], [test])
+    prose = texts, Pairs([dev], [test], ["a.py"], ["b.py"], "modules")
     monkeypatch.setattr(corpus_module, "installed_packages", lambda: versions)
-    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages: prose)
+    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages, exclude: prose)
     return versions
 
 
@@ -291,6 +315,7 @@ def test_docstrings_corpus(tmp_path, installed):
     assert corpus.packages == {"some_package": "1.0"}
     assert [len(corpus.pairs.dev), len(corpus.pairs.test)] == [1, 1]
     assert corpus.pairs.dev[0][0] == "Sorts the rows of a table by key."
+    assert (corpus.pairs.test_groups, corpus.pairs.unit) == (["b.py"], "modules")
     installed["some_package"] = "1.1"
     assert load(tmp_path, "docstrings").digest != corpus.digest
 
@@ -299,7 +324,7 @@ def test_docstrings_with_a_file(tmp_path, installed):
     file = put(tmp_path, ["A sentence of the user's own.", f"More exactly, {LONG}!"])
     corpus = load(tmp_path, "docstrings", file)
     assert list(corpus) == [*sentences(30), "A sentence of the user's own."]
-    assert load(tmp_path, file).pairs == Pairs([], [])
+    assert load(tmp_path, file).pairs == Pairs()
 
 
 def test_compressed_columns_end_to_end(tmp_path):

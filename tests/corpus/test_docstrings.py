@@ -7,7 +7,13 @@ from textwrap import dedent
 import pytest
 
 from isospace.corpus import docstrings
-from isospace.corpus.docstrings import extract, installed_packages, read_docstrings, split_pairs
+from isospace.corpus.docstrings import (
+    Pair,
+    extract,
+    installed_packages,
+    read_docstrings,
+    split_pairs,
+)
 from isospace.corpus.prose import is_prose, paragraphs, split_sentences
 
 NUMPY_STYLE = '''
@@ -224,33 +230,67 @@ def test_what_is_not_prose(text):
     assert not is_prose(text)
 
 
-def test_split_pairs_drops_repeats_and_does_not_depend_on_order():
+def made_pairs(count: int) -> list[Pair]:
+    """Pairs of which none nearly repeats another."""
+
     def words(text: str, i: int) -> str:
         return " ".join(f"{text}{chr(97 + i // 26**k % 26)}{chr(97 + k)}" for k in range(3))
 
-    pairs = [(words("s", i), words("d", i)) for i in range(90)]
+    return [(words("s", i), words("d", i)) for i in range(count)]
+
+
+def in_modules(pairs: list[Pair], size: int = 10) -> list[tuple[str, Pair]]:
+    return [(f"package/m{i // size}.py", pair) for i, pair in enumerate(pairs)]
+
+
+def test_split_pairs_drops_repeats_and_does_not_depend_on_order():
+    pairs = in_modules(made_pairs(450))
     repeats = [
-        (pairs[0][0], "another description"),
-        (pairs[1][0].upper() + "!", "a third description"),
-        ("another summary", pairs[2][1]),
-        pairs[3],
+        ("other.py", (pairs[0][1][0], "another description")),
+        ("other.py", (pairs[1][1][0].upper() + "!", "a third description")),
+        ("other.py", ("another summary", pairs[2][1][1])),
+        ("other.py", pairs[3][1]),
     ]
     split = split_pairs([*pairs, *repeats])
     assert split == split_pairs([*repeats, *reversed(pairs)])
-    assert (len(split.dev), len(split.test)) == (30, 60)
+    assert len(split.dev) <= 150
     everything = [*split.dev, *split.test]
     for side in (0, 1):
         texts = [re.sub(r"\W", "", pair[side].casefold()) for pair in everything]
-        assert len(set(texts)) == 90
+        assert len(set(texts)) == 450
+
+
+def test_no_module_chooses_and_judges():
+    pairs = in_modules(made_pairs(600))
+    split = split_pairs(pairs)
+    assert split.split
+    assert split.unit == "modules"
+    assert (len(split.dev), len(split.test)) == (200, 400)
+    assert not set(split.dev_groups) & set(split.test_groups)
+    module = {pair: name for name, pair in pairs}
+    assert [module[pair] for pair in split.dev] == split.dev_groups
+    assert [module[pair] for pair in split.test] == split.test_groups
+
+
+def test_few_pairs_choose_and_judge():
+    split = split_pairs(in_modules(made_pairs(399)))
+    assert not split.split
+    assert split.dev == split.test
+    assert (len(split.dev), len(set(split.dev_groups))) == (399, 40)
 
 
 def test_dev_and_test_have_their_full_size(monkeypatch):
-    monkeypatch.setattr(docstrings, "DEV_PAIRS", 5)
-    monkeypatch.setattr(docstrings, "TEST_PAIRS", 7)
-    pairs = [(f"s{chr(97 + i)}", f"d{chr(97 + i)}") for i in range(26)]
-    split = split_pairs(pairs)
-    assert (len(split.dev), len(split.test)) == (5, 7)
-    assert not set(split.dev) & set(split.test)
+    monkeypatch.setattr(docstrings, "DEV_PAIRS", 50)
+    monkeypatch.setattr(docstrings, "TEST_PAIRS", 70)
+    split = split_pairs(in_modules(made_pairs(600)))
+    assert (len(split.dev), len(split.test)) == (50, 70)
+
+
+def test_no_pair_has_an_excluded_text_or_nearly_one():
+    pairs = made_pairs(20)
+    exclude = (pairs[3][0].upper(), f"{pairs[4][1]}!", pairs[5][1], "something else altogether")
+    split = split_pairs(in_modules(pairs), exclude)
+    assert set(split.test) == {pair for i, pair in enumerate(pairs) if i not in (3, 4, 5)}
 
 
 def test_a_package_is_read_without_import_and_without_tests(tmp_path, monkeypatch):
@@ -265,19 +305,25 @@ def test_a_package_is_read_without_import_and_without_tests(tmp_path, monkeypatc
     texts, pairs = read_docstrings(["some_package"])
     expected = [extract(source.encode()) for source in (NUMPY_STYLE, GOOGLE_STYLE)]
     assert texts == [*expected[0][0], *expected[1][0]]
-    assert pairs == split_pairs([*expected[0][1], *expected[1][1]])
+    modules = [("some_package/a.py", pair) for pair in expected[0][1]]
+    assert pairs == split_pairs([*modules, *(("some_package/b.py", p) for p in expected[1][1])])
+    assert pairs.test
     assert "some_package" not in sys.modules
 
 
 def test_a_real_package_gives_prose_and_pairs():
     assert "numpy" in installed_packages()
-    texts, pairs = read_docstrings(["numpy"])
+    texts, pairs = read_docstrings(["numpy", "python"])
     distinct = set(texts)
     assert len(distinct) > 4000
     assert sum("array" in sentence for sentence in distinct) > 500
     assert not [sentence for sentence in distinct if ">>>" in sentence or "----" in sentence]
+    modules = {*pairs.dev_groups, *pairs.test_groups}
+    assert {module.partition("/")[0] for module in modules if "numpy" in module} == {"numpy"}
+    assert "asyncio/base_events.py" in modules
     assert len(pairs.dev) > 50
     assert len(pairs.test) > 100
+    assert not set(pairs.dev_groups) & set(pairs.test_groups)
 
 
 def test_a_package_that_is_missing_is_left_out(monkeypatch):

@@ -94,7 +94,7 @@ def test_every_row_is_counted_once(tmp_path):
         "exact duplicates": 2,
         "near duplicates": 0,
         "evaluation pairs": 2,
-        "sharing a held-out text": 0,
+        "related to what is held out": 0,
         "held out": 4,
         "for training": 36,
     }
@@ -108,24 +108,139 @@ def test_a_text_may_return_in_another_example(tmp_path):
     assert examples_of(corpus) == made[:3]
 
 
+def held_pairs(corpus: Corpus) -> set[Row]:
+    """All pairs that were held out, to choose or to judge by."""
+    return {*corpus.pairs.dev, *corpus.pairs.test}
+
+
 def test_held_out_pairs_share_no_text_with_each_other_or_with_training(tmp_path):
     made = rows(300)
     source = random.Random(0)
     made += [(a, source.choice(made)[1], source.choice(made)[0]) for a, *_ in made[:100]]
     corpus = load(put(tmp_path / "a.csv", made), tmp_path, held_out=20)
-    pairs = [*corpus.pairs.dev, *corpus.pairs.test]
-    assert [len(corpus.pairs.dev), len(corpus.pairs.test)] == [10, 10]
-    assert set(pairs) <= {row[:2] for row in made}
-    assert sorted(corpus.held_out()[::2]) == sorted(anchor for anchor, _ in corpus.pairs.dev)
-    assert sorted(corpus.held_out()[1::2]) == sorted(anchor for anchor, _ in corpus.pairs.test)
+    pairs = held_pairs(corpus)
+    assert 5 < len(pairs) <= 20
+    assert pairs <= {row[:2] for row in made}
+    assert sorted(corpus.held_out()) == sorted(anchor for anchor, _ in pairs)
     held = {text for pair in pairs for text in pair}
-    assert len(held) == 40
-    assert examples_of(corpus) == [row for row in dict.fromkeys(made) if held.isdisjoint(row)]
-    assert corpus.counts["sharing a held-out text"] > 0
+    assert len(held) == 2 * len(pairs)
+    trained = examples_of(corpus)
+    assert all(held.isdisjoint(row) for row in trained)
+    assert corpus.counts["related to what is held out"] == 400 - len(trained) - len(pairs) > 0
 
     source.shuffle(made)
     again = load(put(tmp_path / "b.csv", made), tmp_path, held_out=20)
-    assert {*again.pairs.dev, *again.pairs.test} == set(pairs)
+    assert held_pairs(again) == pairs
+    assert set(examples_of(again)) == set(trained)
+
+
+def long_rows(count: int) -> list[Row]:
+    """Pairs of texts of 21 words: of those, near duplicates may differ in one."""
+    draw = random.Random(1)
+    words = [a + b + c for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
+    return [tuple(" ".join(draw.choices(words, k=21)) for _ in range(2)) for _ in range(count)]
+
+
+def twin(row: Row) -> Row:
+    """The same with the third word of each text changed."""
+    return tuple(" ".join([*words[:2], "otherwise", *words[3:]]) for words in map(str.split, row))
+
+
+@pytest.mark.parametrize("near_duplicates", [True, False])
+def test_no_near_twin_of_a_held_out_pair_is_trained_on(tmp_path, near_duplicates):
+    made = long_rows(300)
+    file = put(tmp_path / "a.csv", [*made, *map(twin, made)], ("a", "b"))
+    corpus = load(file, tmp_path, ("a", "b"), held_out=30, near_duplicates=near_duplicates)
+    pairs, trained = held_pairs(corpus), set(examples_of(corpus, 2))
+    assert all(twin(row) not in trained for row in made if row in pairs)
+    assert all(row not in trained for row in made if twin(row) in pairs)
+    assert not any({row, twin(row)} <= pairs for row in made)
+    assert (len(pairs), len(trained)) == (15, 600 - 30)
+
+
+def test_what_shares_no_more_than_a_hard_negative_is_not_one_group(tmp_path):
+    made = [(*pair, "what all of them are not") for pair in long_rows(100)]
+    corpus = load(put(tmp_path / "a.csv", made), tmp_path)
+    assert len(held_pairs(corpus)) == 10
+
+
+def test_a_group_larger_than_what_is_held_out_is_trained_on(tmp_path):
+    made = rows(100, 2)
+    giant = [(f"{made[0][0]} by and by", positive) for _, positive in made[:60]]
+    corpus = load(
+        put(tmp_path / "a.csv", [*giant, *made[60:]], ("a", "b")), tmp_path, ("a", "b"), held_out=20
+    )
+    assert len(held_pairs(corpus)) == 10
+    assert set(giant) <= set(examples_of(corpus, 2))
+
+
+def documents(count: int, questions: int = 10) -> list[Row]:
+    """Pairs (question, answer) that share no text, with the number of their document."""
+    pairs = long_rows(count * questions)
+    return [(*pair, str(i // questions)) for i, pair in enumerate(pairs)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_named_group_is_held_out_whole_and_chooses_or_judges_whole(tmp_path, name):
+    made = documents(500)
+    document = {row[:2]: row[2] for row in made}
+    header = ("question", "answer", "document")
+    file = put(tmp_path / name, made, header)
+    corpus = load(file, tmp_path, header[:2], group="document")
+    dev, test, trained = (
+        {document[pair] for pair in pairs}
+        for pairs in (corpus.pairs.dev, corpus.pairs.test, examples_of(corpus, 2))
+    )
+    assert len(held_pairs(corpus)) == 500
+    assert (len(dev), len(test), len(trained)) == (16, 34, 450)
+    assert len(dev | test | trained) == 500
+    assert corpus.pairs.unit == "groups by document"
+    assert (len(set(corpus.pairs.dev_groups)), len(set(corpus.pairs.test_groups))) == (16, 34)
+    by_name = dict(zip(corpus.pairs.test_groups, corpus.pairs.test, strict=True))
+    for group, pair in zip(corpus.pairs.test_groups, corpus.pairs.test, strict=True):
+        assert document[pair] == document[by_name[group]]
+
+    without = load(file, tmp_path, header[:2])
+    assert len({document[pair] for pair in held_pairs(without)}) > 200
+    assert without.pairs.unit == "groups"
+    random.Random(2).shuffle(made)
+    again = load(put(tmp_path / f"z{name}", made, header), tmp_path, header[:2], group="document")
+    assert set(again.pairs.dev) == set(corpus.pairs.dev)
+    assert set(again.pairs.test_groups) == set(corpus.pairs.test_groups)
+
+
+def test_a_text_that_groups_share_does_not_join_them(tmp_path):
+    made = [(question, "thank you very much", group) for question, _, group in documents(10)]
+    made += [(*pair, f"other {i}") for i, pair in enumerate(long_rows(200)[100:])]
+    header = ("question", "answer", "thread")
+    corpus = load(put(tmp_path / "a.csv", made, header), tmp_path, header[:2], group="thread")
+    thanks = [pair for pair in held_pairs(corpus) if pair[1] == "thank you very much"]
+    assert len(thanks) <= 1
+    assert 8 <= len(held_pairs(corpus)) <= 20
+
+
+def test_rows_without_a_group_are_alone(tmp_path):
+    made = [(*row[:2], "" if int(row[2]) % 2 else row[2]) for row in documents(20)]
+    header = ("question", "answer", "document")
+    corpus = load(put(tmp_path / "a.csv", made, header), tmp_path, header[:2], group="document")
+    alone = {row[:2] for row in made if not row[2]}
+    held = held_pairs(corpus)
+    assert len(held) == 20
+    assert 0 < len(alone & held) < 100
+
+
+def test_below_400_pairs_the_same_ones_choose_and_judge(tmp_path):
+    header = ("a", "b")
+    few, many = (
+        load(put(tmp_path / f"{n}.csv", long_rows(n), header), tmp_path, header)
+        for n in (3990, 4000)
+    )
+    assert few.pairs.dev == few.pairs.test
+    assert not few.pairs.split
+    assert len(few.pairs.dev) == 399
+    assert many.pairs.split
+    assert (len(many.pairs.dev), len(many.pairs.test)) == (133, 267)
+    assert not set(many.pairs.dev) & set(many.pairs.test)
 
 
 def test_examples_are_cached_by_content_and_columns(tmp_path):
@@ -151,6 +266,29 @@ def test_bad_files_are_named(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         load(str(tmp_path / name), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        ("a.csv", "a,b,c\nx,y,z\n", ("a", "b"), r'a\.csv:1: no column "doc"\. Columns: a, b, c\. Name one with `group`\.$'),
+        ("a.jsonl", '{"a": "x", "b": "y"}\n', ("a", "b"), r'a\.jsonl:1: no column "doc".*`group`'),
+        ("a.csv", "text,b\nx,y\n", (), r'a\.csv:1: no column "doc"'),
+        ("a.txt", "one sentence\n", (), r"`group` doc: .*a\.txt has no columns\. Expected csv"),
+    ],
+)  # fmt: skip
+def test_a_file_without_the_column_of_the_groups_is_refused(
+    tmp_path, name, content, columns, message
+):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        load(str(tmp_path / name), tmp_path, columns, group="doc")
+
+
+def test_text_without_columns_may_stand_beside_pairs_with_groups(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(sentences(30)))
+    corpus = load(str(tmp_path / "a.txt"), tmp_path, (), ("A question.",), group="doc")
+    assert len(corpus.train_rows) == 27
 
 
 def test_one_column_is_no_example(tmp_path):
@@ -257,7 +395,7 @@ def test_a_run_on_triples_measures_on_held_out_pairs(config):
     results = train(config).results
     assert results.corpus.counts["held out"] == 20
     assert results.corpus.sentences == 180
-    assert results.start.pairs.queries == 10
+    assert results.start.pairs.queries == 20
     assert "held-out" in results.verdict.protocol
     assert "halves" not in results.verdict.protocol
 

@@ -87,6 +87,47 @@ def test_a_users_pairs_of_texts(tmp_path, name, text):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("p.csv", "query,document,page\nq 1,d 1,x\nq 2,d 2, x \nq 3,d 3,\nq 4,d 4,\n"),
+        ("p.csv", "page,left,right\nx,q 1,d 1\nx,q 2,d 2\n,q 3,d 3\n ,q 4,d 4\n"),
+        ("p.tsv", "title\tpage\tbody\nq 1\tx\td 1\nq 2\tx\td 2\nq 3\t\td 3\nq 4\t\td 4\n"),
+        (
+            "p.jsonl",
+            '{"query": "q 1", "document": "d 1", "page": 7, "id": 1}\n'
+            '{"query": "q 2", "document": "d 2", "page": "7", "id": 2}\n'
+            '{"query": "q 3", "document": "d 3", "page": null, "id": 3}\n'
+            '{"query": "q 4", "document": "d 4", "page": "", "id": 4}\n',
+        ),
+    ],
+)
+def test_a_column_says_which_pairs_belong_together(tmp_path, name, text):
+    write(tmp_path / name, text)
+    pairs = load_pairs(tmp_path / name, "page")
+    assert list(pairs) == [("q 1", "d 1"), ("q 2", "d 2"), ("q 3", "d 3"), ("q 4", "d 4")]
+    assert pairs.groups[0] == pairs.groups[1]
+    assert len(set(pairs.groups)) == 3
+    assert pairs.unit == "groups by page"
+    assert pairs.grouped() is pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("p.csv", "query,document\na,b\nc,d\n", r'p\.csv:2: no column "page"\. Columns: query, document\. Name one with `group`$'),
+        ("p.csv", "q 1,d 1\nq 2,d 2\n", r'p\.csv:1: no column "page", .* no names\. .* query, document, page$'),
+        ("p.jsonl", '["a", "b"]\n["c", "d"]\n', r'p\.jsonl:1: no column "page", .* in jsonl by objects'),
+        ("p.jsonl", '{"x": "a", "y": "b", "page": 1}\n{"x": "c", "y": "d"}\n', r'p\.jsonl:2: no column "page"'),
+        ("p.csv", "query,page\na,x\nb,y\n", r"p\.csv:2: 1 column \(query\); expected 2"),
+    ],
+)  # fmt: skip
+def test_pairs_without_the_column_of_their_groups_are_refused(tmp_path, name, text, message):
+    write(tmp_path / name, text)
+    with pytest.raises(UserError, match=message):
+        load_pairs(tmp_path / name, "page")
+
+
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("p.csv", "a,b\nc\n", r"p\.csv:2: 1 column; expected 2"),

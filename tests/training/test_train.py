@@ -18,6 +18,7 @@ from isospace.objectives import SCD, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
+from isospace.training.prepare import load_data
 from isospace.training.results import read_results
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -98,6 +99,17 @@ def test_sentences_too_short_to_measure_are_refused(config, tmp_path):
     corpus = replace(config.text, corpus=(str(short),))
     with pytest.raises(UserError, match=r"short\.txt: too little to choose"):
         train(replace(config, text=corpus, pairs=pairs))
+
+
+def test_a_column_of_groups_may_stand_in_the_pairs_alone(config, tmp_path):
+    pairs = tmp_path / "pairs.csv"
+    lines = [f"{text},{text} too,{i // 10}" for i, text in enumerate(sentences(30, seed=9))]
+    pairs.write_text("\n".join(["query,document,page", *lines]))
+    grouped = replace(config, text=replace(config.text, group="page"))
+    benchmark = load_data(replace(grouped, pairs=pairs)).benchmark
+    assert (len(set(benchmark.pairs.groups)), benchmark.pairs.unit) == (3, "groups by page")
+    with pytest.raises(UserError, match=r"^`group` page: .*\.txt has no columns"):
+        load_data(grouped)
 
 
 def test_divergence_keeps_the_last_good_checkpoint(config, monkeypatch):

@@ -157,7 +157,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
     assert outcome.sentences == 100
     assert "pairs.csv" in outcome.verdict.protocol
     assert outcome.verdict.interval.n == 30
-    assert outcome.chosen_on == "10 natural pairs"
+    assert outcome.chosen_on == "20 natural pairs"
 
 
 def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):

@@ -95,8 +95,58 @@ def near_duplicates(
     [-1, 0, -1]
     """
     repeated = np.full(len(rows), -1, dtype=np.int64)
+    for earlier, later in _possible_pairs(texts, rows, scratch):
+        known = repeated[later]
+        if known >= 0 and (known < references or earlier >= references):
+            continue
+        if jaccard(texts[rows[earlier]], texts[rows[later]]) >= THRESHOLD:
+            repeated[later] = earlier
+    return repeated
+
+
+def near_clusters(
+    texts: Texts, rows: NDArray[np.int64], scratch: Path | None = None
+) -> NDArray[np.int64]:
+    """For each text, the least position of those that it is near to, directly or by others.
+
+    All of a cluster have the same answer, and a text that is near to none its own position.
+
+    Args:
+        texts: the texts.
+        rows: which of them to compare, (n,). Banding misses few pairs, but which ones depends on
+            the order: where that must not matter, give them in an order of their content.
+        scratch: folder for the temporary file; the system's default without it.
+
+    Returns:
+        (n,) positions in `rows`.
+
+    >>> cats = ["One cat sat on the mat.", "Two dogs ran off.", "one cat sat on the mat"]
+    >>> near_clusters(cats, np.arange(3)).tolist()
+    [0, 1, 0]
+    """
+    least = np.arange(len(rows))
+
+    def root(place: int) -> int:
+        while (above := int(least[place])) != place:
+            least[place] = least[above]
+            place = above
+        return place
+
+    for one, other in _possible_pairs(texts, rows, scratch):
+        low, high = sorted((root(one), root(other)))
+        if low != high and jaccard(texts[rows[one]], texts[rows[other]]) >= THRESHOLD:
+            least[high] = low
+    for place in np.flatnonzero(least != np.arange(len(rows))):
+        least[place] = root(int(place))
+    return least
+
+
+def _possible_pairs(
+    texts: Texts, rows: NDArray[np.int64], scratch: Path | None
+) -> Iterator[tuple[int, int]]:
+    """Positions (earlier, later) in `rows` of texts that may be near; the banding's proposals."""
     if len(rows) == 0:
-        return repeated
+        return
     with tempfile.TemporaryFile(dir=scratch) as file:
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
@@ -105,14 +155,7 @@ def near_duplicates(
                 file.write(keys.tobytes())
         file.seek(0)
         for _ in range(_BANDS):
-            keys = np.frombuffer(file.read(8 * len(rows)), dtype=np.uint64)
-            for earlier, later in _candidates(keys):
-                known = repeated[later]
-                if known >= 0 and (known < references or earlier >= references):
-                    continue
-                if jaccard(texts[rows[earlier]], texts[rows[later]]) >= THRESHOLD:
-                    repeated[later] = earlier
-    return repeated
+            yield from _candidates(np.frombuffer(file.read(8 * len(rows)), dtype=np.uint64))
 
 
 def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -20,15 +20,17 @@ import subprocess
 import sys
 import sysconfig
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isospace.corpus.dedup import near_duplicates
+from isospace.corpus.groups import split_groups
 from isospace.corpus.prose import is_prose, paragraphs, split_sentences
 
 DISTRIBUTIONS = {
@@ -56,10 +58,39 @@ _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages"
 class Pairs:
     """Natural pairs: of a docstring's summary and next paragraph, of an anchor and its positive."""
 
-    dev: list[Pair]
+    dev: list[Pair] = field(default_factory=list)
     """For choices, such as between checkpoints."""
-    test: list[Pair]
-    """For the numbers that are reported."""
+    test: list[Pair] = field(default_factory=list)
+    """For the numbers that are reported; the same as `dev` where there are too few to split."""
+    dev_groups: list[str] = field(default_factory=list)
+    """The group of each pair of `dev`; none of them is in `test` where there is a split."""
+    test_groups: list[str] = field(default_factory=list)
+    """The group of each pair of `test`."""
+    unit: str = "groups"
+    """What the groups are, in the plural."""
+
+    @classmethod
+    def of(
+        cls,
+        pairs: Sequence[Pair],
+        groups: Sequence[str],
+        dev: NDArray[np.int64],
+        test: NDArray[np.int64],
+        unit: str,
+    ) -> Pairs:
+        """The pairs and their groups at the positions `dev` and `test`."""
+        return cls(
+            [pairs[i] for i in dev],
+            [pairs[i] for i in test],
+            [groups[i] for i in dev],
+            [groups[i] for i in test],
+            unit,
+        )
+
+    @property
+    def split(self) -> bool:
+        """Whether other pairs choose than are reported."""
+        return self.dev != self.test
 
 
 def installed_packages() -> dict[str, str]:
@@ -73,12 +104,21 @@ def installed_packages() -> dict[str, str]:
     return {**versions, "python": platform.python_version()}
 
 
-def read_docstrings(packages: Iterable[str]) -> tuple[list[str], Pairs]:
+def read_docstrings(
+    packages: Iterable[str], exclude: Sequence[str] = ()
+) -> tuple[list[str], Pairs]:
     """Sentences and evaluation pairs of the packages (import names), read in parallel.
 
-    The sentences are in file order, with repetitions, those of the pairs among them.
+    The sentences are in file order, with repetitions, those of the pairs among them. No pair has,
+    or nearly repeats, one of the texts in `exclude`.
     """
-    files = [str(file) for package in packages for file in _python_files(_root(package))]
+    files: list[str] = []
+    names: list[str] = []
+    for root in map(_root, packages):
+        parent = root if root == _standard_library() else root.parent
+        for file in _python_files(root):
+            files.append(str(file))
+            names.append(file.relative_to(parent).as_posix())
     # The children are plain interpreters: a fork of a process with threads can hang, and
     # multiprocessing's other ways run the user's script again where it has no main guard.
     workers = os.cpu_count() or 1
@@ -86,28 +126,38 @@ def read_docstrings(packages: Iterable[str]) -> tuple[list[str], Pairs]:
     with ThreadPoolExecutor(workers) as pool:
         modules = [module for share in pool.map(_extract_in_child, shares) for module in share]
     sentences = [sentence for in_module, _ in modules for sentence in in_module]
-    pairs = [pair for _, in_module in modules for pair in in_module]
-    return sentences, split_pairs(pairs)
+    named = zip(names, modules, strict=True)
+    pairs = [(name, pair) for name, (_, in_module) in named for pair in in_module]
+    return sentences, split_pairs(pairs, exclude)
 
 
-def split_pairs(pairs: list[Pair]) -> Pairs:
-    """Drops (nearly) repeated summaries or descriptions, and splits what is left in dev and test.
+def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) -> Pairs:
+    """Drops (nearly) repeated summaries or descriptions, and splits what is left by module.
 
     The order is by a hash of the text, so the packages are mixed and nothing depends on a random
-    state. Of fewer than `DEV_PAIRS + TEST_PAIRS` pairs, a third is dev.
+    state.
+
+    Args:
+        pairs: the module of each pair, and the pair.
+        exclude: texts that no pair may have or nearly repeat.
     """
-    ordered = sorted(set(pairs), key=lambda pair: blake2b(repr(pair).encode()).digest())
+    ordered = sorted(pairs, key=lambda named: blake2b(repr(named[::-1]).encode()).digest())
     for side in (0, 1):
-        texts = [pair[side] for pair in ordered]
-        repeats = near_duplicates(texts, np.arange(len(texts)))
-        ordered = [pair for pair, earlier in zip(ordered, repeats, strict=True) if earlier < 0]
-    dev = min(DEV_PAIRS, len(ordered) // 3)
-    return Pairs(ordered[:dev], ordered[dev : dev + TEST_PAIRS])
+        texts = [*exclude, *(pair[side] for _, pair in ordered)]
+        repeats = near_duplicates(texts, np.arange(len(texts)), len(exclude))[len(exclude) :]
+        ordered = [named for named, earlier in zip(ordered, repeats, strict=True) if earlier < 0]
+    modules = [module for module, _ in ordered]
+    chooses, judges = split_groups(modules, at_most=DEV_PAIRS)
+    return Pairs.of([pair for _, pair in ordered], modules, chooses, judges[:TEST_PAIRS], "modules")
+
+
+def _standard_library() -> Path:
+    return Path(sysconfig.get_path("stdlib"))
 
 
 def _root(package: str) -> Path:
     if package == "python":
-        return Path(sysconfig.get_path("stdlib"))
+        return _standard_library()
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"No package {package}")
@@ -165,8 +215,8 @@ def _docstrings(source: bytes) -> Iterator[str]:
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
     """The node and the statements in it; expressions, most of a tree, are passed over."""
     yield node
-    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
-        for child in getattr(node, field, ()):
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for child in getattr(node, part, ()):
             yield from _statements(child)
 
 

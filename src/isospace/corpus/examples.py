@@ -11,24 +11,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.dedup import Texts, first_equal, near_duplicates
+from isospace.corpus.dedup import Texts, first_equal, near_clusters, near_duplicates
+from isospace.corpus.groups import whole_groups
 
 
 def select_sentences(
     text: Texts,
     hashes: NDArray[np.uint64],
     references: int,
-    near: bool,
     scratch: Path,
     counts: dict[str, int],
 ) -> NDArray[np.int64]:
-    """Lines of the sentences to keep, ascending; `near` drops near duplicates too.
+    """Lines of the sentences to keep, ascending: none that repeats or nearly repeats another.
 
     Args:
         text: texts that must not be trained on, then the sentences.
         hashes: (references + sentences,) of each line.
         references: how many lines must not be trained on.
-        near: whether to drop what nearly repeats an earlier sentence.
         scratch: folder for temporary files.
         counts: receives what became of the sentences.
     """
@@ -36,12 +35,10 @@ def select_sentences(
     distinct = np.flatnonzero(first == np.arange(len(first)))
     copies = len(first) - len(distinct)
     listed = int(np.sum(first[references:] < references))
-    earlier = np.full(len(distinct), -1)
-    if near or references:
-        earlier = near_duplicates(text, distinct, references, scratch)
+    earlier = near_duplicates(text, distinct, references, scratch)
     candidate = np.arange(len(distinct)) >= references
     leaked = candidate & (earlier >= 0) & (earlier < references)
-    repeated = candidate & (earlier >= references) & near
+    repeated = candidate & (earlier >= references)
     counts |= {
         "exact duplicates": copies - listed,
         "near duplicates": int(repeated.sum()),
@@ -73,39 +70,68 @@ def select_examples(
         earlier = near_duplicates(text, distinct, references, scratch)
         leaked[distinct[(earlier >= 0) & (earlier < references)]] = True
     examples = first[references:].reshape(-1, texts)
+    listed = np.asarray(leaked[examples].any(axis=1))
     distinct_examples = np.sort(np.unique(examples, axis=0, return_index=True)[1])
-    chosen = distinct_examples[~leaked[examples[distinct_examples]].any(axis=1)]
+    chosen = distinct_examples[~listed[distinct_examples]]
     counts |= {
-        "exact duplicates": len(examples) - len(distinct_examples),
+        "exact duplicates": len(examples) - int(listed.sum()) - len(chosen),
         "near duplicates": 0,
-        "evaluation pairs": len(distinct_examples) - len(chosen),
+        "evaluation pairs": int(listed.sum()),
     }
     return (references + texts * chosen[:, None] + np.arange(texts)).ravel()
 
 
-def hold_out(hashes: NDArray[np.uint64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which examples to hold out and which to train on, both ascending.
+def same_texts(
+    text: Texts, lines: NDArray[np.int64], hashes: NDArray[np.uint64], scratch: Path
+) -> NDArray[np.int64]:
+    """A number for each line, equal for those that repeat or nearly repeat each other, (line,).
 
-    Held out are those with the least hashes: a random sample that depends on no random state and
-    not on the order of the examples. No text is anchor or positive of two of them, since a pair
-    with two right answers measures nothing; and no example that has such a text is trained on.
+    Which are the same does not depend on the order of the lines.
 
     Args:
-        hashes: (examples, texts) of each text.
+        text: the texts.
+        lines: which of them to compare, (line,).
+        hashes: (line,) of each.
+        scratch: folder for temporary files.
+    """
+    _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
+    return near_clusters(text, lines[distinct], scratch)[place]
+
+
+def hold_out(
+    hashes: NDArray[np.uint64],
+    texts: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    count: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which examples to hold out and which to train on, both ascending.
+
+    Held out are whole groups, those with the least hashes: a random sample that depends on no
+    random state and not on the order of the examples. A group of more than `count` examples is
+    trained on. No text is anchor or positive of two that are held out, since a pair with two right
+    answers measures nothing. Neither what is left of their groups nor an example that has such a
+    text is trained on.
+
+    Args:
+        hashes: (example, text) of each text.
+        texts: (example, text) number of each text, equal where they (nearly) repeat each other.
+        groups: (example,) group of each, from 0 on.
         count: how many to hold out at most.
 
-    >>> held, train = hold_out(np.array([[1, 9], [5, 6], [7, 9], [1, 8]], dtype=np.uint64), 1)
+    >>> hashes = np.array([[1, 9], [5, 6], [7, 9], [1, 8]], dtype=np.uint64)
+    >>> held, train = hold_out(hashes, hashes.astype(np.int64), np.array([0, 1, 2, 0]), 2)
     >>> held.tolist(), train.tolist()
     ([3], [1, 2])
     """
+    order = np.lexsort(hashes.T[::-1])
+    first = np.unique(groups[order], return_index=True)[1]
+    apart = whole_groups(groups, groups[order][np.sort(first)], count)
     held: list[int] = []
     held_texts: set[int] = set()
-    for example in np.lexsort(hashes.T[::-1]):
-        if len(held) == count:
-            break
-        pair = hashes[example, :2].tolist()
+    for example in order[apart[order]]:
+        pair = texts[example, :2].tolist()
         if held_texts.isdisjoint(pair):
             held.append(int(example))
             held_texts.update(pair)
-    shared = np.isin(hashes, np.fromiter(held_texts, np.uint64)).any(axis=1)
-    return np.sort(np.array(held, dtype=np.int64)), np.flatnonzero(~shared)
+    apart |= np.isin(texts, np.fromiter(held_texts, np.int64)).any(axis=1)
+    return np.sort(np.array(held, dtype=np.int64)), np.flatnonzero(~apart)

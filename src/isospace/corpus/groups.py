@@ -5,8 +5,20 @@ Such rows are held out together, choose or judge together, and count as one wher
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from isospace.corpus.dedup import near_clusters
+
+SMALLEST_SPLIT = 400
+"""Items below which there is no split: a third of fewer chooses badly and two thirds judge
+badly."""
+
 
 def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
     """The group of each row, where rows that share a text are in one, directly or by others.
@@ -34,3 +46,132 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
     links = coo_array((np.ones(len(nodes), np.int8), (rows, nodes)), shape=(size, size))
     labels: NDArray[np.int64] = connected_components(links, directed=False)[1][:count]
     return np.unique(labels, return_inverse=True)[1]
+
+
+def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
+    """The group of each row of texts in memory: those that share or nearly share a text.
+
+    Args:
+        rows: n rows of equally many texts.
+
+    Returns:
+        (n,) from 0 on, without gaps.
+
+    >>> rows = [("a cat", "it purrs"), ("a dog", "it barks"), ("one cat", "It purrs!")]
+    >>> group_texts(rows).tolist()
+    [0, 1, 0]
+    """
+    if not rows:
+        return np.empty(0, np.int64)
+    numbers: dict[str, int] = {}
+    ids = [[numbers.setdefault(text, len(numbers)) for text in row] for row in rows]
+    near = near_clusters(list(numbers), np.arange(len(numbers)))
+    return components(near[np.array(ids)])
+
+
+def key_groups(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The group of each row by its key, (row,), from 0 on; each row of key 0 is one of its own.
+
+    >>> key_groups(np.array([7, 0, 5, 0, 7], dtype=np.uint64)).tolist()
+    [1, 2, 0, 3, 1]
+    """
+    labels: NDArray[np.int64] = np.unique(keys, return_inverse=True)[1]
+    missing = np.flatnonzero(keys == 0)
+    labels[missing] = len(keys) + np.arange(len(missing))
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def unit_of(group: str | None) -> str:
+    """What groups are called: those of a column that the user named, or of texts.
+
+    >>> unit_of("thread"), unit_of(None)
+    ('groups by thread', 'groups')
+    """
+    return f"groups by {group}" if group else "groups"
+
+
+def group_key(value: Any) -> str | None:
+    """What a cell of the user's column says; `None` where it is missing or blank.
+
+    >>> group_key(12), group_key(" a "), group_key(""), group_key(float("nan"))
+    ('12', 'a', None, None)
+    """
+    missing = value is None or (isinstance(value, float) and math.isnan(value))
+    return None if missing else str(value).strip() or None
+
+
+def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[str]:
+    """A name of each row's group that does not depend on the order of the rows.
+
+    Args:
+        groups: (row,) group of each row.
+        hashes: (row, text) of the content; rows differ.
+
+    >>> group_names(np.array([0, 1, 0]), np.array([[9, 1], [8, 2], [7, 3]], dtype=np.uint64))
+    ['00000000000000070000000000000003', '00000000000000080000000000000002', \
+'00000000000000070000000000000003']
+    """
+    least: dict[int, tuple[int, ...]] = {}
+    for group, row in zip(groups.tolist(), map(tuple, hashes.tolist()), strict=True):
+        least[group] = min(least.get(group, row), row)
+    names = {group: "".join(f"{text:016x}" for text in row) for group, row in least.items()}
+    return [names[group] for group in groups.tolist()]
+
+
+def whole_groups(
+    groups: NDArray[np.int64], order: NDArray[np.int64], count: int
+) -> NDArray[np.bool_]:
+    """Which rows are taken, (row,), if groups are taken whole, each where it still fits.
+
+    A group of more than `count` rows is never taken.
+
+    Args:
+        groups: (row,) group of each row, from 0 on.
+        order: (group,) the groups, as they are tried.
+        count: of rows, at most.
+
+    >>> whole_groups(np.array([0, 0, 0, 1, 2]), np.array([0, 2, 1]), 2).tolist()
+    [False, False, False, True, True]
+    """
+    sizes = np.bincount(groups)
+    taken = np.zeros(len(sizes), dtype=bool)
+    for group in order:
+        if sizes[group] <= count:
+            taken[group] = True
+            count -= int(sizes[group])
+        if count <= 0:
+            break
+    return taken[groups]
+
+
+def split_groups(
+    groups: Sequence[str], at_most_share: float = 1 / 3, at_most: int = 1000
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of the items that choose and of those that judge, both ascending.
+
+    Groups go whole to one side, in the order of a hash of their names. Both sides are all items
+    where these are fewer than `SMALLEST_SPLIT`, or where no group is small enough to choose.
+
+    Args:
+        groups: the name of each item's group.
+        at_most_share: of the items that choose.
+        at_most: items that choose.
+
+    >>> chooses, judges = split_groups([str(i // 2) for i in range(600)])
+    >>> len(chooses), len(judges), len({i // 2 for i in chooses} & {i // 2 for i in judges})
+    (200, 400, 0)
+    """
+    everything = np.arange(len(groups))
+    if len(groups) < SMALLEST_SPLIT:
+        return everything, everything
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
+    order = np.array([numbers[name] for name in sorted(numbers, key=_hash)])
+    labels = np.array([numbers[name] for name in groups])
+    chooses = whole_groups(labels, order, min(at_most, int(len(groups) * at_most_share)))
+    if not chooses.any():
+        return everything, everything
+    return np.flatnonzero(chooses), np.flatnonzero(~chooses)
+
+
+def _hash(name: str) -> bytes:
+    return blake2b(name.encode("utf-8", "surrogatepass")).digest()

@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.docstrings import Pairs, installed_packages, read_docstrings
-from isospace.corpus.examples import hold_out, select_examples, select_sentences
+from isospace.corpus.examples import hold_out, same_texts, select_examples, select_sentences
+from isospace.corpus.groups import (
+    components,
+    group_key,
+    group_names,
+    key_groups,
+    split_groups,
+    unit_of,
+)
 from isospace.corpus.prose import split_sentences
 from isospace.corpus.records import Column, Source
 from isospace.errors import UserError
@@ -39,6 +47,9 @@ logger = logging.getLogger(__name__)
 
 # Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
+
+Row = tuple[str | None, tuple[str, ...]]
+"""The group of a row, if it has one, and its texts."""
 
 _LINE_COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
@@ -80,6 +91,10 @@ class Corpus(Lines):
         packages: versions of the packages that were read, for docstrings.
         pairs: natural pairs to evaluate on, never to train on: for docstrings, none of whose
             sentences is here, and for examples, the held-out anchors and positives.
+        group: the column that says which rows belong together, `None` where their texts do.
+        held_groups: the group of each sentence in `held_out()`.
+        chooses: positions in `held_out()` of those that choose, such as between checkpoints.
+        judges: of those that are reported on; others, where there are enough for a split by group.
         train_rows: (n,) positions of the sentences to train on, ascending.
     """
 
@@ -91,7 +106,11 @@ class Corpus(Lines):
         self.counts: dict[str, int] = about["counts"]
         self.digest: str = about["digest"]
         self.packages: dict[str, str] = about["packages"]
-        self.pairs = Pairs(*([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test")))
+        dev, test = ([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test"))
+        self.pairs = Pairs(**{**about["pairs"], "dev": dev, "test": test})
+        self.group: str | None = about["group"]
+        self.held_groups: list[str] = about["held_groups"]
+        self.chooses, self.judges = split_groups(self.held_groups)
         self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
         self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
 
@@ -100,13 +119,15 @@ class Corpus(Lines):
         """The counts in words."""
         return ", ".join(f"{n:,} {what}" for what, n in self.counts.items() if n)
 
-    def held_out(self) -> list[str]:
+    def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
         """Sentences to measure on without labels, never to train on.
 
-        They are those with the least hashes: a random sample of the corpus that depends on no
+        They are the groups with the least hashes: a random sample of the corpus that depends on no
         random state and not on the order of the lines, and that hardly changes when text is added.
+        `places` are positions among them, such as `judges`; default: all.
         """
-        return [self[row] for row in self._held_rows]
+        rows = self._held_rows if places is None else self._held_rows[places]
+        return [self[row] for row in rows]
 
 
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:
@@ -117,7 +138,8 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         cache: results are kept in `cache / "corpus"`, under a hash of the input's bytes, the
             options and this code.
         exclude: texts that must not be trained on, such as those of evaluation pairs: they, their
-            sentences, and what is a near duplicate of either are left out.
+            sentences, and what is a near duplicate of either are left out. With some, text that has
+            no columns is read even where `group` names one, which they then have.
 
     Raises:
         UserError: the input cannot be read, or no sentence is left.
@@ -132,7 +154,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
         files = (name for name in config.corpus if name != "docstrings")
         sources = records.find_sources(files, Path(spool), config.encoding)
-        _check(config, sources)
+        _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name != "corpus"}
         inputs = [(source.format, source.compression, file_hash(source.path)) for source in sources]
         key = _hash(repr((_code_hashes(), options, packages, inputs, excluded)).encode())
@@ -162,13 +184,15 @@ def clean(text: str) -> str:
 
 
 def _columns(config: CorpusConfig) -> list[Column]:
-    """The columns to read."""
-    if config.columns:
-        return [Column(name, "`columns`") for name in config.columns]
-    return [Column(config.column, "`column`")]
+    """The columns to read: those of the texts, then that of the group, if there is one."""
+    columns = [Column(name, "`columns`") for name in config.columns]
+    columns = columns or [Column(config.column, "`column`")]
+    if config.group is not None:
+        columns.append(Column(config.group, "`group`", text=False))
+    return columns
 
 
-def _check(config: CorpusConfig, sources: list[Source]) -> None:
+def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
     """Refuses bad files before any is read whole."""
     if len(config.columns) == 1:
         raise UserError(
@@ -176,10 +200,13 @@ def _check(config: CorpusConfig, sources: list[Source]) -> None:
             f"positive, and perhaps of hard negatives; or name it with `column` {config.columns[0]}"
         )
     lines = [s.name for s in sources if s.format == "txt"]
-    if config.columns and (lines or "docstrings" in config.corpus):
+    lines += ["docstrings"] if "docstrings" in config.corpus else []
+    setting = f"`columns` {' '.join(config.columns)}" if config.columns else None
+    if config.group is not None and not own_pairs:
+        setting = setting or f"`group` {config.group}"
+    if setting and lines:
         raise UserError(
-            f"`columns` {' '.join(config.columns)}: {[*lines, 'docstrings'][0]} has no columns. "
-            "Expected csv, tsv, jsonl or parquet files."
+            f"{setting}: {lines[0]} has no columns. Expected csv, tsv, jsonl or parquet files."
         )
     for source in sources:
         records.check(source, _columns(config))
@@ -193,54 +220,80 @@ def _build(
     excluded: list[str],
 ) -> None:
     """Fills the folder that `Corpus` reads."""
-    columns = _columns(config)
-    rows = _rows(sources, columns)
-    pairs = Pairs([], [])
+    rows = _rows(sources, config)
+    pairs = Pairs()
     if packages:
-        sentences, pairs = read_docstrings(packages)
-        rows = chain(zip(sentences), rows)
+        sentences, pairs = read_docstrings(packages, excluded)
+        rows = chain(((None, (sentence,)) for sentence in sentences), rows)
         excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
     parts = chain(excluded, *map(split_sentences, excluded))
     references = [text for text in dict.fromkeys(map(clean, parts)) if text]
     counts = dict.fromkeys(_LINE_COUNTS, 0)
+    keys = array("Q")
+    width = max(1, len(config.columns))
+    distinct = config.near_duplicates and not config.columns
     with tempfile.TemporaryFile(dir=folder) as staged:
-        text, hashes = _stage(chain(references, _usable(rows, config, counts)), staged)
-        if config.columns:
-            lines = select_examples(text, hashes, len(references), len(columns), folder, counts)
+        text, hashes = _stage(chain(references, _usable(rows, config, counts, keys)), staged)
+        if distinct:
+            lines = select_sentences(text, hashes, len(references), folder, counts)
         else:
-            near = config.near_duplicates
-            lines = select_sentences(text, hashes, len(references), near, folder, counts)
+            lines = select_examples(text, hashes, len(references), width, folder, counts)
         digest = _write_sentences(folder, text, lines)
-        examples = lines.reshape(-1, len(columns))
-        held, train = hold_out(hashes[examples], min(config.held_out, len(examples) // 10))
+        examples = hashes[lines].reshape(-1, width)
+        count = min(config.held_out, len(examples) // 10)
+        same = np.arange(len(lines))
+        if count and not distinct:
+            same = same_texts(text, lines, hashes[lines], folder)
+        same = same.reshape(examples.shape)
+        if config.group is None:
+            groups = components(same[:, :2])  # a hard negative may come from anywhere
+        else:
+            rows_kept = (lines[::width] - len(references)) // width
+            groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
+        held, train = hold_out(examples, same, groups, count)
+        held_groups = group_names(groups[held], examples[held])
         if config.columns:
-            counts["sharing a held-out text"] = len(examples) - len(held) - len(train)
-            held_pairs = [(text[a], text[b]) for a, b in examples[held, :2]]
-            pairs = Pairs(held_pairs[::2], held_pairs[1::2])
-    np.save(folder / "held_out.npy", held * len(columns))
-    np.save(folder / "train.npy", train * len(columns))
-    counts |= {"held out": len(held), "for training": len(train)}
+            held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
+            unit = unit_of(config.group)
+            pairs = Pairs.of(held_pairs, held_groups, *split_groups(held_groups), unit)
+    np.save(folder / "held_out.npy", held * width)
+    np.save(folder / "train.npy", train * width)
+    related = len(examples) - len(held) - len(train)
+    counts |= {
+        "related to what is held out": related,
+        "held out": len(held),
+        "for training": len(train),
+    }
     about = {
         "counts": counts,
         "digest": _hash(repr((digest, packages)).encode()),
         "packages": packages,
         "pairs": asdict(pairs),
+        "group": config.group,
+        "held_groups": held_groups,
     }
     (folder / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
 
 
-def _rows(sources: list[Source], columns: list[Column]) -> Iterator[tuple[str, ...]]:
-    """The texts of each row of the files, a missing one as the empty text."""
+def _rows(sources: list[Source], config: CorpusConfig) -> Iterator[Row]:
+    """The rows of the files, a missing text as the empty text."""
+    columns = _columns(config)
+    grouped = config.group is not None
     for source in sources:
         for record in records.read_records(source, columns):
-            yield tuple(text or "" for text in record.values)
+            texts = record.values[:-1] if grouped else record.values
+            group = group_key(record.values[-1]) if grouped else None
+            yield group, tuple(text or "" for text in texts)
 
 
 def _usable(
-    rows: Iterable[tuple[str, ...]], config: CorpusConfig, counts: dict[str, int]
+    rows: Iterable[Row], config: CorpusConfig, counts: dict[str, int], keys: array[int]
 ) -> Iterator[str]:
-    """The clean texts of the rows whose texts all have a usable length; counts the other rows."""
-    for row in rows:
+    """The clean texts of the rows whose texts all have a usable length; counts the other rows.
+
+    `keys` receives a hash of each such row's group, 0 for none, where `group` is set.
+    """
+    for group, row in rows:
         texts = [clean(text) for text in row]
         lengths = list(map(len, texts))
         shortest, longest = min(lengths), max(lengths)
@@ -254,7 +307,16 @@ def _usable(
         elif longest > config.max_chars:
             counts["too long"] += 1
         else:
+            if config.group is not None:
+                keys.append(_key(group))
             yield from texts
+
+
+def _key(group: str | None) -> int:
+    if group is None:
+        return 0
+    content = group.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
 def _stage(sentences: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isospace.corpus.groups import unit_of
 from isospace.corpus.sentences import Corpus
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
@@ -150,11 +151,14 @@ class Benchmark:
     """Test items: the same for every encoder that is compared.
 
     Attributes:
-        pairs: texts that belong together; the verdict is about their mean reciprocal rank.
+        pairs: texts that belong together, with their groups; the verdict is about their mean
+            reciprocal rank.
         protocol: what that number is, in words.
         tasks: STS sets, of which the papers' test pairs are scored; none where there is no data.
         labels: labelled pairs by which checkpoints are chosen, `None` where no labels choose.
         sample: held-out sentences of which the vectors are kept.
+        split: whether what chooses checkpoints is none of `pairs`; not so where the corpus has too
+            few of its own to split.
     """
 
     pairs: TextPairs
@@ -162,6 +166,7 @@ class Benchmark:
     tasks: Mapping[str, STSSet]
     labels: ScoredPairs | None
     sample: tuple[str, ...]
+    split: bool = True
 
     @classmethod
     def make(
@@ -174,9 +179,9 @@ class Benchmark:
         """A benchmark of held-out text and of what the user gave.
 
         Args:
-            corpus: its held-out half that `choosing_text` does not take is the sample. Without
-                `pairs` its natural pairs are the verdict's, or the halves of the sample's
-                sentences where it has none.
+            corpus: its held-out text that `choosing_text` does not take is the sample (all of it,
+                where there is too little to split). Without `pairs` its natural pairs are the
+                verdict's, or the halves of the sample's sentences where it has none.
             pairs: the user's own.
             tasks: STS sets as `load_sts_data` reads them.
             labels: as `load_labels` reads them.
@@ -184,24 +189,43 @@ class Benchmark:
         Raises:
             UserError: fewer than two pairs anywhere.
         """
-        held_out = corpus.held_out()[1::2]
+        held_out = corpus.held_out(corpus.judges)
+        split = True
         if pairs is not None:
             described = f"pairs of {pairs.name}"
-        elif corpus.pairs.test:
-            pairs = natural_pairs(corpus.pairs.test)
+        elif (own := corpus.pairs).test:
+            pairs = natural_pairs(own.test, own.test_groups, own.unit)
+            split = own.split
             described = "held-out pairs (anchor to positive)"
             if corpus.packages:
                 described = "held-out docstring pairs (summary to next paragraph)"
         else:
-            pairs = halves(held_out)
+            groups = None
+            if corpus.group is not None:
+                groups = [corpus.held_groups[place] for place in corpus.judges]
+            pairs = halves(held_out, groups, unit_of(corpus.group))
+            split = len(corpus.chooses) < len(corpus.held_groups)
             described = "halves of held-out sentences (first to second)"
         if len(pairs) < 2:
             raise UserError(
-                "the corpus has too few sentences of 8 words or more to measure anything on; "
-                "give pairs of texts that belong together (`pairs` FILE)"
+                "the corpus has too few sentences of 8 words or more, or of rows that do not all "
+                "belong together (`group`), to measure anything on; give pairs of texts that "
+                "belong together (`pairs` FILE)"
             )
         tests = {name: task.test_only() for name, task in (tasks or {}).items()}
-        return cls(pairs, f"MRR, {described}", tests, labels, tuple(held_out[:SAMPLE]))
+        return cls(
+            pairs.grouped(),
+            f"MRR, {described}",
+            tests,
+            labels,
+            tuple(held_out[:SAMPLE]),
+            split or labels is not None,
+        )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The group of each of `pairs`."""
+        return self.pairs.grouped().groups or ()
 
     def measure(self, encode: Encode) -> Measured:
         """Score one encoder."""
@@ -300,15 +324,17 @@ def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray
 
 
 def choosing_text(corpus: Corpus) -> HeldOut:
-    """The other half of the held-out text, with pairs of its own, by which checkpoints are chosen.
+    """The held-out text, with pairs of its own, by which checkpoints are chosen.
 
-    No text of a benchmark is in it: a score on what chose would flatter it.
+    No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
+    Only where there is too little to split (`Benchmark.split`) is it the same.
     """
-    natural = natural_pairs(corpus.pairs.dev) if corpus.pairs.dev else None
-    return HeldOut(corpus.held_out()[::2], natural)
+    own = corpus.pairs
+    pairs = natural_pairs(own.dev, own.dev_groups, own.unit) if own.dev else None
+    return HeldOut(corpus.held_out(corpus.chooses), pairs)
 
 
-def natural_pairs(pairs: Sequence[tuple[str, str]]) -> TextPairs:
-    """Pairs that a corpus brings along."""
+def natural_pairs(pairs: Sequence[tuple[str, str]], groups: Sequence[str], unit: str) -> TextPairs:
+    """Pairs that a corpus brings along, with the group of each."""
     first, second = zip(*pairs, strict=True)
-    return TextPairs("natural pairs", first, second)
+    return TextPairs("natural pairs", first, second, groups=tuple(groups), unit=unit)

@@ -35,7 +35,8 @@ class HeldOut:
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs | None = None) -> None:
         self.natural = pairs is not None
-        self.pairs = _spread_pairs(pairs or retrieval.halves(sentences))
+        pairs = pairs or retrieval.halves(sentences)
+        self.pairs = pairs.take(_spread(len(pairs), PAIRS))
         self.sentences = tuple(sentences[i] for i in _spread(len(sentences), SENTENCES))
         self._start: np.ndarray | None = None
 
@@ -67,12 +68,6 @@ class HeldOut:
                 self._start, clean, min(NEIGHBOURS, len(clean) - 1)
             ),
         }
-
-
-def _spread_pairs(pairs: TextPairs) -> TextPairs:
-    places = _spread(len(pairs), PAIRS)
-    first, second = (tuple(side[i] for i in places) for side in (pairs.first, pairs.second))
-    return TextPairs(pairs.name, first, second)
 
 
 def _spread(n: int, at_most: int) -> list[int]:

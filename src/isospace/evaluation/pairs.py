@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.corpus.groups import group_texts, unit_of
 from isospace.errors import UserError
 from isospace.evaluation.user_files import UserFile, parse_score, read_user_file, text_cell
 from isospace.statistics.correlation import FloatArray
@@ -24,12 +25,9 @@ class TextPairs:
     """Texts that belong together: `first[i]` and `second[i]`.
 
     Attributes:
-        name: where they come from.
-        first: (pair,).
-        second: (pair,).
-        groups: (pair,) names, equal for pairs that are not independent of each other; `None` where
-            each is a group of its own.
-        unit: what the groups are called, in the plural.
+        groups: of each pair, the name of what it belongs to: a document, a module. Pairs of a group
+            count as one where chance is judged. `None` where nobody has said.
+        unit: what the groups are, in the plural.
     """
 
     name: str
@@ -52,6 +50,18 @@ class TextPairs:
             return np.arange(len(self))
         return np.unique(np.array(self.groups), return_inverse=True)[1].astype(np.int64)
 
+    def take(self, places: Sequence[int]) -> TextPairs:
+        """The pairs at these positions, with their groups."""
+        first, second = (tuple(side[i] for i in places) for side in (self.first, self.second))
+        groups = None if self.groups is None else tuple(self.groups[i] for i in places)
+        return TextPairs(self.name, first, second, groups=groups, unit=self.unit)
+
+    def grouped(self) -> TextPairs:
+        """The same with groups: where nobody has said, pairs that (nearly) share a text."""
+        if self.groups is not None:
+            return self
+        return replace(self, groups=tuple(map(str, group_texts(list(self)).tolist())))
+
     def ids(self) -> NDArray[np.int64]:
         """A number for each pair (pair,), equal for equal pairs in either order, in any set."""
         keys = ["\0".join(sorted(pair)).encode("utf-8", "surrogatepass") for pair in self]
@@ -68,18 +78,19 @@ class ScoredPairs(TextPairs):
     """Where the scores come from, as a protocol names it: "SentEval files", a Hub copy, a file."""
 
 
-def load_pairs(path: Path | str) -> TextPairs:
+def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     """Read a file of two columns: two texts that belong together.
 
     Args:
         path: a file as `user_files.read_user_file` reads it. Two columns under other names than
             query, document, sentence1, sentence2, ... are taken in their order.
+        group: a further column, which says what pairs belong together.
 
     Raises:
         UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
-            an empty text, or fewer than two pairs.
+            no column `group`, an empty text, or fewer than two pairs.
     """
-    return as_pairs(read_user_file(path, "pairs"))
+    return as_pairs(read_user_file(path, "pairs", group))
 
 
 def load_scored_pairs(path: Path | str) -> ScoredPairs:
@@ -109,7 +120,8 @@ def as_pairs(file: UserFile) -> TextPairs:
             f"{file.path}: all rows have the same second text, {second[0][:60]!r}; expected two or "
             "more to choose from"
         )
-    return TextPairs(file.path.name, first, second)
+    unit = unit_of(file.group)
+    return TextPairs(file.path.name, first, second, groups=file.groups, unit=unit)
 
 
 def as_scored_pairs(file: UserFile) -> ScoredPairs:

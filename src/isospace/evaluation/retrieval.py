@@ -255,19 +255,30 @@ def _pairs_of_one_meaning(pairs: ScoredPairs) -> list[tuple[str, str]]:
     ]
 
 
-def halves(sentences: Sequence[str]) -> TextPairs:
+def halves(
+    sentences: Sequence[str], groups: Sequence[str] | None = None, unit: str = "groups"
+) -> TextPairs:
     """Pairs made from single sentences: the first half of the words and the second half.
 
     A stand-in where a corpus has no natural pairs. Each distinct sentence of at least `MIN_WORDS`
     words gives one pair; one that is mostly in a script written without spaces is cut by characters
     (at least `MIN_CHARACTERS`), never before a combining mark. Shorter sentences are left out.
 
+    Args:
+        sentences: the sentences.
+        groups: of each sentence, and so of its pair; see `TextPairs`.
+        unit: what the groups are.
+
     >>> list(halves(["one two three four five six seven eight", "too short"]))
     [('one two three four', 'five six seven eight')]
     """
-    cuts = [cut for sentence in dict.fromkeys(sentences) if (cut := _cut(sentence))]
-    first, second = zip(*cuts, strict=True) if cuts else ((), ())
-    return TextPairs("halves of sentences", first, second)
+    rows: dict[str, int] = {}
+    for row, sentence in enumerate(sentences):
+        rows.setdefault(sentence, row)
+    cuts = [(row, *cut) for sentence, row in rows.items() if (cut := _cut(sentence))]
+    kept, first, second = zip(*cuts, strict=True) if cuts else ((), (), ())
+    of_pairs = None if groups is None else tuple(groups[row] for row in kept)
+    return TextPairs("halves of sentences", first, second, groups=of_pairs, unit=unit)
 
 
 def _cut(sentence: str) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from isospace.corpus.groups import group_key
 from isospace.corpus.records import Cells, Source, file_source, read_rows
 from isospace.errors import UserError
 
@@ -60,28 +61,37 @@ class UserFile:
         columns: the names of the columns that were read, in the order of `COLUMNS[kind]`; empty
             where the file gives none.
         rows: line number (of parquet: row number) and cells of each row, as `columns`.
+        group: the column that says which rows belong together, where one was named.
+        groups: what it says of each row; a row without a value is a group of its own.
     """
 
     path: Path
     kind: DataKind
     columns: tuple[str, ...]
     rows: list[tuple[int, list[Any]]]
+    group: str | None = None
+    groups: tuple[str, ...] | None = None
 
 
-def read_user_file(path: Path | str, kind: DataKind | None = None) -> UserFile:
+def read_user_file(
+    path: Path | str, kind: DataKind | None = None, group: str | None = None
+) -> UserFile:
     """Read a file of pairs, triples, scored pairs or labelled sentences.
 
     Args:
         path: a csv, tsv, txt, jsonl or parquet file; text in UTF-8.
         kind: what the rows are; by default what names and values of the columns say.
+        group: a column beside those of the kind, which says which rows belong together.
 
     Raises:
         UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
-            fewer than two rows, columns that could be of two kinds, or a header of other names.
+            fewer than two rows, no column `group`, columns that could be of two kinds, or a header
+            of other names.
     """
     path = Path(path)
     source = file_source(path)
-    rows = _read_rows(source)
+    rows = _read_rows(source, group)
+    groups = None if group is None else _take_groups(path, rows, group)
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))
     if len(rows) < 2:
@@ -91,7 +101,7 @@ def read_user_file(path: Path | str, kind: DataKind | None = None) -> UserFile:
     kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _choose(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
-    return UserFile(path, kind, columns, cells)
+    return UserFile(path, kind, columns, cells, group, groups)
 
 
 def columns_in_words(number: int) -> str:
@@ -126,14 +136,17 @@ def parse_score(path: Path, line: int, cell: Any) -> float:
     return score
 
 
-def _read_rows(source: Source) -> list[tuple[int, Cells]]:
-    """Every row with its line; by column where a header in the first line names the columns."""
+def _read_rows(source: Source, group: str | None) -> list[tuple[int, Cells]]:
+    """Every row with its line; by column where a header in the first line names the columns.
+
+    A first line with the name `group` in it is a header whatever else it has.
+    """
     rows: list[tuple[int, Cells]] = []
     header: list[str] = []
     for line, cells in read_rows(source):
         if isinstance(cells, dict):
             rows.append((line, cells))
-        elif line == 1 and source.format != "jsonl" and _is_header(cells):
+        elif line == 1 and source.format != "jsonl" and (group in cells or _is_header(cells)):
             header = cells
         elif not header:
             rows.append((line, cells))
@@ -145,6 +158,25 @@ def _read_rows(source: Source) -> list[tuple[int, Cells]]:
         else:
             rows.append((line, dict(zip(header, cells, strict=True))))
     return rows
+
+
+def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple[str, ...]:
+    """The group of each row, which is taken out of the rows."""
+    groups = []
+    for line, row in rows:
+        if not isinstance(row, dict):
+            raise UserError(
+                f'{path}:{line}: no column "{group}", the columns have no names. Name them in a '
+                f"line above, in jsonl by objects: query, document, {group}"
+            )
+        if group not in row:
+            raise UserError(
+                f'{path}:{line}: no column "{group}". Columns: {", ".join(map(str, row))}. '
+                "Name one with `group`"
+            )
+        # With a NUL before it the number of a line is no value of another row.
+        groups.append(group_key(row.pop(group)) or f"\0{line}")
+    return tuple(groups)
 
 
 def _is_header(cells: Sequence[str]) -> bool:

@@ -129,7 +129,7 @@ def load_data(config: TrainConfig) -> Data:
     Raises:
         UserError: a file cannot be used, or the corpus leaves too little to measure on.
     """
-    pairs = load_pairs(config.pairs) if config.pairs else None
+    pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
     tasks = load_sts_data(config.data) if config.data else {}
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
     own_texts = [*pairs.first, *pairs.second] if pairs else []

@@ -93,7 +93,7 @@ class _Session:
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
             raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
         data = sts_data(config.data)
-        pairs = load_pairs(config.pairs) if config.pairs else None
+        pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
         tasks = load_sts_data(data) if data else {}
         own_texts = [*pairs.first, *pairs.second] if pairs else []
         with self.accelerator.main_process_first():

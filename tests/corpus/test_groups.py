@@ -1,0 +1,107 @@
+"""Rows that belong together, and splits that keep them so."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from isospace.corpus.groups import (
+    SMALLEST_SPLIT,
+    components,
+    group_names,
+    group_texts,
+    split_groups,
+)
+
+
+def test_components_are_those_of_a_search():
+    texts = np.random.default_rng(0).integers(0, 700, (300, 2))
+    expected: list[int | None] = [None] * 300
+    for start in range(300):
+        reached = [start] if expected[start] is None else []
+        for row in reached:
+            expected[row] = start
+            reached += [
+                other
+                for other in range(300)
+                if other not in reached and set(texts[row]) & set(texts[other])
+            ]
+    assert 20 < len(set(expected)) < 200
+    numbers = {start: number for number, start in enumerate(dict.fromkeys(expected))}
+    assert components(texts).tolist() == [numbers[start] for start in expected]
+
+
+def test_no_row_and_one_text_a_row():
+    assert components(np.empty((0, 2), np.int64)).tolist() == []
+    assert components(np.array([[7], [3], [7]])).tolist() == [1, 0, 1]
+    assert group_texts([]).tolist() == []
+
+
+def test_texts_that_nearly_repeat_join_their_rows():
+    long = "the sum of the squares of all values in the array along the last axis is returned here"
+    rows = [
+        (long, "one"),
+        ("two", long.replace("squares", "cubes")),
+        ("three", "four"),
+        ("ONE!", "five"),
+    ]
+    assert group_texts(rows).tolist() == [0, 0, 1, 0]
+
+
+def test_near_texts_join_through_others():
+    """Each is near to the next one, the ends are not near to each other."""
+    words = [f"w{chr(97 + i)}" for i in range(22)]
+    rows = [(" ".join(["x"] * i + words[i:]),) for i in range(6)]
+    random.Random(0).shuffle(rows)
+    assert len(set(group_texts(rows).tolist())) == 1
+
+
+def test_names_follow_the_content():
+    groups = np.array([0, 1, 0, 2])
+    hashes = np.array([[4, 1], [5, 1], [3, 9], [1, 1]], dtype=np.uint64)
+    names = group_names(groups, hashes)
+    assert names[0] == names[2]
+    assert len(set(names)) == 3
+    order = [2, 3, 1, 0]
+    assert group_names(np.array([5, 0, 7, 5]), hashes[order]) == [names[i] for i in order]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_a_split_keeps_groups_whole_and_at_most_a_third_chooses(size):
+    groups = [f"group {i // size}" for i in range(900)]
+    chooses, judges = split_groups(groups)
+    assert sorted([*chooses, *judges]) == list(range(900))
+    assert 300 - size < len(chooses) <= 300
+    assert not {groups[i] for i in chooses} & {groups[i] for i in judges}
+    shuffled = random.Random(3).sample(range(900), 900)
+    again = split_groups([groups[i] for i in shuffled])[0]
+    assert {groups[shuffled[i]] for i in again} == {groups[i] for i in chooses}
+
+
+def test_at_most_so_many_choose():
+    chooses, judges = split_groups([str(i) for i in range(5000)])
+    assert (len(chooses), len(judges)) == (1000, 4000)
+    assert len(split_groups([str(i) for i in range(5000)], 0.5, 10_000)[0]) == 2500
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [str(i) for i in range(SMALLEST_SPLIT - 1)],
+        ["one"] * 600,
+        [str(i // 300) for i in range(600)],
+        [],
+    ],
+)
+def test_what_cannot_be_split_does_both(groups):
+    chooses, judges = split_groups(groups)
+    assert chooses.tolist() == judges.tolist() == list(range(len(groups)))
+
+
+def test_a_large_group_judges():
+    groups = ["giant"] * 300 + [str(i) for i in range(300)]
+    chooses, judges = split_groups(groups)
+    assert len(chooses) == 200
+    assert set(range(300)) <= set(judges.tolist())
