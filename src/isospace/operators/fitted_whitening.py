@@ -124,15 +124,9 @@ class WhiteningMap:
         """`(..., dim) -> (..., k)`, not normalised."""
         return (x - self.mean.to(x)) @ self.kernel.to(x)
 
-    @property
-    def weight(self) -> torch.Tensor:
-        """Weight (k, dim) of the linear layer that does the same."""
-        return self.kernel.T
-
-    @property
-    def bias(self) -> torch.Tensor:
-        """Bias (k,) of the linear layer that does the same."""
-        return -self.mean @ self.kernel
+    def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """(weight (k, dim), bias (k,)) of the one dense layer that does the same."""
+        return [(self.kernel.T, -self.mean @ self.kernel)]
 
 
 @dataclass(frozen=True)
