@@ -14,7 +14,7 @@ from torch import nn
 from isospace.errors import UserError
 from isospace.system.files import atomic_path
 
-FORMAT = 4
+FORMAT = 5
 """Version of the checkpoint's layout; raised when a reader must know."""
 
 
