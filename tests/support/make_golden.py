@@ -17,6 +17,7 @@ from make_golden_losses import (
     make_simcsepp,
     make_whitening_head,
 )
+from make_golden_posthoc import make_flow, make_flow_initialisation, make_glove
 from torch import Tensor
 
 
@@ -102,3 +103,6 @@ if __name__ == "__main__":
     make_simcsepp()
     make_barlow(0)
     make_barlow(9)
+    make_flow()
+    make_flow_initialisation()
+    make_glove()
