@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
+.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison selection-study demo-study whitening-study st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -46,6 +46,9 @@ comparison: .venv/test
 
 selection-study: .venv/test
 	$(BIN)/python benchmarks/selection_study.py $(CORPUS) $(STS)
+
+demo-study: .venv/test
+	$(BIN)/python benchmarks/demo_study.py
 
 # CORPUS: several files here.
 whitening-study: .venv/test

@@ -9,14 +9,21 @@ effects its variance is, up to their interaction, the sum of
 
 where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
 the items themselves, and as candidates of either half of the others (`influence`); what candidates
-add is not let fall below zero. Each part has its own
-degrees of freedom: s - 1, and Kish's effective number of groups less one. The gain over its
-standard error is held against the mean of the parts' critical values of Student's t, weighted by
-their share of the variance (Cochran 1964), because a few seeds that happen to agree would tell too
-little of their variance. The interaction enters twice, so that the test errs on the side of no
-difference. With one seed only the items can be judged.
+add is not let fall below zero. Each part has its own degrees of freedom: s - 1 of seeds; of items
+those of the variance of G values with kurtosis k,
 
-Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73.
+    2 / ((k - 3) / G + 2 / (G - 1)),
+
+but not more than Kish's effective number of groups less one. Where few groups say most, because
+they are large or because most did not change, that is fewer than G - 1, with which Student's t
+would call too much a gain (docs/results/placebo.md). The gain over its standard error is held
+against the mean of the parts' critical values of Student's t, weighted by their share of the
+variance (Cochran 1964), because a few seeds that happen to agree would tell too little of their
+variance. The interaction enters twice, so that the test errs on the side of no difference. With one
+seed only the items can be judged.
+
+Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73; Satterthwaite 1946,
+Biometrics Bulletin 2.
 """
 
 from __future__ import annotations
@@ -181,13 +188,28 @@ def sign_flip_p(after: Scores, before: Scores) -> float:
 
 def _parts(after: Scores, before: Scores) -> _Parts:
     variances = [standard_error(after, before) ** 2]
-    freedom = [max(1.0, after.effective_groups - 1)]
+    freedom = [_freedom(after, before)]
     for scores in (after, before):
         seeds = len(scores.by_seed)
         if seeds > 1:
             variances.append(float(scores.by_seed.var(ddof=1)) / seeds)
             freedom.append(seeds - 1.0)
     return _Parts(np.array(variances), np.array(freedom))
+
+
+def _freedom(after: Scores, before: Scores) -> float:
+    """Degrees of freedom of the items' variance, 1 or more."""
+    if after.groups.ndim == 1:
+        contributed = influence_of_gain(after, before)
+    else:
+        contributed = after.influence.mean(0) - before.influence.mean(0)
+    squares = np.square(contributed)
+    n, total = len(squares), float(squares.sum())
+    if n < 2 or total == 0:
+        return 1.0
+    kurtosis = n * float(squares @ squares) / total**2
+    freedom = 2 / ((kurtosis - 3) / n + 2 / (n - 1))
+    return max(1.0, min(freedom, after.effective_groups - 1))
 
 
 def _changed(after: Scores, before: Scores) -> NDArray[np.bool_]:

@@ -165,6 +165,8 @@ def read_results(folder: Path) -> WhiteningResults:
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
+    if content["format"] == FORMAT:
+        return content
     return {**content, "verdict": upgraded_verdict(content["verdict"]), "format": 2}
 
 
