@@ -29,7 +29,7 @@ class WhitenConfig:
     """
 
     model: NameOrPath = "minilm"
-    """minilm, a model folder, the folder of a run, or a Hub name."""
+    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
     """The text to fit on, and how it is cleaned."""
     power: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
