@@ -27,6 +27,20 @@ def test_fitting_raises_the_likelihood_of_new_vectors_above_that_of_scaling_alon
     assert fitted.bits_per_dim(new).mean() < scaled.bits_per_dim(new).mean() - 0.3
 
 
+def test_a_constant_coordinate_stays_near_zero_and_does_not_stop_the_others() -> None:
+    """As three of all-MiniLM-L6-v2: one is 1, up to float32's rounding, the other is 0."""
+    x, new = bent(), bent(500, seed=1)
+    for rows in (x, new):
+        rows[:, 2] = 1 + 1e-8 * rows[:, 2]
+        rows[:, 6] = 0
+    fitted = fit_flow(x, epochs=20)
+    z = fitted(new.double())
+    quiet = z.std(0) < 0.3
+    assert quiet.sum() == 2
+    assert z[:, quiet].abs().max() < 1
+    assert fitted.steps[0].out.W.abs().max() > 0.02  # it has learned
+
+
 def test_the_first_epoch_begins_from_scaled_vectors() -> None:
     """One update of 0.001 a parameter: still nearly mean 0 and deviation 1."""
     x = bent(64)

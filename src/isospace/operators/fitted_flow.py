@@ -6,7 +6,8 @@ gradient cut to length 1, a learning rate of 0.001 that neither warms up nor fal
 
 Two things differ. The encoder's dropout is on while the released code fits, and its scales begin
 from 32 sentences; here vectors are those that the model gives, and the first 1,024 set the scales,
-which 32 would leave wrong by an eighth.
+which 32 would leave wrong by an eighth. And a coordinate that does not vary, of which
+all-MiniLM-L6-v2 has three, is no density: its scales would grow until every gradient is infinite.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ def fit_flow(
     Raises:
         ValueError: as `Moments.require_spread` and `Flow`.
     """
-    Moments.of(vectors).require_spread()
+    generator = torch.Generator().manual_seed(seed)
+    vectors = _with_spread(vectors, generator)
     flow = Flow(vectors.shape[1], seed=seed).to(vectors)
     optimiser = _BertAdam(flow.parameters())
-    generator = torch.Generator().manual_seed(seed)
     for epoch in range(epochs):
         order = torch.randperm(len(vectors), generator=generator).to(vectors.device)
         if not epoch:
@@ -56,6 +57,21 @@ def fit_flow(
             if on_batch is not None:
                 on_batch(len(rows))
     return flow.cpu().double().requires_grad_(False)
+
+
+def _with_spread(vectors: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """The vectors, with noise as wide as the average coordinate where a coordinate is constant.
+
+    A flow that is fitted to that leaves such a coordinate alone: near zero where it is constant.
+    """
+    moments = Moments.of(vectors)
+    moments.require_spread()
+    variances = moments.covariance().diagonal()
+    constant = (variances.sqrt() <= moments.rounding).to(vectors.device)
+    noise = torch.randn(len(vectors), int(constant.sum()), generator=generator)
+    filled = vectors.clone()
+    filled[:, constant] += (variances.mean().sqrt() * noise.to(variances)).to(vectors)
+    return filled
 
 
 class _BertAdam:
