@@ -5,14 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 
 from isospace.system.ledger import judged
-
-
-@pytest.fixture(autouse=True)
-def _new_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
 
 
 def test_different_results_count_and_repeated_ones_do_not():

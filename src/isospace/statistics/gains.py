@@ -33,12 +33,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from isospace.statistics.correlation import FloatArray
 from isospace.statistics.influence import Scores, group_sums, sum_of_products
 
 CONFIDENCE = 0.95
+
+FEWEST_GROUPS = 20
+"""Of groups that changed; fewer say too little of how much the others may change."""
 
 _SMALLEST_LOG_P = -100.0
 """What is smaller is not told apart, and is beyond scipy's quantiles."""
@@ -109,7 +112,7 @@ class _Parts:
     def critical(self, p: float) -> float:
         """Cochran's critical value of a two-sided test at level p."""
         shares = self.variances / self.variances.sum()
-        return float(shares @ stats.t.isf(p / 2, self.freedom))
+        return float(shares @ -special.stdtrit(self.freedom, p / 2))
 
     def p(self, t: float) -> float:
         """Two-sided p of a ratio to the standard error."""
@@ -128,12 +131,18 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
     changed = _changed(after, before)
     parts = _parts(after, before)
     groups, seeds = len(np.unique(after.groups)), len(after.by_seed)
+    changed_groups = len(np.unique(after.groups[changed]))
+    unseen = min(1.0, _RULE_OF_THREE / groups)
     if not changed.any():
-        margin, p = min(1.0, _RULE_OF_THREE / groups), 1.0
+        margin, p = unseen, 1.0
     elif parts.error in (0.0, math.inf):  # one group, or all alike: nothing says what others gain
         margin, p = math.inf, 1.0
     else:
-        margin, p = parts.critical(1 - confidence) * parts.error, parts.p(mean / parts.error)
+        critical = parts.critical(1 - confidence)
+        # A few that changed tell no more of the others than none.
+        least = unseen / critical if changed_groups < FEWEST_GROUPS else 0.0
+        error = max(parts.error, least)
+        margin, p = critical * error, parts.p(mean / error)
     return Gain(
         mean,
         max(-1.0, mean - margin),
@@ -142,7 +151,7 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
         items=len(changed),
         groups=groups,
         changed=int(changed.sum()),
-        changed_groups=len(np.unique(after.groups[changed])),
+        changed_groups=changed_groups,
         seeds=seeds,
         sd=float(after.by_seed.std(ddof=1)) if seeds > 1 else None,
     )

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 from scipy import stats
 
-from isospace.statistics.gains import CONFIDENCE, Gain, standard_error
+from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, Gain, standard_error
 from isospace.statistics.influence import Scores
 
 SMALLEST_GAIN = 0.01
@@ -18,9 +18,6 @@ SMALLEST_GAIN = 0.01
 A judgement, not an estimate: less is seldom worth another model to keep and new vectors for all
 texts, however sure it is.
 """
-
-FEWEST_GROUPS = 20
-"""Of groups that changed; with fewer nothing is called adapted, whatever the interval says."""
 
 POWER = 0.8
 """The share of cases in which a gain should show, where numbers of items are advised."""
@@ -104,9 +101,10 @@ def start_kept(reason: str, protocol: str) -> Verdict:
 
 
 def counted(gain: Gain, unit: str, items: str) -> str:
-    """How many items there were, in how many groups, and how many changed."""
+    """How many items there were, in how many groups, and how many changed if not all."""
     groups = "" if gain.groups == gain.items else f" in {gain.groups:,} {unit}"
-    return f"{gain.items:,} {items}{groups}, {gain.changed:,} changed"
+    changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
+    return f"{gain.items:,} {items}{groups}{changed}"
 
 
 def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
