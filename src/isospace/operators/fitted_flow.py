@@ -4,7 +4,7 @@ The loss is the bits per dimension of a batch of 32 pairs, first sides and secon
 optimiser is BERT's: Adam without bias correction, eps 1e-6, weight decay 0.01 on everything, the
 gradient cut to length 1, a learning rate of 0.001 that neither warms up nor falls.
 
-Two things differ. The encoder's dropout is on while the released code fits, and its scales begin
+Three things differ. The encoder's dropout is on while the released code fits, and its scales begin
 from 32 sentences; here vectors are those that the model gives, and the first 1,024 set the scales,
 which 32 would leave wrong by an eighth. And a coordinate that does not vary, of which
 all-MiniLM-L6-v2 has three, is no density: its scales would grow until every gradient is infinite.
