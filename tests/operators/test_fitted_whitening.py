@@ -159,7 +159,8 @@ def test_shrinkage_is_relative_to_the_mean_variance() -> None:
 def test_the_linear_layer_is_the_map() -> None:
     x = vectors()
     fitted = PLAIN.fit(Moments.of(x), 0.5)
-    torch.testing.assert_close(torch.nn.functional.linear(x, fitted.weight, fitted.bias), fitted(x))
+    [layer] = fitted.dense_layers()
+    torch.testing.assert_close(torch.nn.functional.linear(x, *layer), fitted(x))
     torch.testing.assert_close(fitted(x[3].float()), fitted(x)[3].float(), rtol=1e-4, atol=1e-5)
 
 

@@ -32,8 +32,8 @@ File = dict[str, Tensor]
 
 def files(prefix: str) -> pytest.MarkDecorator:
     """Parametrise over every golden file whose name begins with `prefix`."""
-    found = {"small": sorted(SUBSET.glob(f"{prefix}*.npz"))}
-    found["golden"] = sorted(GOLDEN.glob(f"{prefix}*.npz"))
+    found = {"small": sorted(SUBSET.rglob(f"{prefix}*.npz"))}
+    found["golden"] = sorted(GOLDEN.rglob(f"{prefix}*.npz"))
     params = [
         pytest.param(path, id=f"{k}-{path.stem}") for k, paths in found.items() for path in paths
     ]

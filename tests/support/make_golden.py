@@ -18,6 +18,7 @@ from make_golden_losses import (
     make_simcsepp,
     make_whitening_head,
 )
+from make_golden_posthoc import make_flow, make_flow_initialisation, make_glove
 from torch import Tensor
 
 
@@ -104,3 +105,6 @@ if __name__ == "__main__":
     make_barlow(0)
     make_barlow(9)
     make_baselines()
+    make_flow()
+    make_flow_initialisation()
+    make_glove()

@@ -15,6 +15,7 @@ from toy import sentences
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
+from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.whiten.fold import drop_normalize, fold
 
@@ -100,3 +101,19 @@ def test_a_closing_normalisation_is_replaced_and_an_earlier_whitening_stays(fold
     np.testing.assert_allclose(np.linalg.norm(before, axis=1), 1, atol=1e-6)
     centred = torch.nn.functional.normalize(pooled - pooled.mean(0)).numpy()
     np.testing.assert_allclose(encoder.embed(TEXTS), centred, atol=1e-5)
+
+
+def test_a_flow_is_a_stack_of_dense_layers_that_others_load(toy_model, tmp_path):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    drop_normalize(encoder)
+    pooled = torch.from_numpy(encoder.embed(TEXTS))
+    fitted = fit_flow(pooled, epochs=30)
+    fold(encoder, fitted)
+    save_model(encoder, tmp_path / "model")
+    found = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
+    expected = torch.nn.functional.normalize(fitted(pooled.double())).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    modules = json.loads((tmp_path / "model" / "modules.json").read_text())
+    assert [module["type"].rsplit(".")[-1] for module in modules[2:]] == ["Dense"] * 19 + [
+        "Normalize"
+    ]

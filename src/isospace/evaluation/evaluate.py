@@ -80,7 +80,8 @@ def evaluate(
     """Score a model.
 
     Args:
-        model: "minilm", a model folder, a run's folder, or a Hub name; or a loaded model.
+        model: "minilm", a model folder, a run's folder, a Hub name, or glove:FILE for word
+            vectors; or a loaded model.
         data: folder with the STS sets in SentEval's layout, or "hub"; default: ISOSPACE_DATA.
         own: a file, or several, of pairs, triples, scored pairs or labelled sentences.
         kind: what the files hold; default: what their columns say.

@@ -124,15 +124,9 @@ class WhiteningMap:
         """`(..., dim) -> (..., k)`, not normalised."""
         return (x - self.mean.to(x)) @ self.kernel.to(x)
 
-    @property
-    def weight(self) -> torch.Tensor:
-        """Weight (k, dim) of the linear layer that does the same."""
-        return self.kernel.T
-
-    @property
-    def bias(self) -> torch.Tensor:
-        """Bias (k,) of the linear layer that does the same."""
-        return -self.mean @ self.kernel
+    def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """(weight (k, dim), bias (k,)) of the one dense layer that does the same."""
+        return [(self.kernel.T, -self.mean @ self.kernel)]
 
 
 @dataclass(frozen=True)
@@ -145,10 +139,11 @@ class Whitening:
     distances stay, cosines are about the mean in place of the origin.
     """
 
-    kind: Literal["pca", "zca", "group"] = "pca"
+    kind: Literal["pca", "zca", "group", "flow"] = "pca"
     """pca sorts the components by variance, so that vectors can be cut anywhere; zca turns them
     back to the model's own axes (the same cosines); group is zca within groups of neighbouring
-    dimensions."""
+    dimensions; flow is no whitening but an invertible network that is trained to make the vectors
+    normal (BERT-flow)."""
     groups: int = 1
     """With `kind` group: the number of groups that the dimensions are cut into."""
     shrinkage: float | Literal["ledoit-wolf"] = "ledoit-wolf"
@@ -158,6 +153,10 @@ class Whitening:
     """Leave out this number of components, those of the largest variance."""
     dim: int | None = None
     """Keep this number of components, those of the largest variance; default: all."""
+    epochs: int = 1
+    """With `kind` flow: passes over the vectors."""
+    seed: int = 0
+    """With `kind` flow: the seed of its weights and of the order of the vectors."""
 
     def kept(self, width: int) -> slice:
         """The components that stay of vectors (n, width), counted by falling variance.
@@ -173,6 +172,14 @@ class Whitening:
             raise ValueError(
                 f"remove and dim need the sorted components of kind pca; got {self.kind}"
             )
+        if self.kind == "flow" and self.shrinkage != "ledoit-wolf":
+            raise ValueError(
+                f"shrinkage is of a covariance; kind flow has none, got {self.shrinkage}"
+            )
+        if self.kind != "flow" and (self.epochs, self.seed) != (1, 0):
+            raise ValueError(f"epochs and seed belong to kind flow; got them with {self.kind}")
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be 1 or more; got {self.epochs}")
         if not 0 <= self.remove < width:
             raise ValueError(f"remove must lie in 0..{width - 1}; got {self.remove}")
         left = width - self.remove
@@ -193,9 +200,11 @@ class Whitening:
             ddof: the covariance is divided by `count - ddof`; it changes the scale only.
 
         Raises:
-            ValueError: as `kept` and `Moments.require_spread`; a power outside 0..1; fewer
-                sentences than a covariance without shrinkage needs.
+            ValueError: as `kept` and `Moments.require_spread`; kind flow; a power outside 0..1;
+                fewer sentences than a covariance without shrinkage needs.
         """
+        if self.kind == "flow":
+            raise ValueError("a flow is fitted to vectors (fit_flow), not to moments")
         width = len(moments.mean)
         components = self.kept(width)
         if not 0.0 <= power <= 1.0:

@@ -162,6 +162,12 @@ def load_data(config: TrainConfig) -> Data:
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     encoder = load_encoder(config.model, config.pooling, device)
+    if not encoder.is_transformer:
+        raise UserError(
+            f"`model` {config.model}: an average of word vectors has no dropout that would make "
+            "two views of a sentence, and no layers to train. It can be evaluated and whitened; "
+            "train a transformer"
+        )
     require_classic(encoder)
     if config.dropout is not None:
         encoder.noise.set(config.dropout)

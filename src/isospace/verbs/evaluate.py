@@ -19,7 +19,7 @@ class Evaluate:
     """Options of `isospace evaluate`."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "minilm"
-    """minilm, a model folder, the folder of a run, or a Hub name."""
+    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors."""
     data: str | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: tuple[Path, ...] = ()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.operators.fitted_whitening import WhiteningMap
+from isospace.operators.flow import Flow
+
+FittedMap: TypeAlias = WhiteningMap | Flow
+"""A map of vectors, fitted once and the same for every sentence."""
 
 
 def drop_normalize(encoder: Encoder) -> None:
@@ -15,21 +21,24 @@ def drop_normalize(encoder: Encoder) -> None:
         encoder.model.pop(-1)
 
 
-def fold(encoder: Encoder, whitening: WhiteningMap) -> None:
-    """Put a map behind an encoder's own modules, in place: a dense layer, then L2 normalisation.
+def fold(encoder: Encoder, fitted: FittedMap) -> None:
+    """Put a map behind an encoder's own modules, in place: dense layers, then L2 normalisation.
 
     The map must have been fitted on this encoder's vectors without their closing normalisation
-    (`drop_normalize`), and takes its place. The folder is then transformer, pooling, dense,
-    normalisation, the one order that servers which normalise last of all also compute.
+    (`drop_normalize`), and takes its place. With a whitening the folder is transformer, pooling,
+    dense, normalisation, the one order that servers which normalise last of all also compute. A
+    flow is a stack of dense layers with ReLU between them.
     """
     drop_normalize(encoder)
-    weight, bias = whitening.weight.float().contiguous(), whitening.bias.float()
-    dense = Dense(
-        weight.shape[1],
-        weight.shape[0],
-        activation_function=nn.Identity(),
-        init_weight=weight,
-        init_bias=bias,
-    )
-    encoder.model.extend([dense.to(encoder.device), Normalize()])
+    layers = fitted.dense_layers()
+    for number, (weight, bias) in enumerate(layers, 1):
+        dense = Dense(
+            weight.shape[1],
+            weight.shape[0],
+            activation_function=nn.Identity() if number == len(layers) else nn.ReLU(),
+            init_weight=weight.float().contiguous(),
+            init_bias=bias.float(),
+        )
+        encoder.model.append(dense.to(encoder.device))
+    encoder.model.append(Normalize())
     encoder.model.similarity_fn_name = "cosine"

@@ -14,16 +14,31 @@ from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, heading
 from isospace.training.origin import Origin
 from isospace.training.results import upgraded_verdict
+from isospace.whiten.whiten_config import Power
 
 FORMAT = 2
 """Of whitening.json. 1 had the interval of a bootstrap of single pairs, and three verdicts."""
 FILE = "whitening.json"
 
-Power = float | None
-"""How far vectors are whitened; `None` is the model as it is, not even centred."""
-
 GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
 """Of `isotropy.describe`: columns of the table before and after."""
+
+_BIBTEX = (
+    """@article{su2021whitening,
+  title = {Whitening Sentence Representations for Better Semantics and Faster Retrieval},
+  author = {Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen},
+  journal = {arXiv:2103.15316},
+  year = {2021}
+}""",
+    """@inproceedings{li2020flow,
+  title = {On the Sentence Embeddings from Pre-trained Language Models},
+  author = {Li, Bohan and Zhou, Hao and He, Junxian and Wang, Mingxuan and Yang, Yiming and
+    Li, Lei},
+  booktitle = {EMNLP},
+  year = {2020}
+}""",
+)
+"""Of a whitening, of a flow."""
 
 HEADS = {
     VerdictKind.ADAPTED: "Whitened",
@@ -36,7 +51,9 @@ HEADS = {
 
 def name_of(power: Power) -> str:
     """A power in words."""
-    return "as it is" if power is None else f"power {power:g}"
+    if power is None:
+        return "as it is"
+    return power if isinstance(power, str) else f"power {power:g}"
 
 
 @dataclass(frozen=True)
@@ -195,11 +212,6 @@ def model_card(results: WhiteningResults) -> str:
 - Licence of the start: {origin.licence_text}
 
 ```bibtex
-@article{{su2021whitening,
-  title = {{Whitening Sentence Representations for Better Semantics and Faster Retrieval}},
-  author = {{Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen}},
-  journal = {{arXiv:2103.15316}},
-  year = {{2021}}
-}}
+{_BIBTEX[results.whitening.kind == "flow"]}
 ```
 """

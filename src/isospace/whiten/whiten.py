@@ -40,16 +40,17 @@ from isospace.evaluation.benchmark import (
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import Encode, TextPairs, load_pairs, remembering
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
+from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments, WhiteningMap
+from isospace.operators.flow import Flow
 from isospace.statistics.choosing import choose
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
-from isospace.whiten.fold import drop_normalize, fold
+from isospace.whiten.fold import FittedMap, drop_normalize, fold
 from isospace.whiten.results import (
-    Power,
     StateScores,
     WhiteningResults,
     model_card,
@@ -57,12 +58,12 @@ from isospace.whiten.results import (
     sentence,
     write_results,
 )
-from isospace.whiten.whiten_config import WhitenConfig
+from isospace.whiten.whiten_config import Power, WhitenConfig
 
 _CHUNK = 4096  # sentences whose vectors are held at once
 _COMPARED = 100  # held-out sentences for which the folder must give the measured vectors
 
-Maps = Mapping[Power, WhiteningMap | None]
+Maps = Mapping[Power, FittedMap | None]
 """The map of each power; the model as it is has none."""
 T = TypeVar("T")
 
@@ -114,6 +115,8 @@ class _Session:
             self.encoder = load_encoder(config.model, config.pooling).to(self.accelerator.device)
         require_classic(self.encoder)
         _refusing(lambda: config.whitening.kept(self.encoder.dim))
+        if config.whitening.kind == "flow":
+            _refusing(lambda: Flow(self.encoder.dim))
         drop_normalize(self.encoder)
         self.progress.line("encoder", self.encoder.summary(arithmetic(self.accelerator)))
         self.encode = remembering(self._embed)
@@ -126,20 +129,41 @@ class _Session:
         """Fit in every process; choose, judge and write in the first."""
         texts = max(1, len(self.config.text.columns))
         rows = fit_rows(self.corpus, texts, self.config.sentences)
-        moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.progress)
+        fit = self._flow(rows) if self.config.whitening.kind == "flow" else self._whitening(rows)
         results = None
         if self.accelerator.is_main_process:
-            maps = {p: self._fitted(moments, p) for p in self.config.powers()}
-            results = self._decide(maps, moments.count)
+            maps = {power: fit(power) for power in self.config.powers()}
+            results = self._decide(maps, len(rows))
             results = replace(results, gap=self._write(results, maps[results.power]))
             write_results(self.folder, results)
         self.accelerator.wait_for_everyone()
         return results
 
-    def _fitted(self, moments: Moments, power: Power) -> WhiteningMap | None:
-        if power is None:
-            return None
-        return _refusing(lambda: self.config.whitening.fit(moments, power))
+    def _whitening(self, rows: NDArray[np.int64]) -> Callable[[Power], FittedMap | None]:
+        """Encode the rows; what is returned fits by a power."""
+        moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.progress)
+
+        def fit(power: Power) -> WhiteningMap | None:
+            if power is None or power == "flow":
+                return None
+            return _refusing(lambda: self.config.whitening.fit(moments, power))
+
+        return fit
+
+    def _flow(self, rows: NDArray[np.int64]) -> Callable[[Power], FittedMap | None]:
+        """Encode the rows; what is returned fits a flow."""
+        vectors = corpus_vectors(self.encoder, self.corpus, rows, self.accelerator, self.progress)
+        epochs, seed = self.config.whitening.epochs, self.config.whitening.seed
+
+        def fit(power: Power) -> Flow | None:
+            if power is None:
+                return None
+            with self.progress.bar("flow", epochs * len(rows)) as advance:
+                return _refusing(
+                    lambda: fit_flow(vectors, epochs=epochs, seed=seed, on_batch=advance)
+                )
+
+        return fit
 
     def _decide(self, maps: Maps, sentences: int) -> WhiteningResults:
         """Choose on one set of pairs, judge on another, or on the same where there are few."""
@@ -175,10 +199,10 @@ class _Session:
             gap=0.0,
         )
 
-    def _measure(self, whitening: WhiteningMap | None) -> Measured:
+    def _measure(self, whitening: FittedMap | None) -> Measured:
         return self.benchmark.measure(through(self.encode, whitening))
 
-    def _write(self, results: WhiteningResults, whitening: WhiteningMap | None) -> float:
+    def _write(self, results: WhiteningResults, whitening: FittedMap | None) -> float:
         """Write the folder; returns how far its vectors are from those that were measured."""
         texts = [*PROBES, *self.benchmark.sample[:_COMPARED]]
         whitening = whitening if results.whitened else None
@@ -238,7 +262,28 @@ def corpus_moments(
     return reduce(operator.add, parts)
 
 
-def through(encode: Encode, whitening: WhiteningMap | None) -> Encode:
+def corpus_vectors(
+    encoder: Encoder,
+    corpus: Corpus,
+    rows: NDArray[np.int64],
+    accelerator: Accelerator,
+    progress: Progress,
+) -> torch.Tensor:
+    """The encoder's vectors of these rows, (n, dim), the same in every process, on its device.
+
+    Each process encodes its share. The encoder is without its closing normalisation.
+    """
+    first, step = accelerator.process_index, accelerator.num_processes
+    texts = [corpus[int(row)] for row in rows[first::step]]
+    with progress.bar("fit", len(texts)) as advance:
+        parts = gather_object([encoder.embed(texts, on_batch=advance)])
+    vectors = np.empty((len(rows), encoder.dim), np.float32)
+    for number, part in enumerate(parts):
+        vectors[number::step] = part
+    return torch.from_numpy(vectors).to(accelerator.device)
+
+
+def through(encode: Encode, whitening: FittedMap | None) -> Encode:
     """The encoder with a map behind it, in float64; `None` is the encoder itself."""
     if whitening is None:
         return encode

@@ -9,8 +9,12 @@ from pydantic import Field
 
 from isospace.config import CorpusConfig
 from isospace.encoders.pooling import PoolingName
+from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
 from isospace.system.settings import NameOrPath, PathOrText, settings
+
+Power = float | Literal["flow"] | None
+"""How far vectors are whitened; `None` is the model as it is, not even centred."""
 
 POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 """What `auto` tries, besides the model as it is."""
@@ -25,13 +29,13 @@ class WhitenConfig:
     """
 
     model: NameOrPath = "minilm"
-    """minilm, a model folder, the folder of a run, or a Hub name."""
+    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
     """The text to fit on, and how it is cleaned."""
     power: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
     """How far to whiten: 0 only centres the vectors, 1 whitens them fully. auto tries several, and
     takes the one by which most pairs of held-out texts find each other, or leaves the model as it
-    is."""
+    is. A flow knows 1 and auto only."""
     whitening: Whitening = field(default_factory=Whitening)
     """Which whitening, and how the covariance is estimated."""
     sentences: Annotated[int, Field(ge=2)] | None = None
@@ -46,8 +50,16 @@ class WhitenConfig:
     output: PathOrText | None = None
     """The folder to write the model to."""
 
-    def powers(self) -> list[float | None]:
+    def __post_init__(self) -> None:
+        if self.whitening.kind == "flow" and self.power not in ("auto", 1):
+            raise UserError(
+                f"`power` {self.power}: a flow goes all the way or not at all; give 1, or auto"
+            )
+
+    def powers(self) -> list[Power]:
         """What is tried; a model that is asked for in another shape cannot stay as it is."""
+        if self.whitening.kind == "flow":
+            return [None, "flow"] if self.power == "auto" else ["flow"]
         if self.power != "auto":
             return [self.power]
         reshaped = self.whitening.dim is not None or self.whitening.remove > 0

@@ -1,0 +1,220 @@
+"""Word vectors as a start: the mean of a text's words, from a file in GloVe's text format.
+
+The model is sentence-transformers' own: word embeddings, then mean pooling. A text none of whose
+words is known has the zero vector. Which words a text has is a matter of taste, so each way has a
+name; a file of vectors is named `glove:FILE`, or `glove:TOKENS:FILE` for another than the first:
+
+- `whitespace_stop`: white-space tokens, each looked up as it is, then without its outer
+  punctuation, then also in lower case; English stop words and single marks are dropped at any of
+  the three. The code behind the numbers that papers quote (STS average 61.32, GloVe 840B.300d;
+  Reimers & Gurevych 2019) does this.
+- `whitespace`: the same without stop words.
+- `lower_split`: lower case; runs of word characters, and single marks of punctuation.
+- `exact`: white-space tokens as they are, and "." for an empty text: SentEval's bag of words.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, get_args
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
+from sentence_transformers.sentence_transformer.modules.tokenizer import (
+    ENGLISH_STOP_WORDS,
+    WhitespaceTokenizer,
+    WordTokenizer,
+)
+
+from isospace.errors import UserError
+
+Tokens = Literal["whitespace_stop", "whitespace", "lower_split", "exact"]
+PREFIX = "glove:"
+
+_SPLITS: dict[Tokens, Callable[[str], list[str]]] = {
+    "lower_split": lambda text: re.findall(r"\w+|[^\w\s]", text.lower()),
+    "exact": lambda text: text.split() or ["."],
+}
+_PADDING = "PADDING_TOKEN"  # sentence-transformers' name of row 0
+
+
+class WordLookup(WordTokenizer):
+    """Ids of the words that a rule finds in a text, less those that are not known."""
+
+    def __init__(self, tokens: Tokens, vocabulary: Iterable[str]) -> None:
+        self.tokens = tokens
+        self.set_vocab(vocabulary)
+
+    def set_vocab(self, vocab: Iterable[str]) -> None:
+        """Number the words."""
+        self.ids = {word: number for number, word in enumerate(vocab)}
+
+    def get_vocab(self, vocab: Iterable[str] = ()) -> list[str]:
+        """All words, in the order of their numbers."""
+        return list(self.ids)
+
+    def tokenize(self, text: str, **_: Any) -> list[int]:
+        """The numbers of a text's words."""
+        found = (self.ids.get(word) for word in _SPLITS[self.tokens](text))
+        return [number for number in found if number is not None]
+
+    def save(self, output_path: str) -> None:
+        """Nothing that another could load."""
+        raise NotImplementedError
+
+    @staticmethod
+    def load(input_path: str) -> WordTokenizer:
+        """As `save`."""
+        raise NotImplementedError
+
+
+class WordIds:
+    """What an encoder asks of a tokenizer, answered by one of words."""
+
+    pad_token_id = 0
+    all_special_ids: tuple[int, ...] = ()
+    model_input_names = ("input_ids", "attention_mask")
+    truncation_side = "right"
+
+    def __init__(self, words: WordTokenizer) -> None:
+        self.words = words
+
+    def __call__(
+        self, texts: str | Sequence[str], max_length: int | None = None, **_: Any
+    ) -> dict[str, list[Any]]:
+        """Numbers of the words of a text, or of each text."""
+        if isinstance(texts, str):
+            return {"input_ids": self.words.tokenize(texts)[:max_length]}
+        return {"input_ids": [self.words.tokenize(text)[:max_length] for text in texts]}
+
+    def get_vocab(self) -> dict[str, Any]:
+        """All that decides the numbers: the words, and how a text is cut."""
+        settings = vars(self.words).items()
+        return {name: sorted(s) if isinstance(s, set) else s for name, s in settings}
+
+
+def word_file(name: str) -> tuple[Path, Tokens] | None:
+    """The file and the tokens that a model's name means; `None` where it does not begin `glove:`.
+
+    >>> word_file("glove:lower_split:vectors.txt")
+    (PosixPath('vectors.txt'), 'lower_split')
+    """
+    if not name.startswith(PREFIX):
+        return None
+    rest = name.removeprefix(PREFIX)
+    for tokens in get_args(Tokens):
+        if rest.startswith(f"{tokens}:"):
+            return Path(rest.removeprefix(f"{tokens}:")).expanduser(), tokens
+    return Path(rest).expanduser(), "whitespace_stop"
+
+
+def load_words(path: Path, tokens: Tokens) -> SentenceTransformer:
+    """The model of a file of word vectors, on the CPU.
+
+    Raises:
+        UserError: as `read_vectors`.
+    """
+    return word_model(*read_vectors(path), tokens)
+
+
+def word_model(
+    words: Sequence[str],
+    vectors: np.ndarray,
+    tokens: Tokens,
+    stop_words: Iterable[str] = ENGLISH_STOP_WORDS,
+) -> SentenceTransformer:
+    """A model that averages word vectors.
+
+    Args:
+        words: all different.
+        vectors: (word, dim) float32.
+        tokens: how a text is cut into words.
+        stop_words: what `whitespace_stop` drops.
+    """
+    vocabulary = [_PADDING, *words]
+    tokenizer: WordTokenizer
+    if tokens in _SPLITS:
+        tokenizer = WordLookup(tokens, vocabulary)
+    else:
+        dropped = stop_words if tokens == "whitespace_stop" else ()
+        tokenizer = WhitespaceTokenizer(vocabulary, stop_words=dropped)
+    rows = np.concatenate([np.zeros_like(vectors[:1]), vectors])
+    pooling = Pooling(vectors.shape[1], "mean")
+    return SentenceTransformer(modules=[WordEmbeddings(tokenizer, rows), pooling], device="cpu")
+
+
+def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
+    """Words and their vectors, (word, dim) float32.
+
+    A line holds a word, which may have spaces in it, and its numbers, separated by spaces. A first
+    line of two numbers, as fastText and word2vec write it, is passed over. Of a word that comes
+    twice the first vector stays.
+
+    Args:
+        path: UTF-8 text; .gz or .zst; or a .zip of one file.
+
+    Raises:
+        UserError: not readable, or a line that does not hold a word and its numbers.
+    """
+    words: dict[str, None] = {}
+    values = bytearray()
+    dim = 0
+    try:
+        with _open(path) as lines:
+            for number, line in enumerate(lines, 1):
+                fields = line.rstrip()
+                dim = dim or fields.count(b" ")
+                if number == 1 and dim == 1:
+                    dim = 0
+                    continue
+                word, vector = _parsed(fields, dim)
+                if vector is None:
+                    raise UserError(
+                        f"{path}, line {number}: {_beginning(line)!r} is not a word and {dim} "
+                        "numbers, as GloVe's text format has them"
+                    )
+                if word not in words:
+                    words[word] = None
+                    values += vector.tobytes()
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from error
+    if not words:
+        raise UserError(f"{path}: holds no word vectors in GloVe's text format")
+    return list(words), np.frombuffer(values, np.float32).reshape(-1, dim)
+
+
+def _parsed(fields: bytes, dim: int) -> tuple[str, np.ndarray | None]:
+    parts = fields.rsplit(b" ", dim)
+    if not dim or len(parts) != dim + 1:
+        return "", None
+    try:
+        return parts[0].decode("utf-8", "replace"), np.array(parts[1:], np.float32)
+    except ValueError:
+        return "", None
+
+
+def _beginning(line: bytes) -> str:
+    text = line[:40].decode("utf-8", "replace").strip()
+    return text + "..." if len(line) > 40 else text
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[IO[bytes]]:
+    import pyarrow as pa  # slow to import
+
+    if path.suffix != ".zip":
+        with io.BufferedReader(pa.input_stream(str(path), compression="detect")) as stream:
+            yield stream
+        return
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        if len(names) != 1:
+            raise UserError(f"{path}: holds {len(names)} files ({', '.join(names)}); unpack one")
+        with archive.open(names[0]) as member:
+            yield member

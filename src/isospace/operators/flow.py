@@ -1,0 +1,179 @@
+r"""Glow for vectors: an invertible map whose density is known, as BERT-flow trains it.
+
+A vector passes some levels of some steps; after each level but the last its second half leaves as a
+part of z, and the first half goes on. A step is, in this order,
+
+1. $y = (x + b) \exp(3 l)$ in every coordinate (actnorm; log-determinant $3 \sum l$),
+2. the coordinates in reverse order (a permutation that is the same at every step),
+3. with $y = (y_1, y_2)$ in halves: $y_2 \leftarrow y_2 + s(y_1)$, an additive coupling
+   (log-determinant 0); $s$ has two layers of ReLU and a linear one, each with b and l of its own.
+
+$z = f(x)$ is to be standard normal. Of x that costs
+$-(\log N(z; 0, I) + \log |\det f'|) / (D \ln 2)$ bits per dimension, where no log-determinant
+depends on x. The map is made of matrices and ReLU alone, so that a stack of dense layers holds it.
+
+Kingma & Dhariwal 2018, "Glow"; Li et al. 2020, "On the Sentence Embeddings from Pre-trained
+Language Models" (BERT-flow), of which this is the released code's flow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+from torch import nn
+from torch.nn.functional import relu
+
+_LOGSCALE_FACTOR = 3.0  # a scale is exp(3 logs), which learns three times as fast as exp(logs)
+_SMALLEST = 1e-6  # added to the deviation that a scale begins as the inverse of
+
+
+class _Scaled(nn.Module):
+    """`(x W + b) exp(3 logs)`, or `(x + b) exp(3 logs)` where there are no `inputs`."""
+
+    def __init__(self, outputs: int, inputs: int | None = None) -> None:
+        super().__init__()
+        self.W = None if inputs is None else nn.Parameter(torch.zeros(inputs, outputs))
+        self.b = nn.Parameter(torch.zeros(outputs))
+        self.logs = nn.Parameter(torch.zeros(outputs))
+
+    @property
+    def log_scale(self) -> torch.Tensor:
+        """(outputs,)."""
+        return _LOGSCALE_FACTOR * self.logs
+
+    def forward(self, x: torch.Tensor, initialise: bool) -> torch.Tensor:
+        y = x if self.W is None else x @ self.W
+        if initialise:
+            self.b.copy_(-y.mean(0))
+            deviation = (y + self.b).square().mean(0).sqrt()
+            self.logs.copy_(-(deviation + _SMALLEST).log() / _LOGSCALE_FACTOR)
+        return (y + self.b) * self.log_scale.exp()
+
+    def linear(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(weight (outputs, inputs), bias (outputs,)) of the linear layer that does the same."""
+        scale = self.log_scale.exp()
+        weight = torch.diag(scale) if self.W is None else scale[:, None] * self.W.T
+        return weight, scale * self.b
+
+
+class _Step(nn.Module):
+    def __init__(self, dim: int, width: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.actnorm = _Scaled(dim)
+        self.nn1 = _Scaled(width, dim // 2)
+        self.nn2 = _Scaled(width, width)
+        self.out = _Scaled(dim // 2, width)
+
+    def forward(self, x: torch.Tensor, initialise: bool) -> torch.Tensor:
+        first, second = self.actnorm(x, initialise).flip(-1).chunk(2, -1)
+        hidden = relu(self.nn1(first, initialise))
+        hidden = relu(self.nn2(hidden, initialise))
+        return torch.cat([first, second + self.out(hidden, False)], -1)
+
+
+class Flow(nn.Module):
+    """The map `(..., dim) -> (..., dim)`, x to z.
+
+    A new one only moves coordinates: the last layer of every coupling is zero. The weights before
+    it are drawn with deviation 0.05, and `initialise` fits the scales to data.
+
+    Args:
+        dim: of the vectors.
+        levels: of which all but the last let half of what they have go.
+        depth: steps in a level.
+        width: of the two hidden layers of a coupling.
+        seed: of the weights.
+
+    Raises:
+        ValueError: a dimension that cannot be halved once for every level.
+    """
+
+    def __init__(
+        self, dim: int, levels: int = 3, depth: int = 3, width: int = 32, seed: int = 0
+    ) -> None:
+        super().__init__()
+        if dim % 2**levels:
+            raise ValueError(
+                f"a flow of {levels} levels halves vectors {levels} times: expected a multiple of "
+                f"{2**levels} dimensions; got {dim}"
+            )
+        self.dim = dim
+        self.steps = nn.ModuleList(
+            _Step(dim >> level, width) for level in range(levels) for _ in range(depth)
+        )
+        generator = torch.Generator().manual_seed(seed)
+        for step in self._steps():
+            for layer in (step.nn1, step.nn2):
+                if layer.W is not None:
+                    nn.init.normal_(layer.W, std=0.05, generator=generator)
+
+    def _steps(self) -> list[_Step]:
+        return cast(list[_Step], list(self.steps))
+
+    def forward(self, x: torch.Tensor, initialise: bool = False) -> torch.Tensor:
+        """Z of x, its parts in the order in which they leave."""
+        parts = []
+        for step in self._steps():
+            if step.dim < x.shape[-1]:
+                x, leaves = x.chunk(2, -1)
+                parts.append(leaves)
+            x = step(x, initialise)
+        return torch.cat([*parts, x], -1)
+
+    @torch.no_grad()
+    def initialise(self, x: torch.Tensor) -> None:
+        """Set the scales by one batch (n, dim), each by what those before it make of it.
+
+        Then what an actnorm gives has mean 0 and deviation 1 over the batch. Those of the last
+        layers of couplings stay, as there is nothing to scale yet.
+        """
+        self(x, initialise=True)
+
+    def log_determinant(self) -> torch.Tensor:
+        """The log-determinant of the Jacobian, a scalar, the same for every x."""
+        return torch.stack([step.actnorm.log_scale.sum() for step in self._steps()]).sum()
+
+    def bits_per_dim(self, x: torch.Tensor) -> torch.Tensor:
+        """`(..., dim) -> (...)`: minus the log-likelihood of each vector."""
+        log_prior = -0.5 * (self(x).square().sum(-1) + self.dim * math.log(2 * math.pi))
+        bits: torch.Tensor = (log_prior + self.log_determinant()) / (-self.dim * math.log(2))
+        return bits
+
+    @torch.no_grad()
+    def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """(weight, bias) of dense layers with ReLU between them that are the same map.
+
+        There are two hidden layers for a step, 2 dim + width wide. What a coupling leaves as it is
+        passes a ReLU as its positive and its negative part, x = relu(x) - relu(-x).
+        """
+        # So far the flow is `carry @ h + offset` of the last hidden layer's h. Coordinates stay in
+        # place: a step works on the first of them, and what has left lies behind.
+        like = self.log_determinant()
+        eye = torch.eye(self.dim, dtype=like.dtype, device=like.device)
+        nothing = eye.new_zeros(self.dim)
+        carry, offset = eye, nothing
+        layers = []
+        for step in self._steps():
+            n, half = step.dim, step.dim // 2
+            weight, bias = step.actnorm.linear()
+            carry = torch.cat([(weight @ carry[:n]).flip(0), carry[n:]])
+            offset = torch.cat([(weight @ offset[:n] + bias).flip(0), offset[n:]])
+            weight, bias = step.nn1.linear()
+            inside, bias = weight @ carry[:half], weight @ offset[:half] + bias
+            layers.append((torch.cat([carry, -carry, inside]), torch.cat([offset, -offset, bias])))
+            weight, bias = step.nn2.linear()
+            passed = torch.eye(2 * self.dim + len(weight)).to(eye)
+            passed[2 * self.dim :, 2 * self.dim :] = weight
+            layers.append((passed, torch.cat([nothing, nothing, bias])))
+            weight, bias = step.out.linear()
+            shift, offset = eye.new_zeros(self.dim, weight.shape[1]), nothing.clone()
+            shift[half:n], offset[half:n] = weight, bias
+            carry = torch.cat([eye, -eye, shift], 1)
+        sizes = sorted({step.dim for step in self._steps()}, reverse=True)
+        places = torch.arange(self.dim, device=like.device)
+        leaving = [places[size // 2 : size] for size in sizes[:-1]]
+        order = torch.cat([*leaving, places[: sizes[-1]]])
+        return [*layers, (carry[order], offset[order])]

@@ -1,0 +1,173 @@
+"""Word vectors as a start: the released averages, the file format, what can be done with them."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import zstandard
+from golden_files import files
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
+from transformers import AutoTokenizer
+
+from isospace.config import TrainConfig
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.parity import cosines
+from isospace.encoders.saving import require_classic, save_model
+from isospace.encoders.words import Tokens, read_vectors, word_model
+from isospace.errors import UserError
+from isospace.training.prepare import require_usable
+
+GOLDEN_NAMES: dict[Tokens, str] = {
+    "whitespace_stop": "official_whitespace_stop",
+    "whitespace": "official_whitespace",
+    "lower_split": "lower_split",
+    "exact": "official_exact",
+}
+LINES = "the 1 0 0 0\ncat 0 2 0 0\nsat 0 0 3 0\n. 0 0 0 4\nUpper 1 1 1 1\n"
+TEXTS = ["The cat, sat.", "the cat sat .", "nothing known", "", "sat sat Upper"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "vectors.txt"
+    path.write_text(LINES, encoding="utf-8")
+    return path
+
+
+@files("glove_average")
+@pytest.mark.parametrize("tokens", get_args(Tokens))
+def test_averages_match_the_released_code(path: Path, tokens: Tokens) -> None:
+    with np.load(path) as file:
+        data = dict(file)
+    name = GOLDEN_NAMES[tokens]
+    stop_words = data["stop_words"].tolist()
+    model = word_model(data["vocab"].tolist(), data["vectors"], tokens, stop_words)
+    encoder = Encoder(model, "golden")
+    texts = data["sentences"].tolist()
+    expected = [[i + 1 for i in row if i >= 0] for row in data[f"{name}_ids"].tolist()]
+    assert encoder.token_ids(texts) == expected
+    found = encoder.embed(texts)
+    np.testing.assert_allclose(found, data[f"{name}_mean_f64"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(model.encode(texts), found, rtol=0, atol=1e-6)
+    cosine = np.stack([cosines(found, np.roll(found, -k, axis=0)) for k in range(len(texts))])
+    shifted = np.stack(
+        [np.diag(np.roll(data[f"{name}_cosine_f64"], -k, axis=1)) for k in range(len(texts))]
+    )
+    np.testing.assert_allclose(cosine, shifted, rtol=0, atol=1e-5)
+
+
+def test_a_file_is_a_model_and_its_name_says_how_a_text_is_cut(file: Path) -> None:
+    plain, split = load_encoder(f"glove:{file}"), load_encoder(f"glove:lower_split:{file}")
+    # "the" and "." are stop words; "Upper" is known as it is, not in lower case.
+    assert plain.embed(TEXTS).tolist() == [
+        [0, 1, 1.5, 0], [0, 1, 1.5, 0], [0] * 4, [0] * 4,
+        [pytest.approx(x) for x in (1 / 3, 1 / 3, 7 / 3, 1 / 3)],
+    ]  # fmt: skip
+    assert split.embed(TEXTS[:1]).tolist() == [[0.25, 0.5, 0.75, 1]]
+    assert plain.pooling == "mean"
+    assert plain.path == "general path: word vectors"
+    assert "dropout none" in plain.summary("float32")
+    assert weights_hash(plain) != weights_hash(split)
+    assert weights_hash(plain) != weights_hash(load_encoder(f"glove:whitespace:{file}"))
+    assert weights_hash(plain) == weights_hash(load_encoder(f"glove:{file}"))
+
+
+def test_compressed_files_and_those_with_a_first_line_of_sizes_are_read(tmp_path: Path) -> None:
+    content = ("5 4\r\n" + LINES.replace("\n", " \r\n")).encode()
+    made = {
+        "v.vec": content,
+        "v.txt.gz": gzip.compress(content),
+        "v.txt.zst": zstandard.compress(content),
+    }
+    for name, data in made.items():
+        (tmp_path / name).write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
+        archive.writestr("v.txt", content)
+    for name in (*made, "v.zip"):
+        words, vectors = read_vectors(tmp_path / name)
+        assert words == ["the", "cat", "sat", ".", "Upper"]
+        assert vectors.dtype == np.float32
+        assert vectors[1].tolist() == [0, 2, 0, 0]
+
+
+def test_a_word_may_have_spaces_and_of_equal_words_the_first_stays(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text("a 1 2\n. . . 3 4\n\xa0 5 6\na 7 8\n", encoding="utf-8")
+    words, vectors = read_vectors(path)
+    assert words == ["a", ". . .", "\xa0"]
+    assert vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a 1 2\nb 1\n", r"line 2: 'b 1' is not a word and 2 numbers"),
+        ("a 1 2\nb 1 x\n", r"line 2: 'b 1 x' is not a word and 2 numbers"),
+        ("one\ntwo\n", r"line 1: 'one' is not a word and 0 numbers"),
+        ("", "holds no word vectors"),
+        ("a 1 nan\n", "not finite"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        load_encoder(f"glove:{path}")
+
+
+def test_files_that_are_not_there_not_one_or_not_whole_are_named(
+    tmp_path: Path, file: Path
+) -> None:
+    with pytest.raises(UserError, match=r"glove:none\.txt: no such file"):
+        load_encoder("glove:none.txt")
+    with pytest.raises(UserError, match="are named glove:FILE"):
+        load_encoder(str(file))
+    with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
+        archive.writestr("a.txt", LINES)
+        archive.writestr("b.txt", LINES)
+    with pytest.raises(UserError, match=r"holds 2 files \(a.txt, b.txt\); unpack one"):
+        load_encoder(f"glove:{tmp_path / 'v.zip'}")
+    (tmp_path / "v.gz").write_bytes(gzip.compress(LINES.encode() * 100)[:-20])
+    with pytest.raises(UserError, match=r"v\.gz: cannot be read"):
+        load_encoder(f"glove:{tmp_path / 'v.gz'}")
+
+
+@pytest.mark.parametrize("tokens", ["whitespace_stop", "whitespace"])
+def test_what_sentence_transformers_knows_is_written_as_its_own(
+    tmp_path: Path, file: Path, tokens: str
+) -> None:
+    encoder = load_encoder(f"glove:{tokens}:{file}")
+    assert save_model(encoder, tmp_path / "model") < 1e-6
+    again = load_encoder(str(tmp_path / "model"))
+    np.testing.assert_array_equal(again.embed(TEXTS), encoder.embed(TEXTS))
+    with pytest.raises(UserError, match=r"`pooling` cls: .* averages word vectors"):
+        load_encoder(str(tmp_path / "model"), "cls")
+    assert load_encoder(str(tmp_path / "model"), "mean").pooling == "mean"
+
+
+@pytest.mark.parametrize("tokens", ["lower_split", "exact"])
+def test_what_it_does_not_know_is_refused(file: Path, tokens: str) -> None:
+    with pytest.raises(UserError, match="no folder can hold it"):
+        require_classic(load_encoder(f"glove:{tokens}:{file}"))
+
+
+def test_training_is_refused_with_the_reason(config: TrainConfig, file: Path) -> None:
+    with pytest.raises(UserError, match="no dropout that would make two views"):
+        require_usable([replace(config, model=f"glove:{file}")])
+
+
+def test_word_vectors_under_a_tokenizer_of_hugging_face_average_its_tokens(toy_model: Path) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(toy_model))
+    vectors = np.random.default_rng(0).normal(size=(len(tokenizer), 4)).astype(np.float32)
+    modules = [WordEmbeddings(tokenizer, vectors), Pooling(4, "mean")]
+    model = SentenceTransformer(modules=modules, device="cpu")
+    texts = ["a sentence of words", "words"]
+    np.testing.assert_allclose(Encoder(model, "st").embed(texts), model.encode(texts), atol=1e-6)

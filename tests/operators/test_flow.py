@@ -1,0 +1,160 @@
+"""The flow of BERT-flow against the released code's numbers, its Jacobian, and its dense layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from golden_files import File, files, leaf, precisions, read, scalar, vector
+from torch import Tensor
+
+from isospace.operators.flow import Flow
+
+LIMIT = {"f64": 1e-10, "f32": 2e-5}
+DTYPES = {"f64": torch.float64, "f32": torch.float32}
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def key(file: File, parameter: str) -> str:
+    """What a file calls a parameter: L0S1_nn1_W for steps.1.nn1.W."""
+    _, step, layer, part = parameter.split(".")
+    level, place = divmod(int(step), int(file["depth"]))
+    return f"L{level}S{place}_{layer}_{part}"
+
+
+def flow_of(file: File, precision: str) -> Flow:
+    """The flow of a file's sizes, with those of its parameters that the file has."""
+    flow = Flow(*(int(file[name]) for name in ("dim", "levels", "depth", "width")))
+    for name, parameter in flow.named_parameters():
+        recorded = file.get(key(file, name))
+        if recorded is not None:
+            parameter.data.copy_(recorded)
+    return flow.to(DTYPES[precision])
+
+
+def general(dim: int = 16, levels: int = 2, seed: int = 0) -> Flow:
+    """A flow all of whose parameters take part."""
+    flow = Flow(dim, levels=levels, depth=2, width=5).double()
+    for i, parameter in enumerate(flow.parameters()):
+        parameter.data += 0.3 * random(*parameter.shape, seed=seed + i)
+    return flow
+
+
+@files("bert_flow_init")
+@precisions
+@pytest.mark.parametrize("case", ["init", "ddi"])
+def test_initialisation_matches_the_released_code(path: Path, precision: str, case: str) -> None:
+    file = read(path)
+    flow = flow_of(file, precision)
+    if case == "init":  # the last layers are zero, as released
+        for name, parameter in flow.named_parameters():
+            if ".out." in name:
+                parameter.data.zero_()
+    flow.initialise(file["x_init"].to(DTYPES[precision]))
+    compared = 0
+    for name, parameter in flow.named_parameters():
+        expected = file.get(f"{case}_{key(file, name)}_f64")
+        if expected is not None:
+            limit = 1e-10 if precision == "f64" else 2e-6
+            torch.testing.assert_close(parameter.double(), expected, rtol=0, atol=limit)
+            compared += 1
+    assert compared >= 2 * int(file["levels"]) * int(file["depth"])
+    for batch in ("x_init", "x"):
+        x = file[batch].to(DTYPES[precision])
+        near(flow(x), file[f"{case}_z_{batch}_f64"], precision)
+        near(flow.bits_per_dim(x), file[f"{case}_bpd_{batch}_f64"], precision)
+    near(flow.log_determinant(), file[f"{case}_logdet_f64"], precision)
+
+
+def near(value: Tensor, expected: Tensor, precision: str) -> None:
+    torch.testing.assert_close(value.double(), expected, rtol=0, atol=LIMIT[precision])
+
+
+def general_files() -> pytest.MarkDecorator:
+    """`files` of bert_flow, less those of the initialisation."""
+    mark = files("bert_flow")
+    kept = [p for p in mark.args[1] if "init" not in str(p.id)]
+    return pytest.mark.parametrize("path", kept)
+
+
+@general_files()
+@precisions
+def test_values_and_gradients_match_the_released_code(path: Path, precision: str) -> None:
+    file = read(path)
+    flow = flow_of(file, precision)
+    x = leaf(file["x"], precision)
+    near(flow(x), file["z_f64"], precision)
+    bits = flow.bits_per_dim(x)
+    near(bits, file["bpd_f64"], precision)
+    near(flow.log_determinant(), file["logdet_f64"], precision)
+    scalar(bits.mean(), file["loss_f64"], 1e-10 if precision == "f64" else 5e-6)
+    bits.mean().backward()
+    limit = 1e-8 if precision == "f64" else 1e-5
+    assert x.grad is not None
+    vector(x.grad, file["grad_x_f64"], limit)
+    compared = 0
+    for name, parameter in flow.named_parameters():
+        expected = file.get(f"grad_{key(file, name)}_f64")
+        if expected is not None:
+            assert parameter.grad is not None
+            vector(parameter.grad, expected, limit)
+            compared += 1
+    assert compared == sum(name.startswith("grad_L") for name in file)
+
+
+@pytest.mark.parametrize(("dim", "levels"), [(8, 1), (8, 3), (12, 2)])
+def test_the_log_determinant_is_that_of_the_jacobian_everywhere(dim: int, levels: int) -> None:
+    flow = general(dim, levels)
+    for row in 3 * random(3, dim):
+        jacobian = torch.autograd.functional.jacobian(flow, row)
+        found = torch.linalg.slogdet(jacobian)[1]
+        torch.testing.assert_close(found, flow.log_determinant(), rtol=0, atol=1e-10)
+
+
+def test_a_new_flow_turns_the_coordinates_round_and_lets_the_halves_leave_in_order() -> None:
+    """Two levels of one step: all reversed, the second half leaves, the first is reversed again."""
+    flow = Flow(8, levels=2, depth=1).double()
+    x = torch.arange(8.0, dtype=torch.float64)
+    assert flow(x).tolist() == [3, 2, 1, 0, 4, 5, 6, 7]
+    bits = (x.square().sum() / 2 + 4 * torch.log(torch.tensor(2 * torch.pi))) / (
+        8 * torch.log(torch.tensor(2.0))
+    )
+    torch.testing.assert_close(flow.bits_per_dim(x), bits.double(), rtol=1e-6, atol=0)
+
+
+def test_initialised_the_flow_has_mean_0_and_deviation_1() -> None:
+    x = random(300, 8) @ random(8, 8, seed=1) + 5
+    flow = Flow(8, levels=2).double()
+    flow.initialise(x)
+    z = flow(x)
+    torch.testing.assert_close(z.mean(0), torch.zeros(8).double(), rtol=0, atol=1e-9)
+    torch.testing.assert_close(z.std(0, correction=0), torch.ones(8).double(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dim", "levels"), [(8, 1), (16, 2), (16, 3)])
+def test_dense_layers_with_relu_between_them_are_the_same_map(dim: int, levels: int) -> None:
+    flow, x = general(dim, levels), 3 * random(20, dim)
+    layers = flow.dense_layers()
+    h = x
+    for weight, bias in layers[:-1]:
+        h = torch.relu(h @ weight.T + bias)
+    weight, bias = layers[-1]
+    torch.testing.assert_close(h @ weight.T + bias, flow(x), rtol=0, atol=1e-10)
+    assert len(layers) == 2 * 2 * levels + 1
+
+
+def test_the_seed_is_that_of_the_weights_and_of_nothing_else() -> None:
+    state = torch.get_rng_state()
+    one, same, other = (Flow(8, seed=seed).steps[0].nn1.W for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_width_that_cannot_be_halved_is_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of 8 dimensions; got 12"):
+        Flow(12)
