@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
 
-from isospace.operators.similarity import cosine_matrix, info_nce, nt_xent
+from isospace.operators.similarity import cosine_matrix, info_nce, nt_xent, softmax_cell_losses
 
 
 def views() -> torch.Tensor:
@@ -39,3 +42,22 @@ def test_nt_xent_is_a_softmax_over_all_other_rows_of_both_views() -> None:
         losses.append(others.logsumexp(0) - logits[partner])
     torch.testing.assert_close(nt_xent(a, b, 0.1), torch.stack(losses).mean())
     torch.testing.assert_close(nt_xent(b, a, 0.1), nt_xent(a, b, 0.1))
+
+
+def test_softmax_cells_are_losses_of_their_own() -> None:
+    logits = torch.tensor([[1.0, 2.0, 0.5]], dtype=torch.float64)
+    powers = [math.exp(x) for x in logits[0].tolist()]
+    p = [power / sum(powers) for power in powers]
+    expected = [-math.log(1 - p[0]), -math.log(p[1]), -math.log(1 - p[2])]
+    found = softmax_cell_losses(logits, torch.tensor([[0.0, 1.0, 0.0]]))
+    assert found[0].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_softmax_cells_are_finite_where_a_probability_rounds_to_one(label: float) -> None:
+    logits = torch.tensor([[90.0, 0.0]], requires_grad=True)
+    labels = torch.tensor([[label, 1 - label]])
+    losses = softmax_cell_losses(logits, labels)
+    assert losses.isfinite().all()
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
+    assert gradient.isfinite().all()

@@ -14,7 +14,7 @@ from toy import sentences
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.objectives import OBJECTIVES, NoiseStudy, RankStudy, SimCSE
+from isospace.objectives import OBJECTIVES, MoCoSE, NoiseStudy, RankStudy, SimCSE
 from isospace.training.loop import Loop
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
@@ -24,6 +24,7 @@ VARIANTS = {
     "triples": SimCSE(supervision="triples"),
     "more noise": NoiseStudy(noise="more"),
     "rank rows": RankStudy(rows=13),
+    "gradient step": MoCoSE(gradient_step=1e-3, variant="released"),
 }
 
 
@@ -39,7 +40,12 @@ def small(name: str):
 
 
 def make_loop(
-    model: Path, cache: Path, config: TrainConfig, steps: int = 4, texts: int = 40
+    model: Path,
+    cache: Path,
+    config: TrainConfig,
+    steps: int = 4,
+    texts: int = 40,
+    precision: str = "no",
 ) -> Loop:
     encoder = load_encoder(str(model), device="cpu")
     lines = texts * config.objective.texts
@@ -47,7 +53,7 @@ def make_loop(
         sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
     )
     anchors = np.arange(0, lines, config.objective.texts)
-    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True))
+    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True, mixed_precision=precision))
     loop.total_steps = steps
     return loop
 
@@ -59,6 +65,10 @@ def clean_terms(model: Path, cache: Path, name: str):
     clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
     with patch.object(type(loop.objective), "views", clean):
         terms = loop._backward()
+        if loop.sources.added_by:  # what is added comes from the step before
+            loop._remember_gradients()
+            loop.optimizer.zero_grad()
+            terms = loop._backward()
     parts = [*loop.encoder.named_parameters(), *loop._beside.named_parameters()]
     return terms, {n: p.grad for n, p in parts if p.grad is not None}
 

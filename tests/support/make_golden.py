@@ -1,13 +1,14 @@
-"""Make the small reference files of tests/golden: python tests/make_golden.py
+"""Make the small reference files of tests/golden: python tests/support/make_golden.py
 
-Inputs are drawn here and in make_golden_losses.py; the formulas are those of golden_reference.py,
-in float64.
+Inputs are drawn here, in make_golden_losses.py and in make_golden_baselines.py; the formulas are
+those of golden_reference.py, in float64.
 """
 
 from __future__ import annotations
 
 import torch
 from golden_reference import FOLDER, cos, draw, group_whiten, save
+from make_golden_baselines import make_baselines
 from make_golden_losses import (
     make_barlow,
     make_info_nce,
@@ -87,7 +88,7 @@ def make_bert_whitening() -> None:
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "baselines").mkdir(parents=True, exist_ok=True)
     make_group_whitening("sgw_G_half", 1, 2, "zca", True)
     make_group_whitening("sgw_G_quarter", 3, 4, "zca", True)
     make_group_whitening("sgw_G_1", 5, 8, "zca", False)
@@ -102,3 +103,4 @@ if __name__ == "__main__":
     make_simcsepp()
     make_barlow(0)
     make_barlow(9)
+    make_baselines()

@@ -115,6 +115,40 @@ def test_divergence_names_step_and_term(toy_model, tmp_path, value, monkeypatch)
     assert torch.equal(before, weights(loop))
 
 
+def test_the_next_batch_is_moved_along_the_gradient_of_the_words(toy_model, tmp_path):
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("gradient step")))
+    words = []
+
+    def note(_module, _args, states):
+        if states.requires_grad:
+            states.retain_grad()
+        words.append(states)
+        return states
+
+    embeddings = loop.encoder.model[0].model.get_input_embeddings()
+    embeddings.register_forward_hook(note)
+    steps = iter(loop)
+    next(steps)
+    own = loop.companions["gradient"]
+    signs = words[0].grad.sign()
+    assert signs.any()
+    like = torch.zeros(words[0].shape)
+    assert torch.equal(own.added(like, 0), 1e-3 * signs)
+    batch = loop._with_added(loop._micro_batch(1)).changed[0]
+    assert torch.equal(batch.added, own.added(batch.kept.float(), 0))
+    assert loop.sources.of_view == [0, 0]  # both branches see it
+
+
+def test_every_network_computes_in_the_precision_of_the_run(toy_model, tmp_path):
+    """Towers that start equal give equal vectors, in bf16 too."""
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("ct")), precision="bf16")
+    first, second = loop._make_views(loop._micro_batch(0)).encoded
+    assert torch.equal(first, second)
+    with torch.no_grad():
+        exact = torch.stack(loop.encoder(loop._micro_batch(0), loop.objective.views[:1]))[0]
+    assert not torch.equal(first, exact)
+
+
 def test_timing_leaves_no_trace(toy_model, tmp_path):
     config = replace(CONFIG, objective=WhitenedCSE())
     timed, plain = (make_loop(toy_model, tmp_path, config) for _ in range(2))

@@ -18,23 +18,32 @@ class Changes:
     Attributes:
         positions: (batch, length) of the tokens, from 0.
         kept: (batch, length, dim), false where the embedding layer's output is set to 0.
+        added: (batch, length, dim) to the embeddings of the words; `None`: nothing.
     """
 
     positions: Tensor
     kept: Tensor
+    added: Tensor | None = None
 
     def to(self, device: torch.device) -> Changes:
         """The same on another device."""
-        return Changes(self.positions.to(device), self.kept.to(device))
+        added = None if self.added is None else self.added.to(device)
+        return Changes(self.positions.to(device), self.kept.to(device), added)
 
     def cut(self, length: int) -> Changes:
         """Of sentences that are padded to no more than this length."""
-        return Changes(self.positions[:, :length], self.kept[:, :length])
+        added = None if self.added is None else self.added[:, :length]
+        return Changes(self.positions[:, :length], self.kept[:, :length], added)
 
 
 def concatenated(parts: Sequence[Changes]) -> Changes:
     """The changes of several batches, one after the other."""
-    return Changes(torch.cat([c.positions for c in parts]), torch.cat([c.kept for c in parts]))
+    positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
+    if all(c.added is None for c in parts):
+        return Changes(positions, kept)
+    nothing = (torch.zeros_like(c.kept, dtype=torch.float32) for c in parts)
+    added = [zero if c.added is None else c.added for c, zero in zip(parts, nothing, strict=True)]
+    return Changes(positions, kept, torch.cat(added))
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -52,7 +61,9 @@ def changed(model: Any, changes: Changes) -> Iterator[None]:
     table = part.position_embeddings
     # Where padding has a position of its own (RoBERTa), the others begin behind it.
     first = 0 if table.padding_idx is None else table.padding_idx + 1
+    added = 0 if changes.added is None else changes.added
     hooks = (
+        model.get_input_embeddings().register_forward_hook(lambda _m, _args, words: words + added),
         table.register_forward_pre_hook(lambda *_: (first + changes.positions,)),
         part.register_forward_hook(lambda _module, _args, states: states * changes.kept),
     )

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+from isospace.objectives.arccse import ArcCSE
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.consert import ConSERT
 from isospace.objectives.covariance_identity import CovarianceIdentity
+from isospace.objectives.ct import CT, CTInBatch
+from isospace.objectives.dclr import DCLR
 from isospace.objectives.declutr import DeCLUTR
 from isospace.objectives.esimcse import ESimCSE
+from isospace.objectives.gs_infonce import GSInfoNCE
 from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
+from isospace.objectives.mixcse import MixCSE
+from isospace.objectives.mocose import MoCoSE
 from isospace.objectives.noise_study import NoiseStudy
+from isospace.objectives.pcl import PCL
 from isospace.objectives.promptbert import PromptBERT
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
+from isospace.objectives.vascl import VaSCL
+from isospace.objectives.vicreg import VICReg
 from isospace.objectives.whitenedcse import WhitenedCSE
 
 __all__ = [
+    "CT",
     "DCL",
+    "DCLR",
     "ISBERT",
     "OBJECTIVES",
+    "PCL",
     "SCD",
+    "ArcCSE",
     "BarlowTwins",
+    "CTInBatch",
     "ConSERT",
     "CovarianceIdentity",
     "DeCLUTR",
     "ESimCSE",
+    "GSInfoNCE",
     "Iso",
+    "MixCSE",
+    "MoCoSE",
     "NoiseStudy",
     "Objective",
     "OffDropout",
@@ -35,6 +52,8 @@ __all__ = [
     "RankStudy",
     "SimCSE",
     "SimCSEPP",
+    "VICReg",
+    "VaSCL",
     "WhitenedCSE",
 ]
 
@@ -48,11 +67,21 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "noise-study": NoiseStudy,
     "rank-study": RankStudy,
     "barlow-twins": BarlowTwins,
+    "vicreg": VICReg,
     "covariance-identity": CovarianceIdentity,
     "esimcse": ESimCSE,
+    "ct": CT,
+    "ct-in-batch": CTInBatch,
+    "dclr": DCLR,
+    "pcl": PCL,
+    "mocose": MoCoSE,
     "is-bert": ISBERT,
     "consert": ConSERT,
     "promptbert": PromptBERT,
     "declutr": DeCLUTR,
+    "mixcse": MixCSE,
+    "gs-infonce": GSInfoNCE,
+    "arccse": ArcCSE,
+    "vascl": VaSCL,
     "iso": Iso,
 }

@@ -7,7 +7,7 @@ parameters and buffers saved with the checkpoint, and its gradients averaged ove
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -21,6 +21,8 @@ class Companion(torch.nn.Module):
 
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
         """What is to be done once the optimiser has stepped; by itself nothing.
+
+        A head may be a companion too, to be told.
 
         Args:
             encoder: as it now is.
@@ -36,22 +38,35 @@ class Network(Companion):
         encoder: copied as it is.
         trained: by the optimiser, beside the encoder; else its vectors have no gradient.
         momentum: m, after every update the copy is m times itself plus (1 - m) times the encoder;
-            `None` leaves it as it is.
+            `None` leaves it as it is. May depend on the number of the update to come, from 2.
     """
 
     def __init__(
-        self, encoder: torch.nn.Module, *, trained: bool = False, momentum: float | None = None
+        self,
+        encoder: torch.nn.Module,
+        *,
+        trained: bool = False,
+        momentum: float | Callable[[int], float] | None = None,
     ) -> None:
         super().__init__()
         self.encoder = copy.deepcopy(encoder).requires_grad_(trained)
         self.trained, self.momentum = trained, momentum
+        self._updates: torch.Tensor
+        self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
 
-    @torch.no_grad()
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
         """Follow the encoder."""
+        self._updates += 1
         if self.momentum is not None:
-            for ours, theirs in zip(self.encoder.parameters(), encoder.parameters(), strict=True):
-                ours.lerp_(theirs, 1 - self.momentum)
+            m = self.momentum(int(self._updates)) if callable(self.momentum) else self.momentum
+            follow(self.encoder, encoder, m)
+
+
+@torch.no_grad()
+def follow(copied: torch.nn.Module, original: torch.nn.Module, momentum: float) -> None:
+    """The copy's parameters become m times themselves plus (1 - m) times the original's."""
+    for ours, theirs in zip(copied.parameters(), original.parameters(), strict=True):
+        ours.lerp_(theirs, 1 - momentum)
 
 
 class Queue(Companion):
@@ -61,15 +76,18 @@ class Queue(Companion):
         size: vectors that are kept.
         dim: of a vector.
         view: which of the projected views is remembered.
+        start: (n, dim) remembered before the first update; `None`: nothing.
     """
 
-    def __init__(self, size: int, dim: int, view: int) -> None:
+    def __init__(self, size: int, dim: int, view: int, start: torch.Tensor | None = None) -> None:
         super().__init__()
         self.dim, self.view = dim, view
         self._rows: torch.Tensor
         self._filled: torch.Tensor
         self.register_buffer("_rows", torch.zeros(size, dim))
         self.register_buffer("_filled", torch.zeros((), dtype=torch.int64))
+        if start is not None:
+            self.push(start)
 
     @property
     def rows(self) -> torch.Tensor:
@@ -86,6 +104,117 @@ class Queue(Companion):
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
         """Remember the view."""
         self.push(views.projected[self.view])
+
+
+class LateQueue(Queue):
+    """A queue that is full of random vectors, and begins to forget late (MoCoSE, as released).
+
+    A counter of vectors begins at `count` and grows with what is remembered. While it is not beyond
+    `size` nothing is forgotten; while it and `count` together are less than `size`, only so many
+    of the newest are given out.
+
+    Args:
+        count: where the counter begins.
+        start: (size, dim) what it is full of, oldest first.
+        view: which of the projected views is remembered.
+    """
+
+    def __init__(self, count: int, start: torch.Tensor, view: int) -> None:
+        super().__init__(2 * len(start), start.shape[1], view)
+        super().push(start)
+        self.size, self.count = len(start), count
+        self._counter: torch.Tensor
+        self.register_buffer("_counter", torch.tensor(count))
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """(n, dim), n up to twice the size."""
+        given = int(self._counter) + self.count
+        return super().rows[-given:] if given < self.size else super().rows
+
+    @torch.no_grad()
+    def push(self, vectors: torch.Tensor) -> None:
+        """Remember these (batch, dim), the first as the newest, and perhaps forget old ones."""
+        super().push(vectors.flip(0))
+        self._counter += len(vectors)
+        if int(self._counter) > self.size:
+            self._filled.clamp_(max=self.size)
+
+
+class GradientSign(Companion):
+    """Moves the embeddings of words along the sign of the gradient of the batch before.
+
+    That is of the word at the same place of the sentence at the same place, so of other words: it
+    was at hand without a further pass (MoCoSE, as released).
+
+    Args:
+        size: of the step.
+    """
+
+    def __init__(self, size: float) -> None:
+        super().__init__()
+        self.size = size
+        self._signs = torch.zeros(0, 0, 0, dtype=torch.int8)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """(batch, length, dim) int8, over all processes."""
+        return self._signs
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Go on with saved ones."""
+        self._signs = state
+
+    def added(self, like: torch.Tensor, first: int) -> torch.Tensor:
+        """What is added to embeddings, a leaf that will have their gradient.
+
+        Args:
+            like: (batch, length, dim), of which shape, type and device are taken.
+            first: row of the global batch at which this process's begin.
+        """
+        step = torch.zeros_like(like)
+        signs = self._signs[first : first + len(like), : like.shape[1]].to(step)
+        if signs.numel():
+            step[: len(signs), : signs.shape[1]] = self.size * signs
+        return step.requires_grad_()
+
+    def remember(self, gradient: torch.Tensor) -> None:
+        """Of all processes, (batch, length, dim)."""
+        self._signs = gradient.sign().to(torch.int8)
+
+
+class Draws(Companion):
+    """Random numbers of the terms; where they stand is saved.
+
+    Args:
+        seed: of the generator, which is a CPU one whatever the device.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """The generator's state, a uint8 tensor."""
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Go on drawing where the saved generator stood."""
+        self.generator.set_state(state.cpu())
+
+
+class Scale(Companion):
+    """A trained factor of cosines.
+
+    Args:
+        start: its value before training, positive.
+
+    Attributes:
+        log: of the factor, a scalar parameter.
+    """
+
+    def __init__(self, start: float) -> None:
+        super().__init__()
+        self.log = torch.nn.Parameter(torch.tensor(start).log())
 
 
 class Convolutions(Companion):

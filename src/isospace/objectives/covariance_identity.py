@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from isospace.objectives import vicreg
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity, whitening
@@ -36,8 +37,8 @@ class CovarianceIdentity(MLPOrNone, Objective):
     $h_v$: view v before the head, where `whitenedcse` would whiten. The question is that of a talk
     on WhitenedCSE: if mild whitening is enough, would a loss do? The identity is meant up to a
     scale, because cosines do not see the scale. With a batch of N < d the penalty cannot fall below
-    d / (N - 1) - 1. Relations: no paper has this exact form; the nearest are VICReg's variance and
-    covariance terms, and `dcl`, which compares the dimensions of two views.
+    d / (N - 1) - 1. Relations: no paper has this exact form; the nearest are the variance and
+    covariance terms of `vicreg`, and `dcl`, which compares the dimensions of two views.
     """
 
     temperature: PositiveFloat = 0.05
@@ -47,18 +48,7 @@ class CovarianceIdentity(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        title="VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning",
-        year=2022,
-        url="https://arxiv.org/abs/2105.04906",
-        bibtex="""@inproceedings{bardes-etal-2022-vicreg,
-    title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
-    author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
-    booktitle = {Proceedings of ICLR 2022},
-    year = {2022},
-    url = {https://arxiv.org/abs/2105.04906},
-}""",
-    )
+    paper: ClassVar[Paper] = vicreg.PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

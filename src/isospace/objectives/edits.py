@@ -220,3 +220,90 @@ def _encoded(text: str, vocabulary: Vocabulary) -> Ids:
             parts.append(vocabulary.mask_id)
         parts += vocabulary.encode(part.strip()) if part.strip() else []
     return np.array(parts, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _OfWords(Edit):
+    """Of the tokens between the special ones."""
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Edit what lies between the special tokens."""
+        inner = vocabulary.inner(ids)
+        words = self.edited(ids[inner], random, len(ids))
+        return np.concatenate([ids[: inner.start], words, ids[inner.stop :]])
+
+    @abstractmethod
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """(token,) -> (token',), of a sentence of `length` tokens with the special ones."""
+
+
+@dataclass(frozen=True)
+class Shuffle(_OfWords):
+    """The tokens in an order that is drawn (PCL)."""
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Permute."""
+        return words[random.permutation(len(words))]
+
+    def __str__(self) -> str:
+        return "shuffled"
+
+
+@dataclass(frozen=True)
+class Reverse(_OfWords):
+    """The tokens from the last to the first (PCL)."""
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Turn round."""
+        return words[::-1]
+
+    def __str__(self) -> str:
+        return "reversed"
+
+
+@dataclass(frozen=True)
+class DeleteTokens(_OfWords):
+    """Leaves out a fixed share of the tokens (PCL, as released).
+
+    Attributes:
+        rate: share of the tokens between the special ones, rounded.
+    """
+
+    rate: float = 0.2
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Draw a token that is left, and leave out its first occurrence, as often as it takes."""
+        for _ in range(round(self.rate * len(words))):
+            words = self.without(words, int(random.choice(words)))
+        return words
+
+    @staticmethod
+    def without(words: Ids, token: int) -> Ids:
+        """The tokens without the first one that is `token`."""
+        return np.delete(words, np.argmax(words == token))
+
+    def __str__(self) -> str:
+        return "with tokens deleted"
+
+
+@dataclass(frozen=True)
+class InsertTokens(_OfWords):
+    """Inserts tokens of the sentence once more, anywhere in it (PCL, as released).
+
+    Attributes:
+        rate: share of the tokens between the special ones that is added, rounded.
+        max_length: no sentence gets longer than that, in tokens with the special ones.
+    """
+
+    rate: float = 0.2
+    max_length: int = 32
+
+    def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
+        """Draw a token and a place, as often as it takes."""
+        for _ in range(min(round(self.rate * len(words)), self.max_length - length)):
+            token = random.choice(words)
+            words = np.insert(words, random.integers(len(words) + 1), token)
+        return words
+
+    def __str__(self) -> str:
+        return "with tokens repeated elsewhere"

@@ -7,14 +7,22 @@ the CPU whatever the device, so the stream is the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
-from isospace.objectives.base import HeadChoice
-from isospace.operators.similarity import upcast
+from isospace.objectives.base import HeadChoice, Views
+from isospace.objectives.companions import Companion, follow
+from isospace.operators.similarity import (
+    nearest_others,
+    softmax_losses,
+    upcast,
+    without_autocast,
+)
 from isospace.operators.whitening import Method, split_groups, whiten
 
 Layout = Literal["view", "sentence"]
@@ -238,3 +246,177 @@ def _with_rows(views: Tensor, rows: Tensor) -> Tensor:
     packed = views.new_zeros(-(-len(rows) // batch) * batch, dim)
     packed[: len(rows)] = rows
     return torch.cat([views, packed.reshape(-1, batch, dim)])
+
+
+class SeededDropout(nn.Module):
+    """Dropout that draws from a generator of its own, on the CPU."""
+
+    def __init__(self, rate: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.rate, self.generator = rate, generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As torch's own."""
+        if not self.rate:
+            return x
+        kept = torch.rand(x.shape, generator=self.generator) >= self.rate
+        return x * kept.to(x) / (1 - self.rate)
+
+
+class MomentumHead(RandomHead, Companion):
+    """Projections of two branches of which one follows the other, and a predictor (MoCoSE).
+
+    The first view goes through pooler (Linear), projection (Linear, layer norm, dropout) and
+    predictor (Linear, layer norm, dropout, Linear, tanh); the second one through copies of pooler
+    and projection that follow with momentum.
+
+    Args:
+        dim: of the vectors.
+        dropout: rate in projections and predictor.
+        generator: of weights and dropout.
+        momentum: of the number of the update to come, from 2.
+        train_copy: the optimiser trains the copy of the projection too, as released.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        dropout: float,
+        generator: torch.Generator,
+        momentum: Callable[[int], float],
+        *,
+        train_copy: bool,
+    ) -> None:
+        super().__init__(generator)
+
+        def dense() -> nn.Linear:
+            layer = _empty_linear(dim, dim)
+            with torch.no_grad():
+                layer.weight.normal_(0.0, 0.02, generator=generator)
+                layer.bias.zero_()
+            return layer
+
+        def normed() -> nn.Sequential:
+            norm = nn.LayerNorm(dim, eps=1e-12)
+            return nn.Sequential(dense(), norm, SeededDropout(dropout, generator))
+
+        self.pooler, self.projection = dense(), normed()
+        self.predictor = nn.Sequential(normed(), dense(), nn.Tanh())
+        # Its dropout must go on drawing from the one generator that is saved.
+        shared = {id(generator): generator}
+        self.copied_pooler = copy.deepcopy(self.pooler).requires_grad_(False)
+        self.copied_projection = copy.deepcopy(self.projection, shared).requires_grad_(train_copy)
+        self.momentum = momentum
+        self._updates: Tensor
+        self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2, batch, dim) -> (2, batch, dim)`."""
+        own, other = views.to(self.pooler.weight.dtype)
+        query = self.predictor(self.projection(self.pooler(own)))
+        return torch.stack([query, self.copied_projection(self.copied_pooler(other))])
+
+    def after_update(self, encoder: nn.Module, views: Views) -> None:
+        """Let the copies follow."""
+        self._updates += 1
+        momentum = self.momentum(int(self._updates))
+        follow(self.copied_pooler, self.pooler, momentum)
+        follow(self.copied_projection, self.projection, momentum)
+
+
+class VirtualView(RandomHead):
+    """Two projected views of length 1, and the first once more, moved to be confused (VaSCL).
+
+    Every sentence moves by `radius` along the gradient of a contrast of itself, moved by
+    `start_radius` in a random direction, with the `neighbours` sentences nearest to it.
+
+    Args:
+        dim: width of the vectors.
+        width: of the projection.
+        generator: source of weights and directions.
+        neighbours: how many negatives a sentence has in that contrast.
+        radius: length of the step.
+        start_radius: length of the random step before it.
+        temperature: divides the cosines.
+        stop_gradient: treat the sentence that moves as a constant.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        width: int,
+        generator: torch.Generator,
+        *,
+        neighbours: int,
+        radius: float,
+        start_radius: float,
+        temperature: float,
+        stop_gradient: bool,
+    ) -> None:
+        super().__init__(generator)
+        layers = [_linear(dim, dim, generator, bias=False), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, _linear(dim, width, generator, bias=False))
+        self.neighbours, self.temperature = neighbours, temperature
+        self.radius, self.start_radius = radius, start_radius
+        self.stop_gradient = stop_gradient
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2, batch, dim) -> (3, batch, width)`."""
+        first, second = upcast(views)
+        with without_autocast(first):
+            uniform = torch.rand(first.shape, generator=self.generator).to(first) - 0.5
+            start = first.detach() if self.stop_gradient else first
+            moved = start + self.step(first.detach(), uniform)
+            return torch.stack([self.project(x) for x in (first, second, moved)])
+
+    def project(self, x: Tensor) -> Tensor:
+        """`(batch, dim) -> (batch, width)`, of length 1."""
+        projected: Tensor = self.layers(x)
+        return normalize(projected, dim=-1)
+
+    def step(self, x: Tensor, directions: Tensor) -> Tensor:
+        """The step of every row of `x` (batch, dim), from a random direction for each; constant."""
+        with torch.enable_grad():
+            moved = (directions / (directions.norm(dim=1, keepdim=True) + 1e-8)).requires_grad_()
+            cosines = self.project(x + self.start_radius * moved) @ self.project(x).detach().T
+            logits = cosines / self.temperature
+            own = torch.eye(len(x), dtype=torch.bool, device=x.device)
+            rivals = nearest_others(x, self.neighbours) | own
+            losses = softmax_losses(logits.masked_fill(~rivals, -torch.inf))
+            (gradient,) = torch.autograd.grad(losses.mean(), moved)
+        step: Tensor = self.radius * gradient / (gradient.norm(dim=1, keepdim=True) + 1e-8)
+        return step
+
+
+def pair_features(u: Tensor, v: Tensor, *, product: bool = False) -> Tensor:
+    """`[u; v; |u - v|]` of (batch, dim) each, and `u v` after it with `product`.
+
+    (batch, 3 dim) or (batch, 4 dim). Where u equals v the difference has no gradient.
+    """
+    parts = [u, v, (u - v).abs()]
+    return torch.cat([*parts, u * v] if product else parts, dim=1)
+
+
+class PairClassifier(nn.Module):
+    """Logits of the relation of two views, a linear layer on `pair_features` (SBERT).
+
+    The released code has a `bias`, the paper's formula none.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        relations: int,
+        generator: torch.Generator,
+        *,
+        product: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.product = product
+        self.layer = _linear((3 + product) * dim, relations, generator, bias=bias)
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(2, batch, dim) -> (1, batch, relations)`."""
+        out: Tensor = self.layer(pair_features(*upcast(views), product=self.product))
+        return out[None]

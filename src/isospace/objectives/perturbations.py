@@ -7,7 +7,7 @@ sentence alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Perturbation(ABC):
-    """What happens to the output of the embedding layer, or to its positions."""
+    """What happens to the embeddings of the words, to their positions, or to the layer's output.
+
+    Attributes:
+        stream: as of edits: with the same name the same draws; by itself every view has its own.
+    """
+
+    stream: str = field(default="", kw_only=True)
+
+    added_by = ""
+    """The companion that adds to the embeddings of the words (a `companions.GradientSign`)."""
 
     def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
         """(length,) the position of each token, special ones counted; by itself its place."""
@@ -65,3 +74,16 @@ class CutOff(Perturbation):
 
     def __str__(self) -> str:
         return f"with {self.rate:.0%} of the {self.of} cut off"
+
+
+@dataclass(frozen=True)
+class GradientSign(Perturbation):
+    """Moves the embeddings of the words along the sign of their last gradient (MoCoSE).
+
+    Views of one `stream` are moved alike; the step is that of the companion.
+    """
+
+    added_by = "gradient"
+
+    def __str__(self) -> str:
+        return "with a gradient step"

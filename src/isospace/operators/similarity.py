@@ -93,6 +93,21 @@ def cosine_pairs(a: Tensor, b: Tensor) -> Tensor:
     return (normalize(a, dim=-1) * normalize(b, dim=-1)).sum(dim=-1)
 
 
+def nearest_others(x: Tensor, count: int) -> Tensor:
+    """Which rows of `x` (n, dim) have the largest inner products with row i: (n, n), bool.
+
+    Of the others `count` in every row, or all of them where there are fewer.
+
+    >>> nearest_others(torch.tensor([[1.0], [2.0], [-1.0]]), 1).int()
+    tensor([[0, 1, 0],
+            [1, 0, 0],
+            [1, 0, 0]], dtype=torch.int32)
+    """
+    own = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    nearest = (x @ x.T).masked_fill(own, -torch.inf).topk(min(count, len(x) - 1)).indices
+    return torch.zeros_like(own).scatter(1, nearest, True)
+
+
 def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
     """The square `matrix` (n, n) with its diagonal replaced by `diagonal` (n,)."""
     own = torch.eye(len(matrix), dtype=torch.bool, device=matrix.device)
@@ -102,6 +117,18 @@ def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
 def softmax_losses(logits: Tensor) -> Tensor:
     """`-log softmax(logits[i])[i]` for every row i of (n, m), m >= n: (n,)."""
     return torch.logsumexp(logits, dim=-1) - logits.diagonal()
+
+
+def softmax_cell_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """`-[y log p + (1 - y) log(1 - p)]` of p, the softmax of every row, (n, m) -> (n, m).
+
+    Where p is 1 to rounding, `1 - p` is the smallest number that differs from 1 and has no
+    gradient: the loss stays finite.
+    """
+    log_p = logits.log_softmax(dim=-1)
+    below_one = log_p.clamp(max=-torch.finfo(log_p.dtype).eps)
+    log_rest = torch.log(-torch.expm1(below_one))
+    return -(labels * log_p + (1 - labels) * log_rest)
 
 
 def info_nce(

@@ -22,7 +22,7 @@ from isospace.corpus.tokens import Tokens
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import TokenStates, View, Views
-from isospace.objectives.companions import Companion, Network
+from isospace.objectives.companions import C, Companion, GradientSign, Network
 from isospace.objectives.edits import NO_TARGET
 from isospace.training import checkpoint
 from isospace.training.sources import Sources
@@ -226,6 +226,7 @@ class Loop:
         )
         self._beside = nn.ModuleDict({**self.companions, "head": self.head})
         self._beside.to(accelerator.device).train()
+        self._told = [part for part in self._beside.children() if isinstance(part, Companion)]
         self._parameters = [
             p for m in (encoder, self._beside) for p in m.parameters() if p.requires_grad
         ]
@@ -238,6 +239,7 @@ class Loop:
         self._views: nn.Module = accelerator.prepare_model(encoder)
         self._first_terms: dict[str, float] = {}
         self._seen: Views | None = None
+        self._added: dict[str, tuple[Tensor, Batch]] = {}
 
     def _long_enough(self, rows: np.ndarray) -> np.ndarray:
         """Rows that the objective can serve."""
@@ -277,17 +279,39 @@ class Loop:
         texts = [self.tokens.batch(mine + text) for text in range(self.objective.texts)]
         return self.sources.batch(texts, mine, micro)
 
+    def _with_added(self, batch: Batch) -> Batch:
+        """The batch with what companions add to its embeddings."""
+        changed = dict(batch.changed)
+        for source, name in self.sources.added_by.items():
+            first = self.accelerator.process_index * len(batch)
+            added = self._companion(name, GradientSign).added(changed[source].kept.float(), first)
+            changed[source] = replace(changed[source], added=added)
+            self._added[name] = (added, batch.stack([source]))
+        return replace(batch, changed=changed)
+
+    def _remember_gradients(self) -> None:
+        """Give companions the gradient of what they added."""
+        for name, (added, batch) in self._added.items():
+            assert added.grad is not None
+            read = TokenStates(added.grad, batch.input_ids, batch.attention_mask)
+            self._companion(name, GradientSign).remember(_gather_tokens(read).states)
+
     def _make_views(self, batch: Batch) -> Views:
         """The global batch of views, each made by its network."""
         plan = self.objective.views
+        batch = self._with_added(batch)
         made: dict[int, Tensor] = {}
         for by in dict.fromkeys(view.by for view in plan):
             places = [i for i, view in enumerate(plan) if view.by == by]
             network, trained = self._network(by)
-            with torch.set_grad_enabled(trained and torch.is_grad_enabled()):
-                texts = [self.sources.of_view[i] for i in places]
+            texts = [self.sources.of_view[i] for i in places]
+            # Accelerate has only the encoder compute in its precision, and give float32, by itself.
+            with (
+                torch.set_grad_enabled(trained and torch.is_grad_enabled()),
+                self.accelerator.autocast(),
+            ):
                 vectors = network(batch, [plan[i] for i in places], texts)
-            made |= zip(places, vectors, strict=True)
+            made |= zip(places, (vector.float() for vector in vectors), strict=True)
         tokens = {}
         for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
             number = self.sources.of_view[place]
@@ -302,14 +326,18 @@ class Loop:
         """What makes views under this name, and whether it is trained."""
         if name == "encoder":
             return self._views, True
-        companion = self.companions[name]
-        if not isinstance(companion, Network):
-            raise TypeError(f"{name}: no network that encodes, but {type(companion).__name__}")
+        companion = self._companion(name, Network)
         return companion.encoder, companion.trained
+
+    def _companion(self, name: str, kind: type[C]) -> C:
+        found = self.companions[name]
+        if not isinstance(found, kind):
+            raise TypeError(f"{name}: expected a {kind.__name__}; got a {type(found).__name__}")
+        return found
 
     def _terms(self, batch: Batch) -> dict[str, Tensor]:
         views = self._make_views(batch)
-        self._seen = _without_gradient(views) if self.companions else None
+        self._seen = _without_gradient(views) if self._told else None
         return self.objective(views)
 
     def _guard(self, terms: dict[str, float]) -> None:
@@ -374,8 +402,9 @@ class Loop:
                 raise Diverged(self.step + 1, "gradient norm", norm)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
+            self._remember_gradients()
             if self._seen is not None:
-                for companion in self.companions.values():
+                for companion in self._told:
                     companion.after_update(self.encoder, self._seen)
             self.step += 1
             yield Step(

@@ -49,6 +49,7 @@ class Sources:
 
     Attributes:
         of_view: (view,) which source each view encodes.
+        added_by: number of a source -> the companion that adds to its embeddings, where one does.
 
     Raises:
         UserError: a view needs a mask token that the tokenizer does not have, or changes embeddings
@@ -72,6 +73,11 @@ class Sources:
         sources = [_source(view, place) for place, view in enumerate(plan)]
         self._distinct = list(dict.fromkeys(sources))
         self.of_view = [self._distinct.index(source) for source in sources]
+        self.added_by = {
+            place: source.perturb.added_by
+            for place, source in enumerate(self._distinct)
+            if source.perturb is not None and source.perturb.added_by
+        }
 
     def batch(
         self, texts: Sequence[Sequence[NDArray[Any]]], rows: NDArray[np.int64], micro: int
@@ -129,7 +135,8 @@ class Sources:
 
 def _source(view: View, place: int) -> _Source:
     drawn = view.edit is not None or view.perturb is not None
-    name = view.edit.stream if view.edit is not None else ""
+    names = [change.stream for change in (view.edit, view.perturb) if change is not None]
+    name = " ".join(filter(None, names))
     stream = crc32((name or f"{place}").encode()) if drawn else 0
     return _Source(view.text, view.edit, view.perturb, stream, view.changes_embeddings)
 

@@ -1,0 +1,158 @@
+"""CT: two towers that start equal, and pull against each other on pairs of unlike sentences."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import PositiveFloat, PositiveInt
+
+from isospace.objectives import companions
+from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title="Semantic Re-tuning with Contrastive Tension",
+    year=2021,
+    url="https://openreview.net/forum?id=Ov_sMNau-PF",
+    bibtex="""@inproceedings{carlsson-etal-2021-semantic,
+    title = {Semantic Re-tuning with Contrastive Tension},
+    author = {Carlsson, Fredrik and Gyllensten, Amaru Cuba and Gogoulou, Evangelia and
+              Hellqvist, Erik Ylip{\\"a}{\\"a} and Sahlgren, Magnus},
+    booktitle = {International Conference on Learning Representations},
+    year = {2021},
+    url = {https://openreview.net/forum?id=Ov_sMNau-PF},
+}""",
+)
+
+
+def lay_out(
+    positives: torch.Tensor, negatives: torch.Tensor, *, with_positive: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Which sentences meet: every positive with itself, followed by its K negative pairs.
+
+    Args:
+        positives: (p,) sentences.
+        negatives: (p, 2, k) drawn for each of them: k for either tower.
+        with_positive: the first tower sees the positive in the negative pairs too.
+
+    Returns:
+        Of the first and of the second tower, and the labels: (p * (1 + k),) each.
+    """
+    own = positives.unsqueeze(1)
+    first, second = negatives.unbind(1)
+    if with_positive:
+        first, second = own.expand_as(first), first
+    labels = torch.zeros_like(torch.cat([own, first], dim=1))
+    labels[:, 0] = 1
+    first, second = (torch.cat([own, tower], dim=1) for tower in (first, second))
+    return first.flatten(), second.flatten(), labels.flatten()
+
+
+def pair_losses(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Binary cross-entropy of the products of rows of (n, dim) with the labels: (n,)."""
+    products = (a * b).sum(dim=1)
+    return torch.nn.functional.binary_cross_entropy_with_logits(
+        products, labels.to(products), reduction="none"
+    )
+
+
+@settings
+class CT(Objective):
+    r"""Inner products of two towers: large for a sentence with itself, small for unlike ones.
+
+    $$\ell = -\sum_i \Big[\log \sigma(\langle a_i, b_i \rangle)
+        + \sum_{k=1}^{K} \log \sigma(-\langle a_{n_{ik}}, b_{n'_{ik}} \rangle)\Big]$$
+
+    $a, b$: vectors of the encoder and of a second one, a copy at the start, both trained, neither
+    with dropout. $n, n'$: drawn from the batch. Relations: `ct-in-batch` compares all with all.
+    A symmetric loss over all pairs of the batch would keep the towers equal for ever; the draws
+    are what sets them apart.
+
+    Where paper and released code differ:
+    - Code, the default, since the published numbers are its: two unrelated sentences make a
+      negative pair, neither of them the positive. Paper (`variant="paper"`): the positive and
+      another.
+    - The release trains on batches of 16 pairs of 30 sentences, each seen by one tower; here both
+      towers see the whole batch, whose every sentence is a positive, so a batch of B makes 8 B
+      pairs.
+    - The release keeps the tower that is better on labelled pairs; here the first is the encoder.
+      Its optimiser (RMSprop) and steps of the learning rate are not an objective's.
+    """
+
+    num_negatives: PositiveInt = 7
+    """K, negative pairs for each positive one."""
+    variant: Literal["released", "paper"] = "released"
+    """Negative pairs of two unrelated sentences (released), or with the positive (paper)."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """Over the pairs; the sum is that of sentence-transformers' version."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("positives", "negatives")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Clean by both towers."""
+        return (View(dropout=0.0), View(dropout=0.0, by="second"))
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The second tower, and the draws of the negatives."""
+        second = companions.Network(encoder, trained=True)
+        return {"second": second, "pairs": companions.Draws(seed)}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """The two labels' shares of the loss over the drawn pairs."""
+        a, b = views.encoded
+        own = torch.arange(len(a))
+        draws = companions.companion(views, "pairs", companions.Draws)
+        shape = (len(a), 2, self.num_negatives)
+        others = torch.randint(len(a) - 1, shape, generator=draws.generator)
+        others += others >= own[:, None, None]
+        pairs = lay_out(own, others, with_positive=self.variant == "paper")
+        first, second, labels = (x.to(a.device) for x in pairs)
+        losses = pair_losses(a[first], b[second], labels)
+        if self.reduction == "mean":
+            losses = losses / len(losses)
+        return {"positives": losses @ labels.to(a), "negatives": losses @ (1 - labels).to(a)}
+
+
+@settings
+class CTInBatch(Objective):
+    r"""InfoNCE in both directions between two towers, with a scale that is learnt.
+
+    $$\ell_i = -\tfrac12 \Big[\log \frac{e^{s \cos(a_i, b_i)}}{\sum_j e^{s \cos(a_i, b_j)}}
+        + \log \frac{e^{s \cos(a_i, b_i)}}{\sum_j e^{s \cos(a_j, b_i)}}\Big]$$
+
+    $a, b$: vectors of the encoder and of a second one, a copy at the start, both trained under
+    dropout. $s$: `scale`, its logarithm is trained. Relations: `ct` draws pairs; with one tower
+    and one direction this is `simcse`. It is sentence-transformers' version of CT, no paper's;
+    there the second tower is kept, here the first is the encoder.
+    """
+
+    scale: PositiveFloat = 20.0
+    """s at the start, multiplies the cosines."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("first_to_second", "second_to_first")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Under dropout by both towers."""
+        return (View(), View(by="second"))
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The second tower and the scale."""
+        second = companions.Network(encoder, trained=True)
+        return {"second": second, "scale": companions.Scale(self.scale)}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Half the cross-entropy in either direction."""
+        scale = companions.companion(views, "scale", companions.Scale).log.to(views.encoded).exp()
+        logits = scale * similarity.cosine_matrix(*views.encoded)
+        directions = zip(self.term_names, (logits, logits.T), strict=True)
+        return {name: similarity.softmax_losses(rows).mean() / 2 for name, rows in directions}

@@ -1,0 +1,157 @@
+"""DCLR: noise that is made hard as further negatives, and no false ones from the batch."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
+
+from isospace.objectives import companions
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.mlp_head import MLPOrNone
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+
+def harden(
+    noise: torch.Tensor,
+    z1: torch.Tensor,
+    z2: torch.Tensor,
+    *,
+    temperature: float,
+    steps: int,
+    step_size: float,
+    stop_gradient: bool = True,
+) -> torch.Tensor:
+    """Noise (m, dim) that has gone uphill on InfoNCE as further negatives of (batch, dim) views.
+
+    Every step moves every row by `step_size` along its gradient; rows without one stay.
+    """
+    if stop_gradient:
+        z1, z2 = z1.detach(), z2.detach()
+    with torch.enable_grad():
+        noise = noise.detach().requires_grad_()
+        for _ in range(steps):
+            loss = similarity.info_nce(z1, z2, temperature, noise)
+            (uphill,) = torch.autograd.grad(loss, noise, create_graph=not stop_gradient)
+            smallest = torch.finfo(uphill.dtype).tiny
+            noise = noise + step_size * torch.nn.functional.normalize(uphill, eps=smallest)
+            if stop_gradient:
+                noise = noise.detach().requires_grad_()
+    return noise.detach() if stop_gradient else noise
+
+
+def instance_weights(first: torch.Tensor, second: torch.Tensor, threshold: float) -> torch.Tensor:
+    """Which sentences of the batch are negatives of which, (batch, batch) zeros and ones.
+
+    Args:
+        first: (batch, dim) by the complementary network.
+        second: (batch, dim) by the same network, perhaps under other noise.
+        threshold: a cosine above it is a false negative.
+    """
+    weights = (similarity.cosine_matrix(first, second) <= threshold).to(first)
+    return similarity.with_diagonal(weights, torch.ones_like(weights[0]))
+
+
+def weighted_losses(logits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """InfoNCE of (batch, n) logits whose columns count by weights (batch, m), m <= n: (batch,)."""
+    missing = logits.shape[1] - weights.shape[1]
+    log_weights = torch.nn.functional.pad(weights, (0, missing), value=1.0).log()
+    return similarity.softmax_losses(logits + log_weights)
+
+
+def released_loss(logits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The weights multiply the logits; then a binary cross-entropy of each cell, and their mean."""
+    batch = len(logits)
+    logits = torch.cat([weights * logits[:, :batch], logits[:, batch:]], dim=1)
+    return similarity.softmax_cell_losses(logits, torch.eye(*logits.shape).to(logits)).mean()
+
+
+@settings
+class DCLR(MLPOrNone, Objective):
+    r"""InfoNCE with weights of the batch's negatives, and with noise that was made hard.
+
+    $$\ell_i = -\log \frac{e^{s(z_i, z'_i)}}
+        {\sum_j w_{ij} e^{s(z_i, z'_j)} + \sum_{l \le kN} e^{s(z_i, \hat z_l)}}, \qquad
+        w_{ij} = [i = j \lor \cos(c_i, c_j) \le \varphi]$$
+
+    $s = \cos/\tau$. $\hat z$: drawn from N(0, I), then moved `steps` times by `step_size` along the
+    gradient of the InfoNCE without weights. $c$: vectors of a frozen copy of the start, before the
+    head; the paper's is a SimCSE model, so start from one (or train the start by `simcse` first).
+    Relations: without noise, and with $\varphi$ = 1, it is `simcse`; `gs-infonce` leaves its noise
+    as it was drawn; `mixcse` mixes its further negatives.
+
+    Where paper and released code differ (`variant="released"`):
+    - The code multiplies logits by the weights, so that a false negative still counts, as one of
+      cosine 0. By default it is left out.
+    - The code's loss is a binary cross-entropy of each cell of the softmax, which in its own
+      arithmetic is not a number in float32 once a positive's probability rounds to 1 (here it
+      stays finite). By default it is the softmax's.
+    - The code leaves dropout on in the frozen network, and compares its two views; by default it
+      is clean.
+    - The code compares $\cos/\tau$ with $20 \varphi$, which is right only for $\tau$ = 0.05: not
+      here. Its two poolers before the head are not here either.
+    """
+
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+    threshold: Annotated[float, Field(ge=-1, le=1)] = 0.9
+    """phi, the cosine above which a negative is false (0.9 for BERT, 0.85 for RoBERTa)."""
+    noise_times: NonNegativeFloat = 1.0
+    """k, noise vectors for each sentence (BERT base 1, large 3; RoBERTa base 2.5, large 5)."""
+    steps: NonNegativeInt = 4
+    """By which the noise is made hard."""
+    step_size: PositiveFloat = 1e-3
+    """Length of each of them."""
+    stop_gradient: bool = True
+    """Treat the hardened noise as constants (paper and code)."""
+    variant: Literal["paper", "released"] = "paper"
+    """False negatives left out of a softmax loss (paper), or at logit 0 of binary ones."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = Paper(
+        title="Debiased Contrastive Learning of Unsupervised Sentence Representations",
+        year=2022,
+        url="https://aclanthology.org/2022.acl-long.423",
+        bibtex="""@inproceedings{zhou-etal-2022-debiased,
+    title = {Debiased Contrastive Learning of Unsupervised Sentence Representations},
+    author = {Zhou, Kun and Zhang, Beichen and Zhao, Wayne Xin and Wen, Ji-Rong},
+    booktitle = {Proceedings of ACL 2022},
+    pages = {6120--6130},
+    year = {2022},
+    url = {https://aclanthology.org/2022.acl-long.423},
+}""",
+    )
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Two under dropout, and one clean by the frozen network; as released two that are not."""
+        if self.variant == "released":
+            return (View(), View(), View(by="frozen"), View(by="frozen"))
+        return (View(), View(), View(dropout=0.0, by="frozen"))
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The frozen network and the draws of the noise."""
+        return {"frozen": companions.Network(encoder), "noise": companions.Draws(seed)}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """One loss over the batch and the noise."""
+        z1, z2 = views.projected[:2]
+        frozen = views.encoded[2:].detach()
+        draws = companions.companion(views, "noise", companions.Draws)
+        count = int(self.noise_times * len(z1))
+        drawn = torch.randn(count, z1.shape[1], generator=draws.generator).to(z1)
+        noise = harden(
+            drawn, z1, z2, temperature=self.temperature, steps=self.steps,
+            step_size=self.step_size, stop_gradient=self.stop_gradient,
+        )  # fmt: skip
+        logits = similarity.cosine_matrix(z1, torch.cat([z2, noise])) / self.temperature
+        weights = instance_weights(frozen[0], frozen[-1], self.threshold)
+        if self.variant == "released":
+            return {"info_nce": released_loss(logits, weights)}
+        return {"info_nce": weighted_losses(logits, weights).mean()}

@@ -1,0 +1,142 @@
+"""MoCoSE: a branch that predicts another one, which follows it, and a queue of the other's past."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from isospace.errors import UserError
+from isospace.objectives import companions, heads
+from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.objectives.perturbations import GradientSign
+from isospace.operators import similarity
+from isospace.system.settings import DropoutRate, settings
+
+
+@settings
+class MoCoSE(Objective):
+    r"""InfoNCE of a predicted vector with that of a momentum branch, and negatives from its past.
+
+    $$\ell_i = -\log \frac{e^{\cos(q_i, k_i)/\tau}}
+        {\sum_j e^{\cos(q_i, k_j)/\tau} + \sum_{n \in Q} e^{\cos(q_i, n)/\tau}}$$
+
+    $q$: encoder, pooler, projection, predictor. $k$: copies of the first three, which follow:
+    $\theta_k \leftarrow m_t \theta_k + (1 - m_t) \theta_q$, with
+    $m_t = 1 - (1 - m)(\cos(\pi t / T) + 1)/2$. $Q$: the last $K$ of the $k$. Relations: with no
+    queue, and both branches the same, it is `simcse`; `esimcse` has one head for both, and its
+    queue is of vectors that are no positives.
+
+    Where paper and released code differ, or the code goes wrong (`variant="released"` has the
+    code's way but for the last point):
+    - The code switches dropout on in the copies, which were made without; here they are clean.
+    - The optimiser of the code trains the copy of the projection too; here it only follows.
+    - The code's queue begins with K random unit vectors, all of which count, and is up to twice as
+      long for a while; here it begins with `queue_start` of them.
+    - Behind T updates the code's $m_t$ falls again; here it stays 1.
+    - The code's branches share the layer of embeddings, which is so trained through both; here the
+      momentum copy has its own, in both variants.
+    """
+
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+    queue_size: PositiveInt = 256
+    """K, vectors in the queue (256 as released; the paper's ablation prefers 512)."""
+    queue_start: PositiveInt = 128
+    """Random unit vectors in the queue before the first update."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.75
+    """m, at the start of training (0.75 and 0.85 as released)."""
+    momentum_updates: PositiveInt = 15_000
+    """T, updates over which it rises to 1."""
+    gradient_step: NonNegativeFloat = 0.0
+    """Along the sign of the gradient of the words' embeddings in the batch before. As released
+    5e-9 or none: that is about the last bit of an embedding in float32, and takes longer."""
+    head_dropout: DropoutRate = 0.1
+    """Rate in projection and predictor."""
+    variant: Literal["corrected", "released"] = "corrected"
+    """The copies follow only and are clean, or as released."""
+
+    paper: ClassVar[Paper] = Paper(
+        title=(
+            "Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of "
+            "Sentence Embedding"
+        ),
+        year=2022,
+        url="https://aclanthology.org/2022.findings-acl.248",
+        bibtex="""@inproceedings{cao-etal-2022-exploring,
+    title = {Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of
+             Sentence Embedding},
+    author = {Cao, Rui and Wang, Yihao and Liang, Yuxin and Gao, Ling and Zheng, Jie and Ren, Jie
+              and Wang, Zheng},
+    booktitle = {Findings of ACL 2022},
+    pages = {3138--3152},
+    year = {2022},
+    url = {https://aclanthology.org/2022.findings-acl.248},
+}""",
+    )
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+
+    def __post_init__(self) -> None:
+        if self.queue_start > self.queue_size:
+            raise UserError(
+                f"`queue_start` {self.queue_start}: expected at most `queue_size` {self.queue_size}"
+            )
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """By the encoder, and by the network that follows it, which sees the same embeddings."""
+        step = GradientSign(stream="gradient") if self.gradient_step else None
+        noise = None if self.variant == "released" else 0.0
+        return (View(perturb=step), View(dropout=noise, perturb=step, by="momentum"))
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "projection + predictor"
+
+    def momentum_at(self, update: int) -> float:
+        """m_t before this update, which counts from 1."""
+        if self.variant == "corrected":
+            update = min(update, self.momentum_updates)
+        return (
+            1 - (1 - self.momentum) * (math.cos(math.pi * update / self.momentum_updates) + 1) / 2
+        )
+
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+        """Both branches' projections, and the predictor."""
+        return heads.MomentumHead(
+            dim,
+            self.head_dropout,
+            heads.seeded(seed),
+            self.momentum_at,
+            train_copy=self.variant == "released",
+        )
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The network that follows, the queue, and the last gradient if there is a step."""
+        released = self.variant == "released"
+        count = self.queue_size if released else self.queue_start
+        drawn = torch.randn(count, dim, generator=heads.seeded(seed))
+        start = torch.nn.functional.normalize(drawn, dim=1)
+        queue = (
+            companions.LateQueue(self.queue_start, start, view=1)
+            if released
+            else companions.Queue(self.queue_size, dim, view=1, start=start)
+        )
+        made = {
+            "momentum": companions.Network(encoder, momentum=self.momentum_at),
+            "queue": queue,
+        }
+        if self.gradient_step:
+            made["gradient"] = companions.GradientSign(self.gradient_step)
+        return made
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """One cross-entropy over batch and queue."""
+        query, keys = views.projected
+        negatives = companions.remembered(views, "queue").to(query)
+        return {"info_nce": similarity.info_nce(query, keys, self.temperature, negatives)}

@@ -1,0 +1,148 @@
+"""PCL: many edited copies of a sentence as positives, and two networks that teach each other."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from isospace.objectives import companions
+from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.edits import DeleteTokens, Edit, InsertTokens, Reverse, Shuffle
+from isospace.objectives.mlp_head import MLPOrNone
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+
+def group_rows(anchors: torch.Tensor, views: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Every anchor with its own copies, then with the other sentences: (batch, V + batch - 1).
+
+    Args:
+        anchors: (batch, dim).
+        views: (1 + V, batch, dim), the sentence and its V copies, of either network.
+        temperature: divides the cosines.
+    """
+    sentence, copies = views[0], views[1:]
+    own = torch.stack([similarity.cosine_pairs(anchors, copy) for copy in copies], dim=1)
+    cosines = similarity.cosine_matrix(anchors, sentence)
+    other = ~torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+    return torch.cat([own, cosines[other].view(len(anchors), -1)], dim=1) / temperature
+
+
+def group_loss(rows: torch.Tensor, copies: int, *, released: bool) -> torch.Tensor:
+    """Binary cross-entropy of the rows' softmax, 1 for the own copies; the mean over cells.
+
+    Args:
+        rows: (batch, copies + batch - 1) logits.
+        copies: how many columns are own copies.
+        released: take the probabilities for logits once more.
+    """
+    labels = torch.zeros_like(rows)
+    labels[:, :copies] = 1
+    if not released:
+        return similarity.softmax_cell_losses(rows, labels).mean()
+    return torch.nn.functional.binary_cross_entropy_with_logits(rows.softmax(dim=1), labels)
+
+
+def divergence(rows: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """KL of the softmax of `reference` from that of `rows`, (batch, n) each, mean over cells."""
+    log_p, log_q = (x.log_softmax(dim=1) for x in (rows, reference))
+    return (log_q.exp() * (log_q - log_p)).mean()
+
+
+@settings
+class PCL(MLPOrNone, Objective):
+    r"""InfoNCE, a group of copies against the batch, and agreement of two networks P and Q.
+
+    $$\ell = \sum_{N \in P, Q} \big[\mathrm{NCE}(N) + \mathrm{BCE}(w_{N \to N})\big]
+        + \mathrm{KL}(w_{Q \to Q} \| w_{P \to P}) + \mathrm{KL}(w_{Q \to P} \| w_{P \to Q})$$
+
+    $w_{X \to Y}$: for every sentence a softmax over the cosines, divided by $\tau$, of its vector
+    by X with its copies by Y (labels 1) and with the other sentences by Y (labels 0). The copies
+    are one under dropout, and each of four edits `copies` times: shuffled, reversed, tokens
+    deleted, tokens repeated. NCE is `simcse` on sentence and dropout copy. P is the encoder, Q a
+    second network, a copy at the start; they share the head. Relations: with one copy and no peer
+    this is `simcse` with a second, binary loss; `ct` trains two networks too.
+
+    Where paper and released code differ:
+    - The code takes the probabilities $w$ for logits (`variant="released"`), so that the binary
+      loss stays near ln 2 and says little. By default it is that of the probabilities.
+    - Followed: means over all cells, KL of P from Q with gradient in both; deletion of the first
+      occurrence of a drawn token.
+    - The code gives the peer no attention mask and a pre-trained pooler before the head: not here.
+    """
+
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+    copies: PositiveInt = 2
+    """Copies by each of the four edits."""
+    edit_rate: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of the tokens that is deleted, or repeated."""
+    max_length: PositiveInt = 32
+    """No repetition makes a sentence longer than so many tokens."""
+    peer: Literal["trained", "frozen"] = "trained"
+    """Q learns too, or stays as P was at the start and has no loss of its own."""
+    variant: Literal["paper", "released"] = "paper"
+    """Binary loss of probabilities (paper), or of their sigmoid (released)."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on both networks while training, or none."""
+
+    paper: ClassVar[Paper] = Paper(
+        title=(
+            "PCL: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence "
+            "Embeddings"
+        ),
+        year=2022,
+        url="https://aclanthology.org/2022.emnlp-main.826",
+        bibtex="""@inproceedings{wu-etal-2022-pcl,
+    title = {{PCL}: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence
+             Embeddings},
+    author = {Wu, Qiyu and Tao, Chongyang and Shen, Tao and Xu, Can and Geng, Xiubo and
+              Jiang, Daxin},
+    booktitle = {Proceedings of EMNLP 2022},
+    pages = {12052--12066},
+    year = {2022},
+    url = {https://aclanthology.org/2022.emnlp-main.826},
+}""",
+    )
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Sentence, dropout copy and edited copies, the same by the encoder and by the peer."""
+        edits: list[Edit | None] = [None, None]
+        for number in range(self.copies):
+            edits += [
+                Shuffle(stream=f"shuffle {number}"),
+                Reverse(stream=f"reverse {number}"),
+                DeleteTokens(stream=f"delete {number}", rate=self.edit_rate),
+                InsertTokens(
+                    stream=f"insert {number}", rate=self.edit_rate, max_length=self.max_length
+                ),
+            ]
+        return tuple(View(edit=edit, by=by) for by in ("encoder", "peer") for edit in edits)
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The peer."""
+        return {"peer": companions.Network(encoder, trained=self.peer == "trained")}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Each kind of loss, summed over the networks."""
+        p, q = views.projected.chunk(2)
+        if self.peer == "frozen":
+            q = q.detach()
+        learning = (p, q) if self.peer == "trained" else (p,)
+        within = [group_rows(x[0], x, self.temperature) for x in (p, q)]
+        across = [group_rows(x[0], y, self.temperature) for x, y in ((p, q), (q, p))]
+        contrast = [similarity.info_nce(x[0], x[1], self.temperature) for x in learning]
+        released = self.variant == "released"
+        groups = [group_loss(x, len(p) - 1, released=released) for x in within[: len(learning)]]
+        return {
+            "info_nce": torch.stack(contrast).sum(),
+            "group": torch.stack(groups).sum(),
+            "kl_within": divergence(*within),
+            "kl_cross": divergence(*across),
+        }

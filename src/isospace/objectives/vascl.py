@@ -1,0 +1,111 @@
+"""VaSCL: contrast with a virtual view, moved to where the neighbours confuse it most."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import PositiveFloat, PositiveInt
+
+from isospace.objectives import heads
+from isospace.objectives.base import Objective, Paper, Views
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+
+def within_neighbours(
+    a: torch.Tensor, b: torch.Tensor, neighbours: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """NT-Xent of two views (batch, dim) of length 1 whose negatives are the neighbours alone.
+
+    `neighbours` (batch, batch) is true at [i, j] where both views of j are negatives of i.
+    """
+    own = (a * b).sum(dim=1) / temperature
+    losses = []
+    for rows in (a, b):
+        others = [
+            (rows @ view.T / temperature).masked_fill(~neighbours, -torch.inf) for view in (a, b)
+        ]
+        losses.append(torch.cat([own[:, None], *others], dim=1).logsumexp(dim=1) - own)
+    return torch.stack(losses).mean()
+
+
+@settings
+class VaSCL(Objective):
+    r"""NT-Xent of two dropout views, and of a sentence and its virtual view among its neighbours.
+
+    $$\ell = \ell_\mathrm{NT}(g(e), g(e')) + \ell_\mathrm{NT}^{\mathcal N}(g(e), g(e + \delta)),
+      \qquad \delta_i = \Delta\, \frac{\nabla_d \ell_i(d)}{\|\nabla_d \ell_i(d)\| + 10^{-8}}$$
+
+    $\ell_\mathrm{NT}$: both directions, all 2N rows, cosines over $\tau$; in
+    $\ell^{\mathcal N}$ the negatives of i are both views of its k nearest sentences, by inner
+    products of e. $\ell_i(d)$: the loss of $g(e_i + \xi d)$ against $g$ of the neighbours, at a
+    random unit vector d. g: the head, without biases. Relations: without the second term it is the
+    symmetric loss of `simcse`'s views, under another head. It was published with mean pooling,
+    batches of 1,024 and a learning rate of the head far above the encoder's.
+
+    The released code treats e and g(e) as constants in the second term, which then trains the head
+    alone and reaches the encoder only through it. That is the default, because the published
+    numbers are of this code; `stop_gradient` turned off trains the encoder too. $\delta$ is a
+    constant always.
+    """
+
+    neighbours: PositiveInt = 16
+    """k, nearest sentences of the batch that a virtual view is told from; at most all others."""
+    radius: PositiveFloat = 15.0
+    """Delta, length of the step from a sentence to its virtual view."""
+    start_radius: PositiveFloat = 15.0
+    """xi, length of the random step at which the gradient is taken."""
+    width: PositiveInt = 128
+    """Width of the head's output."""
+    stop_gradient: bool = True
+    """Train only the head by the virtual views (released code)."""
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+
+    paper: ClassVar[Paper] = Paper(
+        title="Virtual Augmentation Supported Contrastive Learning of Sentence Representations",
+        year=2022,
+        url="https://aclanthology.org/2022.findings-acl.70",
+        bibtex="""@inproceedings{zhang-etal-2022-virtual,
+    title = {Virtual Augmentation Supported Contrastive Learning of Sentence Representations},
+    author = {Zhang, Dejiao and Xiao, Wei and Zhu, Henghui and Ma, Xiaofei and Arnold, Andrew},
+    booktitle = {Findings of ACL 2022},
+    pages = {864--876},
+    year = {2022},
+    url = {https://aclanthology.org/2022.findings-acl.70},
+}""",
+    )
+    term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
+
+    def projected_views(self, batch: int) -> int:
+        """The two views and the virtual one."""
+        return 3
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return f"ReLU MLP {self.width} + virtual view"
+
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+        """Dense, ReLU, dense, length 1; it makes the virtual view too."""
+        return heads.VirtualView(
+            dim,
+            self.width,
+            heads.seeded(seed),
+            neighbours=self.neighbours,
+            radius=self.radius,
+            start_radius=self.start_radius,
+            temperature=self.temperature,
+            stop_gradient=self.stop_gradient,
+        )
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Contrast over the batch, contrast within the neighbourhoods."""
+        first, second, virtual = views.projected
+        neighbours = similarity.nearest_others(views.encoded[0].detach(), self.neighbours)
+        sentence = first.detach() if self.stop_gradient else first
+        return {
+            "nt_xent": similarity.nt_xent(first, second, self.temperature),
+            "virtual": within_neighbours(sentence, virtual, neighbours, self.temperature),
+        }

@@ -1,0 +1,111 @@
+"""VICReg: two views alike, every dimension varying, no two of them together."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from isospace.errors import UserError
+from isospace.objectives import barlow_twins, heads
+from isospace.objectives.base import Objective, Paper, Views, Widths
+from isospace.objectives.simcsepp import Variant
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title="VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning",
+    year=2022,
+    url="https://arxiv.org/abs/2105.04906",
+    bibtex="""@inproceedings{bardes-etal-2022-vicreg,
+    title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
+    author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
+    booktitle = {Proceedings of ICLR 2022},
+    year = {2022},
+    url = {https://arxiv.org/abs/2105.04906},
+}""",
+)
+
+
+def variance_hinge(x: torch.Tensor, *, target: float, eps: float) -> torch.Tensor:
+    """Mean over the columns of (batch, dim) of `max(0, target - sqrt(variance + eps))`.
+
+    >>> variance_hinge(torch.tensor([[0.0, 3.0], [0.0, -3.0]]), target=1.0, eps=0.25)
+    tensor(0.2500)
+    """
+    variance = similarity.centre(x).square().sum(dim=0) / (len(x) - 1)
+    return (target - (variance + eps).sqrt()).relu().mean()
+
+
+def shared_variance(x: torch.Tensor) -> torch.Tensor:
+    """`sum_{j != k} C_jk^2 / dim` of the covariance C (divisor batch - 1) of (batch, dim)."""
+    columns = similarity.centre(x) / (len(x) - 1) ** 0.5
+    return barlow_twins.correlation_terms(columns, columns)[1] / x.shape[1]
+
+
+@settings
+class VICReg(Objective):
+    r"""Invariance, variance and covariance of two projected views, without negatives.
+
+    $$\ell = \lambda\, \frac{1}{ND} \sum_i \|p_i - p'_i\|^2
+      + \frac{\mu}{2} \sum_{x \in p, p'} \frac1D \sum_j \max(0, \gamma - \sqrt{\mathrm{Var}_j(x)
+      + \epsilon}) + \nu \sum_{x \in p, p'} \frac1D \sum_{j \ne k} \mathrm{Cov}_{jk}(x)^2$$
+
+    $p, p'$: N projections of width D; variances and covariances with divisor N - 1. Relations:
+    `barlow-twins` correlates the dimensions of two views, this those of each view;
+    `covariance-identity` adds a like penalty to InfoNCE. It was made for images and large batches.
+    Paper and released code differ: the paper sums the squared distance over D and does not halve
+    the variances. Its first term is then D times larger; the default follows the code, with which
+    25, 25 and 1 belong together. Biases before batch norm are left out: they change nothing.
+    """
+
+    invariance_weight: NonNegativeFloat = 25.0
+    """lambda, weight of the distance between the views."""
+    variance_weight: NonNegativeFloat = 25.0
+    """mu, weight of the hinge on the standard deviations."""
+    covariance_weight: NonNegativeFloat = 1.0
+    """nu, weight of the covariances."""
+    target_deviation: PositiveFloat = 1.0
+    """gamma, standard deviation below which a dimension is penalised."""
+    projector: Widths = (8192, 8192, 8192)
+    """Widths of the projector; an empty list compares what the encoder gives."""
+    eps: PositiveFloat = 1e-4
+    """Added to every variance under the root."""
+    variant: Variant = "released"
+    """Squared distance averaged over D and variances halved (released), or neither (paper)."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("invariance", "variance", "covariance")
+
+    def __post_init__(self) -> None:
+        if not (self.invariance_weight or self.variance_weight or self.covariance_weight):
+            raise UserError(
+                "`invariance_weight`, `variance_weight` and `covariance_weight` are all 0: "
+                "nothing is learnt"
+            )
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return barlow_twins.describe_projector(self.projector)
+
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+        """The projector, no layer of it with a bias."""
+        return heads.Projector(dim, self.projector, heads.seeded(seed), first_bias=False)
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """The three, each with its weight."""
+        a, b = views.projected
+        distance = (a - b).square().mean()
+        hinges = [variance_hinge(x, target=self.target_deviation, eps=self.eps) for x in (a, b)]
+        variance = hinges[0] + hinges[1]
+        if self.variant == "released":
+            variance = variance / 2
+        else:
+            distance = distance * a.shape[1]
+        return {
+            "invariance": self.invariance_weight * distance,
+            "variance": self.variance_weight * variance,
+            "covariance": self.covariance_weight * (shared_variance(a) + shared_variance(b)),
+        }

@@ -1,0 +1,134 @@
+"""CT against loops and against vectors of its authors' code."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from golden_files import BASELINE, check, files, precisions, read
+from objective_views import looped_info_nce, random
+from torch import nn
+
+from isospace.objectives.base import Views
+from isospace.objectives.companions import Network, Scale
+from isospace.objectives.ct import CT, CTInBatch, lay_out, pair_losses
+
+
+def see(objective, a, b):
+    companions = objective.build_companions(nn.Linear(1, 1), 1, 0)
+    encoded = torch.stack([a, b])
+    return Views(encoded, encoded, {}, {k: c.to(a.dtype) for k, c in companions.items()})
+
+
+def test_pairs_as_a_loop():
+    """Equal vectors but for one number: every pair that is drawn can be told from the sum."""
+    objective = CT(num_negatives=2)
+    views = see(objective, random(5, 4), random(5, 4, seed=1))
+    found = objective(views)
+    again = see(objective, *views.encoded)
+    draws = again.companions["pairs"].generator
+    others = torch.randint(4, (5, 2, 2), generator=draws)
+    positives = negatives = 0.0
+    for i in range(5):
+        products = views.encoded[0] @ views.encoded[1].T
+        positives += math.log1p(math.exp(-products[i, i]))
+        for k in range(2):
+            n, m = ([j for j in range(5) if j != i][others[i, tower, k]] for tower in (0, 1))
+            negatives += math.log1p(math.exp(products[n, m]))
+    assert float(found["positives"]) == pytest.approx(positives / 15)
+    assert float(found["negatives"]) == pytest.approx(negatives / 15)
+    total = CT(num_negatives=2, reduction="sum")(again)
+    assert float(total["positives"]) == pytest.approx(positives)
+
+
+@pytest.mark.parametrize(("variant", "products"), [("released", 1.0), ("paper", 7.0)])
+def test_a_positive_is_in_its_negative_pairs_in_the_paper_only(variant, products):
+    """Of two sentences: the other one with itself, or with the positive."""
+    a = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).double()
+    b = torch.tensor([[1.0, 7.0], [7.0, 1.0]]).double()
+    objective = CT(num_negatives=5, variant=variant)
+    expected = math.log1p(math.exp(products)) * 5 / 6
+    assert float(objective(see(objective, a, b))["negatives"]) == pytest.approx(expected)
+
+
+def test_in_batch_is_simcse_in_both_directions():
+    a, b = random(5, 4), random(5, 4, seed=1)
+    objective = CTInBatch(scale=10.0)
+    forth, back = (term.item() for term in objective(see(objective, a, b)).values())
+    assert forth == pytest.approx(looped_info_nce(a, b, 0.1) / 2, rel=1e-6)
+    assert back == pytest.approx(looped_info_nce(b, a, 0.1) / 2, rel=1e-6)
+
+
+def test_towers_start_equal_and_both_train():
+    encoder = nn.Linear(3, 3)
+    tower = CT().build_companions(encoder, 3, 0)["second"]
+    assert isinstance(tower, Network)
+    assert torch.equal(tower.encoder.weight, encoder.weight)
+    assert tower.encoder.weight.requires_grad
+
+
+@files("baselines/ct_pairs")
+def test_pairs_are_the_authors(path):
+    file = read(path)
+    positives, k = file["positive_draws"], int(file["num_negatives"])
+    draws = file["negative_draws"].view(len(positives), 2, k)
+    for with_positive, key in ((False, "official"), (True, "paper")):
+        first, second, labels = lay_out(positives, draws, with_positive=with_positive)
+        assert first.tolist() == file[f"{key}_first"].tolist()
+        assert second.tolist() == file[f"{key}_second"].tolist()
+        assert labels.tolist() == file["official_labels"].tolist()
+
+
+@files("baselines/ct_pairs")
+def test_sentence_transformers_loader_lays_the_same_pairs(path):
+    """It takes both draws, and the positive, from the shuffled list in turn."""
+    file = read(path)
+    ratio, batches = int(file["st_pos_neg_ratio"]), len(file["st_first"])
+    size = int(file["st_batch_size"]) // ratio
+    taken = file["st_order"][: batches * size * (2 * ratio - 1)].view(-1, 2 * ratio - 1)
+    draws = taken[:, 1:].unflatten(1, (-1, 2)).transpose(1, 2)
+    for found, name in zip(
+        lay_out(taken[:, 0], draws, with_positive=False), ("first", "second", "labels"), strict=True
+    ):
+        assert found.tolist() == file[f"st_{name}"].flatten().tolist()
+
+
+@precisions
+@files("baselines/ct_loss")
+def test_loss_is_the_authors(path, precision):
+    file = read(path)
+    inputs = {name: file[name] for name in ("a", "b")}
+    labels = file["labels"]
+    for key, reduce in (("official_", torch.mean), ("official_sum_", torch.sum)):
+
+        def loss(a, b, reduce=reduce):
+            return reduce(pair_losses(a, b, labels))
+
+        check(file, key, precision, inputs, loss, rel=BASELINE)
+    losses = pair_losses(*(x.double() for x in inputs.values()), labels)
+    for label, name in ((1, "positive"), (0, "negative")):
+        expected = float(file[f"official_{name}_sum_f64"])
+        assert float(losses[labels == label].sum()) == pytest.approx(expected, rel=1e-10)
+
+
+@precisions
+@files("baselines/ct_inbatch")
+def test_in_batch_loss_is_the_authors(path, precision):
+    file = read(path)
+
+    def loss(a, b, log_scale):
+        scale = Scale(1.0)
+        del scale.log
+        scale.log = log_scale
+        views = Views(torch.stack([a, b]), torch.stack([a, b]), {}, {"scale": scale})
+        return sum(CTInBatch()(views).values())
+
+    inputs = {name: file[name] for name in ("a", "b", "log_scale")}
+    check(file, "official_", precision, inputs, loss, rel=BASELINE)
+    objective = CTInBatch(scale=float(file["log_scale"].double().exp()))
+    terms = objective(see(objective, *(file[name].double() for name in ("a", "b"))))
+    for name, key in zip(terms, ("a_to_b", "b_to_a"), strict=True):
+        if f"official_loss_{key}_f64" in file:
+            expected = float(file[f"official_loss_{key}_f64"]) / 2
+            assert terms[name].item() == pytest.approx(expected, rel=1e-6)

@@ -1,0 +1,160 @@
+"""DCLR against loops and against vectors of its authors' code."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from golden_files import BASELINE, DTYPES, check, files, precisions, read, scalar
+from objective_views import looped_info_nce, random
+from torch import nn
+from torch.nn.functional import cosine_similarity
+
+from isospace.objectives.base import Views
+from isospace.objectives.companions import Network
+from isospace.objectives.dclr import (
+    DCLR,
+    harden,
+    instance_weights,
+    released_loss,
+    weighted_losses,
+)
+from isospace.operators.similarity import cosine_matrix, info_nce, softmax_losses
+
+
+def see(objective, *views):
+    encoded = torch.stack(views)
+    return Views(encoded, encoded, {}, objective.build_companions(nn.Linear(1, 1), 1, 0))
+
+
+def test_a_loop():
+    z1, z2, frozen = (random(5, 4, seed=seed) for seed in range(3))
+    objective = DCLR(temperature=0.5, threshold=0.3, noise_times=1.5, head="none", steps=0)
+    views = see(objective, z1, z2, frozen)
+    noise = torch.randn(7, 4, generator=torch.Generator().manual_seed(0)).double()
+    total, left_out = 0.0, 0
+    for i in range(5):
+        power = [math.exp(cosine_similarity(z1[i], z, dim=0) / 0.5) for z in (*z2, *noise)]
+        for j in range(5):
+            if i != j and cosine_similarity(frozen[i], frozen[j], dim=0) > 0.3:
+                left_out += 1
+                power[j] = 0.0
+        total -= math.log(power[i] / sum(power))
+    assert left_out
+    assert objective(views)["info_nce"].item() == pytest.approx(total / 5)
+
+
+def test_without_noise_and_threshold_it_is_simcse():
+    z1, z2, frozen = (random(5, 4, seed=seed) for seed in range(3))
+    objective = DCLR(threshold=1.0, noise_times=0.0, head="none")
+    found = objective(see(objective, z1, z2, frozen))["info_nce"]
+    assert found.item() == pytest.approx(looped_info_nce(z1, z2, 0.05))
+
+
+def test_noise_goes_uphill_by_its_steps():
+    z1, z2, noise = random(5, 4), random(5, 4, seed=1), random(7, 4, seed=2)
+    hard = harden(noise.clone(), z1, z2, temperature=0.5, steps=3, step_size=0.1)
+    assert info_nce(z1, z2, 0.5, hard) > info_nce(z1, z2, 0.5, noise)
+    once = harden(noise.clone(), z1, z2, temperature=0.5, steps=1, step_size=0.1)
+    torch.testing.assert_close((once - noise).norm(dim=1), torch.full((7,), 0.1).double())
+    assert not hard.requires_grad
+
+
+def test_the_complementary_network_stays_as_the_start_was():
+    encoder = nn.Linear(3, 3)
+    frozen = DCLR().build_companions(encoder, 3, 0)["frozen"]
+    assert isinstance(frozen, Network)
+    start = frozen.encoder.weight.clone()
+    with torch.no_grad():
+        encoder.weight.zero_()
+    frozen.after_update(encoder, see(DCLR(), *random(3, 2, 3)))
+    assert torch.equal(frozen.encoder.weight, start)
+
+
+def test_the_released_loss_is_finite_where_the_authors_is_not():
+    """A positive whose probability rounds to 1 in float32."""
+    logits = torch.tensor([[20.0, -2.0], [-2.0, 20.0]], requires_grad=True)
+    loss = released_loss(logits, torch.ones(2, 2))
+    assert loss.isfinite()
+    assert torch.autograd.grad(loss, logits)[0].isfinite().all()
+
+
+def hardened(file, z1, z2, steps):
+    return harden(
+        file["noise0"].to(z1),
+        z1,
+        z2,
+        temperature=float(file["temperature"]),
+        steps=steps,
+        step_size=float(file["step_size"]),
+    )
+
+
+@precisions
+@files("baselines/dclr")
+def test_noise_is_the_authors(path, precision):
+    file = read(path)
+    z1, z2 = (file[name].to(DTYPES[precision]) for name in ("z1", "z2"))
+    steps = int(file["pgd_steps"])
+    limit = {"f64": 1e-12, "f32": 2e-6}[precision]
+    keys = ("official_noise_step1_f64", "official_noise_final_f64", "noise_final_ref_f64")
+    for count, key in zip((1, steps, steps), keys, strict=True):
+        found = hardened(file, z1, z2, count).double()
+        torch.testing.assert_close(found, file[key], rtol=0, atol=limit)
+    for step, expected in enumerate(file["official_infonce_before_step_f64"]):
+        noise = hardened(file, z1, z2, step)
+        relative = {"f64": 1e-10, "f32": BASELINE}[precision]
+        scalar(info_nce(z1, z2, float(file["temperature"]), noise), expected, relative)
+
+
+@files("baselines/dclr")
+def test_weights_are_the_authors(path):
+    file = read(path)
+    weights = instance_weights(file["frozen1"], file["frozen2"], float(file["phi"]))
+    assert weights.tolist() == file["weights_in_batch"].tolist()
+    assert (weights == 0).nonzero().tolist() == file["masked_pairs"].tolist()
+
+
+@precisions
+@files("baselines/dclr")
+def test_loss_is_the_authors(path, precision):
+    file = read(path)
+    tau, steps = float(file["temperature"]), int(file["pgd_steps"])
+    weights = file["weights_in_batch"]
+
+    def logits(z1, z2):
+        found = cosine_matrix(z1, torch.cat([z2, hardened(file, z1, z2, steps)])) / tau
+        if precision == "f64" and "official_logits_f64" in file:
+            expected = file["official_logits_f64"]
+            torch.testing.assert_close(found.detach(), expected, rtol=0, atol=1e-10)
+        return found
+
+    def released(z1, z2):
+        return released_loss(logits(z1, z2), weights.to(z1))
+
+    def paper(z1, z2):
+        return weighted_losses(logits(z1, z2), weights.to(z1)).mean()
+
+    def without_positive(z1, z2):
+        others = weights - torch.eye(len(z1), dtype=weights.dtype)
+        found = logits(z1, z2)
+        missing = found.shape[1] - len(z1)
+        kept = torch.nn.functional.pad(others, (0, missing), value=1) == 1
+        negatives = found.masked_fill(~kept, -torch.inf)
+        return (negatives.logsumexp(dim=1) - found.diagonal()).mean()
+
+    def multiplied(z1, z2):
+        found = logits(z1, z2)
+        batch = len(z1)
+        found = torch.cat([weights.to(z1) * found[:, :batch], found[:, batch:]], dim=1)
+        return softmax_losses(found).mean()
+
+    inputs = {name: file[name] for name in ("z1", "z2")}
+    for key, loss in (
+        ("official_", released),
+        ("paper_posdenom_", paper),
+        ("paper_noposdenom_", without_positive),
+        ("logitweight_ce_", multiplied),
+    ):
+        check(file, key, precision, inputs, loss, rel=BASELINE)

@@ -1,0 +1,64 @@
+"""GS-InfoNCE: noise as negatives, golden files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from golden_files import BASELINE, check, files, precisions, read, scalar, total
+from objective_views import loss, random
+from torch import Tensor
+
+from isospace.errors import UserError
+from isospace.objectives import SimCSE
+from isospace.objectives.base import Views
+from isospace.objectives.gs_infonce import GSInfoNCE
+
+
+def packed(noise: Tensor, batch: int) -> list[Tensor]:
+    """The noise as the head hands it on: views of `batch` rows, the last one padded."""
+    views = noise.new_zeros(-(-len(noise) // batch) * batch, noise.shape[1])
+    views[: len(noise)] = noise
+    return list(views.split(batch))
+
+
+@precisions
+@files("baselines/gs_infonce")
+def test_noise_negatives(path: Path, precision: str) -> None:
+    file = read(path)
+    noise, tau = file["noise"], float(file["temperature"])
+    assert len(noise) == int(file["random_size"])
+    objective = GSInfoNCE(temperature=tau, noise_rows=len(noise))
+    inputs = {name: file[name] for name in ("z1", "z2")}
+
+    def value(z1: Tensor, z2: Tensor, times: float = 1.0) -> Tensor:
+        return total(objective, z1, z2, *packed(times * noise.to(z1), len(z1)))
+
+    check(file, "official_", precision, inputs, value, rel=BASELINE)
+    louder = value(file["z1"].double(), file["z2"].double(), times=7.0)
+    scalar(louder, file["ref_loss_noise_times_7_f64"], 1e-10)
+
+
+def test_the_noise_adds_to_the_denominator_by_hand() -> None:
+    """Two orthogonal sentences, equal views, one noise vector along the first, tau 1."""
+    z = torch.eye(2)
+    first, second = math.e / (math.e + 1 + math.e), math.e / (math.e + 1 + 1)
+    expected = -(math.log(first) + math.log(second)) / 2
+    found = loss(GSInfoNCE(noise_rows=1, temperature=1.0), z, z, *packed(3 * z[:1], 2))
+    assert found == pytest.approx(expected)
+
+
+def test_noise_is_drawn_anew_and_costs_something() -> None:
+    objective = GSInfoNCE(noise_rows=13, head="none")
+    encoded = random(2, 6, 8)
+    head = objective.build_head(8, 0)
+    first, second = (objective(Views(encoded, head(encoded)))["info_nce"] for _ in range(2))
+    assert first != second
+    assert min(first, second).item() > loss(SimCSE(), *encoded)
+
+
+def test_impossible_values_are_refused() -> None:
+    with pytest.raises(UserError, match="`noise_rows` 0: expected more than 0"):
+        GSInfoNCE(noise_rows=0)

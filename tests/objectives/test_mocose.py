@@ -1,0 +1,233 @@
+"""MoCoSE against hand-made cases and against vectors of its authors' code."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from golden_files import BASELINE, check, files, precisions, read, scalar, vector
+from objective_views import random
+from torch import nn
+
+from isospace.errors import UserError
+from isospace.objectives.base import Views
+from isospace.objectives.companions import GradientSign, LateQueue, Network, Queue, follow
+from isospace.objectives.heads import MomentumHead, seeded
+from isospace.objectives.mocose import MoCoSE
+from isospace.operators.similarity import cosine_matrix, info_nce
+
+NAMES = {
+    "pooler_dense": "pooler",
+    "projection_dense": "projection.0",
+    "projection_LayerNorm": "projection.1",
+    "predictor_mlp_mlp_0": "predictor.0.0",
+    "predictor_mlp_layer_norm_0": "predictor.0.1",
+    "predictor_dense": "predictor.1",
+}
+"""Layers of the released model and of ours."""
+
+
+def head_of(golden, prefixes, objective):
+    """Our head with the recorded weights; the copies are equal."""
+    dim = len(golden[f"{prefixes[0]}pooler_dense_bias"])
+    head = objective.build_head(dim, 0).double()
+    weights = {}
+    for theirs, ours in NAMES.items():
+        prefix = prefixes[theirs.startswith("predictor")]
+        for kind in ("weight", "bias"):
+            weights[f"{ours}.{kind}"] = golden[f"{prefix}{theirs}_{kind}"].double()
+    head.load_state_dict(weights, strict=False)
+    follow(head.copied_pooler, head.pooler, 0.0)
+    follow(head.copied_projection, head.projection, 0.0)
+    return head
+
+
+def test_momentum_rises_to_one_and_stays():
+    ours = MoCoSE(momentum=0.75, momentum_updates=10)
+    assert ours.momentum_at(5) == pytest.approx(0.875)
+    assert ours.momentum_at(10) == ours.momentum_at(13) == 1.0
+    released = MoCoSE(momentum=0.75, momentum_updates=10, variant="released")
+    assert released.momentum_at(13) == pytest.approx(released.momentum_at(7)) != 1.0
+
+
+def test_the_head_s_copies_follow_and_are_not_trained():
+    head = MoCoSE(momentum=0.0, momentum_updates=10**9, head_dropout=0.0).build_head(4, 0)
+    views = random(2, 3, 4).float()
+    assert torch.equal(head.projection(head.pooler(views[1])), head(views)[1])
+    with torch.no_grad():
+        head.pooler.weight.mul_(2)
+    assert not torch.equal(head.projection(head.pooler(views[1])), head(views)[1])
+    head.after_update(nn.Identity(), Views(views, views))
+    torch.testing.assert_close(head.projection(head.pooler(views[1])), head(views)[1])
+    head(views).sum().backward()
+    assert head.copied_projection[0].weight.grad is None
+
+
+def test_head_dropout_scales_what_it_keeps():
+    head = MomentumHead(2000, 0.25, seeded(0), lambda update: 0.5, train_copy=False)
+    ones = torch.ones(1, 2000)
+    dropped = head.projection[2](ones)
+    assert sorted(dropped.unique().tolist()) == [0.0, pytest.approx(4 / 3)]
+    assert dropped.mean().item() == pytest.approx(1.0, abs=0.05)
+    assert head.copied_projection[2].generator is head.generator
+
+
+def test_queues_begin_with_unit_vectors():
+    made = MoCoSE(queue_size=6, queue_start=2).build_companions(nn.Linear(3, 3), 3, 0)
+    rows = made["queue"].rows
+    torch.testing.assert_close(rows.norm(dim=1), torch.ones(2))
+    late = MoCoSE(queue_size=6, queue_start=2, variant="released")
+    assert len(late.build_companions(nn.Linear(3, 3), 3, 0)["queue"].rows) == 4
+    with pytest.raises(UserError, match="`queue_start` 9: expected at most `queue_size` 6"):
+        MoCoSE(queue_size=6, queue_start=9)
+
+
+@precisions
+@files("baselines/mocose_loss")
+def test_loss_is_the_authors(path, precision):
+    file = read(path)
+    tau = float(file["temperature"])
+
+    def loss(query, keys):
+        queue = Queue(file["queue"].shape[1], query.shape[1], view=1, start=file["queue"].T)
+        views = Views(torch.stack([query, keys]), torch.stack([query, keys]), {}, {"queue": queue})
+        return MoCoSE(temperature=tau)(views)["info_nce"]
+
+    inputs = {name: file[name] for name in ("query", "keys")}
+    check(file, "official_", precision, inputs, loss, rel=BASELINE)
+    query, keys, queue = (file[name].double() for name in ("query", "keys", "queue"))
+    torch.testing.assert_close(
+        cosine_matrix(query, torch.cat([keys, queue.T])) / tau,
+        file["ref_logits_f64"],
+        rtol=0,
+        atol=1e-10,
+    )
+    own = (nn.functional.cosine_similarity(query, keys) / tau).unsqueeze(1)
+    alone = torch.cat([own, cosine_matrix(query, queue.T) / tau], dim=1)
+    value = (alone.logsumexp(1) - own[:, 0]).mean()
+    scalar(value, file["queue_only_loss_f64"], 1e-10)
+
+
+@files("baselines/mocose_heads")
+def test_heads_are_the_authors(path):
+    file = read(path)
+    head = head_of(file, ("", ""), MoCoSE(head_dropout=0.0))
+    hidden = file["hidden"].double().requires_grad_()
+    query, key = head(torch.stack([hidden, hidden]))
+    for found, name in (
+        (head.pooler(hidden), "pooler"), (key, "projection"), (query, "predictor"),
+    ):  # fmt: skip
+        expected = file[f"official_{name}_out_f64"]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    (gradient,) = torch.autograd.grad((query * file["upstream"]).sum(), hidden)
+    vector(gradient, file["official_grad_hidden_f64"], 1e-8)
+
+
+@files("baselines/mocose_steps")
+def test_the_followers_follow_as_the_authors(path):
+    file = read(path)
+    objective = MoCoSE(
+        momentum=float(file["ema_decay_start"]),
+        momentum_updates=int(file["ema_total_step"]),
+        variant="released",
+    )
+    rows = file["ema_params_per_step"].double()
+    original, copied = (nn.Linear(*rows.shape[:0:-1], bias=False).double() for _ in range(2))
+    with torch.no_grad():
+        copied.weight.copy_(rows[0])
+        for update, (decay, expected) in enumerate(
+            zip(file["ema_decay_per_step"], file["official_ema_after_step_f64"], strict=True), 1
+        ):
+            assert objective.momentum_at(update) == pytest.approx(float(decay), abs=1e-12)
+            original.weight.copy_(rows[update])
+            follow(copied, original, objective.momentum_at(update))
+            torch.testing.assert_close(copied.weight, expected, rtol=0, atol=1e-10)
+
+
+class Embeddings(nn.Module):
+    """Of the recorded steps: BERT's embedding layer."""
+
+    def __init__(self, file):
+        super().__init__()
+        for name in ("word", "position", "token_type"):
+            table = file[f"init_online_embeddings_{name}_embeddings_weight"].double()
+            setattr(self, name, nn.Parameter(table))
+        self.norm = nn.LayerNorm(len(table[0]), eps=float(file["layer_norm_eps"])).double()
+        with torch.no_grad():
+            for kind in ("weight", "bias"):
+                value = file[f"init_online_embeddings_LayerNorm_{kind}"]
+                getattr(self.norm, kind).copy_(value)
+
+    def forward(self, ids, added):
+        words = self.word[ids] + added
+        return self.norm(words + self.position[: ids.shape[1]] + self.token_type[0])
+
+
+class Layer(nn.Module):
+    """Of the recorded steps: tanh(W (x_t + mean of x) + b) of the first token."""
+
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.linear = nn.Linear(*weight.shape).double()
+        self.linear.load_state_dict({"weight": weight.double(), "bias": bias.double()})
+
+    def forward(self, x, mask):
+        mean = (x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+        return torch.tanh(self.linear(x[:, 0] + mean))
+
+
+@files("baselines/mocose_steps")
+def test_four_steps_are_the_authors(path):
+    file = read(path)
+    objective = MoCoSE(
+        temperature=float(file["temperature"]),
+        momentum=float(file["ema_decay"]),
+        momentum_updates=int(file["total_step"]),
+        head_dropout=0.0,
+        variant="released",
+    )
+    embeddings = Embeddings(file)
+    encoder = Layer(*(file[f"init_online_encoder_lin_{kind}"] for kind in ("weight", "bias")))
+    head = head_of(file, ("init_online_", "init_"), objective)
+    momentum = Network(encoder, momentum=objective.momentum_at)
+    start = file["queue0"].double().T.flip(0)  # the file has the newest first
+    queue = LateQueue(int(file["K_start"]), start, view=1).double()
+    sign = GradientSign(float(file["fgsm"]))
+    parameters = [*embeddings.parameters(), *encoder.parameters(), *head.parameters()]
+    trained = [p for p in parameters if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=float(file["lr_sgd"]))
+    for step, (ids, mask) in enumerate(zip(file["input_ids"], file["attention_mask"], strict=True)):
+        assert objective.momentum_at(step + 1) == pytest.approx(float(file["decay_per_step"][step]))
+        # Two of the same values: the authors' gradient is that of the online branch.
+        own, other = (sign.added(embeddings.word[ids].detach(), 0) for _ in range(2))
+        x, y = embeddings(ids, own), embeddings(ids, other)
+        encoded = torch.stack([encoder(x, mask), momentum.encoder(y, mask)])
+        projected = head(encoded)
+        for found, name in zip(projected, ("online", "keys"), strict=True):
+            vector(found.detach(), file[f"official_{name}_f64_as_f32"][step], 1e-6)
+        assert len(queue.rows) == int(file["negatives_used_per_step"][step])
+        loss = info_nce(*projected, objective.temperature, queue.rows)
+        scalar(loss.detach(), file["official_loss_f64"][step], 1e-10)
+        close = {"rtol": 0, "atol": 1e-10}
+        for found, name in (
+            (momentum.encoder.linear, "target_encoder_weight"),
+            (head.copied_projection[0], "target_projection_weight"),
+        ):
+            expected = file[f"official_{name}_f64"][step]
+            torch.testing.assert_close(found.weight.detach(), expected, **close)
+        optimizer.zero_grad()
+        loss.backward()
+        vector(own.grad, file["official_embedding_gradient_f64_as_f32"][step], 1e-6)
+        optimizer.step()
+        for found, name in (
+            (encoder.linear, "online_encoder"), (head.copied_projection[0], "target_projection"),
+        ):  # fmt: skip
+            expected = file[f"official_{name}_weight_after_sgd_f64"][step]
+            torch.testing.assert_close(found.weight.detach(), expected, **close)
+        views = Views(encoded.detach(), projected.detach())
+        for companion in (queue, momentum, head):
+            companion.after_update(encoder, views)
+        sign.remember(own.grad)
+        expected = file[f"official_queue_after_step{step + 1}_f64_as_f32"].double()
+        assert expected.shape[1] == int(file["queue_columns_after_step"][step])
+        filled = queue._rows[len(queue._rows) - int(queue._filled) :]
+        torch.testing.assert_close(filled.flip(0).T, expected, rtol=1e-5, atol=1e-6)

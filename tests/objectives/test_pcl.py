@@ -1,0 +1,217 @@
+"""PCL against loops and against vectors of its authors' code."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from golden_files import BASELINE, check, files, precisions, read, scalar
+from objective_views import looped_info_nce, random
+from torch.nn.functional import cosine_similarity
+
+from isospace.objectives.base import Views
+from isospace.objectives.edits import DeleteTokens, InsertTokens, Reverse, Shuffle, Vocabulary
+from isospace.objectives.pcl import PCL, divergence, group_loss, group_rows
+from isospace.operators.similarity import info_nce
+
+IDS = np.array([1, *range(10, 30), 2])
+
+
+def see(views):
+    return Views(views, views)
+
+
+def row(anchor, own, others, tau):
+    """The softmax of one row, as a list."""
+    values = [math.exp(cosine_similarity(anchor, x, dim=0).item() / tau) for x in (*own, *others)]
+    return [value / sum(values) for value in values]
+
+
+def test_terms_as_loops():
+    tau, batch, copies = 0.5, 3, 9
+    p, q = random(1 + copies, batch, 5), random(1 + copies, batch, 5, seed=1)
+
+    def rows(x, y):
+        return [
+            row(
+                x[0][i], [copy[i] for copy in y[1:]], [y[0][j] for j in range(batch) if j != i], tau
+            )
+            for i in range(batch)
+        ]
+
+    def kl(rows, reference):
+        cells = [
+            b * math.log(b / a)
+            for r, s in zip(rows, reference, strict=True)
+            for a, b in zip(r, s, strict=True)
+        ]
+        return sum(cells) / len(cells)
+
+    def bce(rows):
+        cells = [
+            -math.log(w if place < copies else 1 - w) for r in rows for place, w in enumerate(r)
+        ]
+        return sum(cells) / len(cells)
+
+    objective = PCL(temperature=tau)
+    views = torch.cat([p, q])
+    found = objective(see(views))
+    contrast = looped_info_nce(p[0], p[1], tau) + looped_info_nce(q[0], q[1], tau)
+    assert found["info_nce"].item() == pytest.approx(contrast)
+    assert found["group"].item() == pytest.approx(bce(rows(p, p)) + bce(rows(q, q)))
+    assert found["kl_within"].item() == pytest.approx(kl(rows(p, p), rows(q, q)))
+    assert found["kl_cross"].item() == pytest.approx(kl(rows(p, q), rows(q, p)))
+
+
+def test_both_networks_see_the_same_edits():
+    plan = PCL(copies=1).views
+    assert [view.edit for view in plan[:6]] == [view.edit for view in plan[6:]]
+    assert {view.by for view in plan[6:]} == {"peer"}
+    assert len({view.edit.stream for view in plan if view.edit}) == 4
+
+
+def test_a_frozen_peer_is_a_constant():
+    objective = PCL(copies=1, peer="frozen")
+    views = random(12, 4, 5).requires_grad_()
+    sum(objective(see(views)).values()).backward()
+    reached = views.grad.abs().sum((1, 2)) > 0
+    assert reached.tolist() == [True] * 6 + [False] * 6
+
+
+@pytest.mark.parametrize(
+    ("edit", "length"),
+    [
+        (Shuffle(), 20),
+        (Reverse(), 20),
+        (DeleteTokens(), 16),
+        (InsertTokens(), 24),
+        (InsertTokens(max_length=23), 21),
+        (InsertTokens(max_length=5), 20),
+    ],
+)
+def test_edits_keep_the_special_tokens(edit, length):
+    vocabulary = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
+    edited = edit(IDS, np.random.default_rng(0), vocabulary)
+    assert (edited[0], edited[-1]) == (1, 2)
+    assert len(edited) == length + 2
+    assert set(edited[1:-1]) <= set(IDS[1:-1])
+    empty = edit(IDS[[0, -1]], np.random.default_rng(0), vocabulary)
+    assert empty.tolist() == [1, 2]
+
+
+@precisions
+@files("baselines/pcl_loss")
+def test_loss_is_the_authors(path, precision):
+    file = read(path)
+    tau = float(file["temperature"])
+
+    def loss(peer, p, q):
+        views = torch.cat([p, q], dim=1).transpose(0, 1)
+        return sum(PCL(temperature=tau, peer=peer, variant="released").terms(see(views)).values())
+
+    inputs = {name: file[name] for name in ("p", "q")}
+    check(file, "official_", precision, inputs, partial(loss, "trained"), rel=BASELINE)
+    check(file, "official_fixed_peer_", precision, inputs, partial(loss, "frozen"), rel=BASELINE)
+
+
+@precisions
+@files("baselines/pcl_terms")
+def test_terms_are_the_authors(path, precision):
+    file = read(path)
+    tau, copies = float(file["temperature"]), int(file["num_copies"])
+
+    def rows(x, y):
+        return group_rows(x[:, 0], y.transpose(0, 1), tau)
+
+    def group(x, released):
+        return group_loss(rows(x, x), copies, released=released)
+
+    def contrast(x):
+        return info_nce(x[:, 0], x[:, 1], tau)
+
+    def kl_within(p, q):
+        return divergence(rows(p, p), rows(q, q))
+
+    def kl_cross(p, q):
+        return divergence(rows(p, q), rows(q, p))
+
+    both = {name: file[name] for name in ("p", "q")}
+    for name, x in both.items():
+        check(file, f"infonce_{name}_", precision, {name: x}, contrast, rel=BASELINE)
+        code = partial(group, released=True)
+        check(file, f"group_bce_{name}_", precision, {name: x}, code, rel=BASELINE)
+    probabilities, p = partial(group, released=False), {"p": both["p"]}
+    check(file, "variant_bce_on_probabilities_", precision, p, probabilities, rel=BASELINE)
+    check(file, "kl_within_", precision, both, kl_within, rel=BASELINE)
+    check(file, "kl_cross_", precision, both, kl_cross, rel=BASELINE)
+
+
+@files("baselines/pcl_terms")
+def test_other_readings_differ_from_ours_as_recorded(path):
+    file = read(path)
+    tau = float(file["temperature"])
+    p, q = (file[name].double() for name in ("p", "q"))
+    within = [group_rows(x[:, 0], x.transpose(0, 1), tau) for x in (p, q)]
+    across = [group_rows(x[:, 0], y.transpose(0, 1), tau) for x, y in ((p, q), (q, p))]
+    torch.testing.assert_close(within[0], file["rows_within_p_f64"], rtol=0, atol=1e-10)
+    torch.testing.assert_close(across[0].float(), file["rows_p_to_q_f64_as_f32"])
+    cells = within[0].shape[1]
+    for rows, name in ((within, "within"), (across, "cross")):
+        expected = file[f"variant_kl_{name}_row_sum_loss_f64"]
+        scalar(divergence(*rows) * cells, expected, 1e-10)
+    reversed_loss = file["variant_kl_within_reversed_loss_f64"]
+    scalar(divergence(*reversed(within)), reversed_loss, 1e-10)
+
+
+@files("baselines/pcl_views")
+def test_edits_are_the_authors(path):
+    """Of the recorded draws, in their order."""
+    golden = {name: array.numpy() for name, array in read(path).items()}
+    vocabulary = Vocabulary(frozenset({101, 102}), None, lambda text: [])
+    rate, longest = float(golden["ratio"]), int(golden["max_length"])
+    for i, length in enumerate(golden["lengths"]):
+        ids = golden["input_ids"][i, :length]
+        for name, edit in (
+            ("shuffled", Shuffle()),
+            ("reversed", Reverse()),
+            ("deleted", DeleteTokens(rate=rate)),
+            ("repeated", InsertTokens(rate=rate, max_length=longest)),
+        ):
+            draws = Recorded(golden, i, "deletion" if name == "deleted" else "repetition")
+            found = edit(ids, draws, vocabulary)
+            expected = golden[name][i]
+            assert found.tolist() == expected[: len(found)].tolist()
+            assert (expected[len(found) :] == 0).all()
+            if f"{name}_attention_mask" in golden:
+                assert golden[f"{name}_attention_mask"][i].sum() == len(found)
+            assert draws.left(name) == 0
+
+
+class Recorded:
+    """Draws of one sentence as a file has them, in the place of a generator."""
+
+    def __init__(self, golden, sentence, tokens):
+        self.order = golden["shuffle_order"][sentence]
+        self.tokens = [x for x in golden[f"{tokens}_tokens"][sentence] if x >= 0]
+        self.places = [x for x in golden["repetition_positions"][sentence] if x >= 0]
+
+    def permutation(self, n):
+        assert (self.order >= 0).sum() == n
+        return self.order[:n]
+
+    def choice(self, words):
+        token = self.tokens.pop(0)
+        assert token in words
+        return token
+
+    def integers(self, n):
+        assert self.places[0] < n
+        return self.places.pop(0)
+
+    def left(self, edit):
+        """How many draws of this edit were not asked for."""
+        counts = {"deleted": self.tokens, "repeated": self.tokens + self.places}
+        return len(counts.get(edit, []))

@@ -1,0 +1,72 @@
+"""VICReg: invariances, a case by hand, golden files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from golden_files import BASELINE, check, files, precisions, read, scalar, total
+from objective_views import loss, random
+
+from isospace.errors import UserError
+from isospace.objectives.base import Views
+from isospace.objectives.vicreg import VICReg, shared_variance, variance_hinge
+
+WEIGHTS = ("invariance_weight", "variance_weight", "covariance_weight")
+
+
+@precisions
+@files("baselines/vicreg")
+def test_terms(path: Path, precision: str) -> None:
+    file = read(path)
+    coefficients = [float(file[k]) for k in ("sim_coeff", "std_coeff", "cov_coeff")]
+    constants = {
+        "target_deviation": float(file["gamma"]),
+        "eps": float(file["eps"]),
+        "projector": (),
+    }
+    inputs = {name: file[name] for name in ("x", "y")}
+    whole = dict(zip(WEIGHTS, coefficients, strict=True))
+    cases = [("official_", whole), ("paper_", whole | {"variant": "paper"})]
+    for own in WEIGHTS:
+        alone = {weight: float(weight == own) for weight in WEIGHTS}
+        cases.append((f"official_{own.removesuffix('_weight')}_only_", alone))
+    for key, options in cases:
+        objective = VICReg(**constants, **options)  # type: ignore[arg-type]
+        check(file, key, precision, inputs, lambda *z, o=objective: total(o, *z), rel=BASELINE)
+    for name, x in inputs.items():
+        hinge = variance_hinge(x.double(), target=float(file["gamma"]), eps=float(file["eps"]))
+        scalar(hinge, file[f"paper_variance_{name}_f64"], 1e-10)
+        scalar(shared_variance(x.double()), file[f"paper_covariance_{name}_f64"], 1e-10)
+
+
+def test_shifts_cost_invariance_alone_and_equal_views_nothing_of_it() -> None:
+    a, b = random(9, 5), random(9, 5, seed=1)
+    views = [torch.stack([a, b]), torch.stack([a, b + 2]), torch.stack([a, a])]
+    plain, shifted, equal = (VICReg(projector=())(Views(v, v)) for v in views)
+    for term in ("variance", "covariance"):
+        assert shifted[term].item() == pytest.approx(plain[term].item())
+    assert shifted["invariance"] > plain["invariance"]
+    assert equal["invariance"] == 0
+
+
+def test_columns_that_vary_enough_and_apart_cost_nothing() -> None:
+    x = 3 * torch.linalg.qr(random(8, 4) - random(8, 4).mean(0))[0] * 7**0.5
+    assert loss(VICReg(projector=()), x, x) == pytest.approx(0, abs=1e-9)
+    collapsed = torch.ones(8, 4).double()
+    assert loss(VICReg(projector=(), eps=0.01), collapsed, collapsed) == pytest.approx(25 * 0.9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"eps": 0.0}, "`eps` 0.0: expected more than 0"),
+        ({"variance_weight": -1.0}, "`variance_weight` -1.0: expected 0 or more"),
+        (dict.fromkeys(WEIGHTS, 0.0), "are all 0: nothing is learnt"),
+    ],
+)
+def test_impossible_values_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        VICReg(**options)
