@@ -24,6 +24,7 @@ from isospace.errors import UserError
 from isospace.objectives.base import TokenStates, View, Views
 from isospace.objectives.companions import C, Companion, GradientSign, Network
 from isospace.objectives.edits import NO_TARGET
+from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.sources import Sources
 
@@ -306,12 +307,10 @@ class Loop:
             network, trained = self._network(by)
             texts = [self.sources.of_view[i] for i in places]
             # Accelerate has only the encoder compute in its precision, and give float32, by itself.
-            with (
-                torch.set_grad_enabled(trained and torch.is_grad_enabled()),
-                self.accelerator.autocast(),
-            ):
+            precision = nullcontext() if by == "encoder" else self.accelerator.autocast()
+            with torch.set_grad_enabled(trained and torch.is_grad_enabled()), precision:
                 vectors = network(batch, [plan[i] for i in places], texts)
-            made |= zip(places, (vector.float() for vector in vectors), strict=True)
+            made |= zip(places, map(upcast, vectors), strict=True)
         tokens = {}
         for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
             number = self.sources.of_view[place]
