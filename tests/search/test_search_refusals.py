@@ -51,14 +51,16 @@ def test_a_model_that_moved_is_named(toy_model, folder, tmp_path, capsys):
     status, _, err = run(capsys, "search", "cat", "--index", folder)
     assert (status, err) == (
         2,
-        f"isospace: {tmp_path}/gone: not a folder. Expected a model folder, a Hub name or minilm. "
+        f"isospace: {tmp_path}/gone: not a folder. Expected a model folder, a Hub name or minilm; word "
+        "vectors in GloVe's text format are named glove:FILE. "
         f"{folder} is an index of this model; if it is elsewhere now, say where with --model\n",
     )
     assert run(capsys, "search", "cat", "--index", folder, "--model", toy_model)[0] == 0
     status, _, err = run(capsys, "search", "cat", "--index", folder, "--model", "./none")
     assert (status, err) == (
         2,
-        "isospace: ./none: not a folder. Expected a model folder, a Hub name or minilm\n",
+        "isospace: ./none: not a folder. Expected a model folder, a Hub name or minilm; word vectors in "
+        "GloVe's text format are named glove:FILE\n",
     )
 
 
