@@ -18,7 +18,10 @@ from isospace.objectives import OBJECTIVES, NoiseStudy, RankStudy, SimCSE
 from isospace.training.loop import Loop
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
-SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}}
+SMALL = {
+    "scd": {"projector": (16, 16)},
+    "barlow-twins": {"projector": (16, 16)},
+}
 VARIANTS = {
     "triples": SimCSE(supervision="triples"),
     "more noise": NoiseStudy(noise="more"),
@@ -55,7 +58,7 @@ def clean_terms(model: Path, cache: Path, name: str):
     clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
     with patch.object(type(loop.objective), "views", clean):
         terms = loop._backward()
-    parts = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
+    parts = [*loop.encoder.named_parameters(), *loop._beside.named_parameters()]
     return terms, {n: p.grad for n, p in parts if p.grad is not None}
 
 

@@ -7,9 +7,12 @@ parameters and buffers saved with the checkpoint, and its gradients averaged ove
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
+from isospace.objectives import heads
 from isospace.objectives.base import Views
 
 
@@ -24,6 +27,22 @@ class Companion(torch.nn.Module):
             views: of the batch of this update, the last one if several were accumulated, without
                 gradient.
         """
+
+
+class RandomCompanion(heads.RandomHead, Companion):
+    """Base of companions that draw random numbers, dropout's too.
+
+    Every process runs them on the whole batch, so all of them have to draw the same: from a
+    generator of their own, which the checkpoint saves.
+    """
+
+    @contextmanager
+    def own_draws(self, device: torch.device) -> Iterator[None]:
+        """A context in which the global generator draws what this one decides."""
+        seed = int(torch.randint(2**62, (), generator=self.generator))
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
 
 
 class Network(Companion):

@@ -77,7 +77,7 @@ class Projector(nn.Module):
             if layers:
                 layers += [nn.BatchNorm1d(dim), nn.ReLU()]
             bias = first_bias and position == 0
-            layers.append(_linear(dim, width, generator, bias=bias))
+            layers.append(linear(dim, width, generator, bias=bias))
             dim = width
         self.layers = nn.Sequential(*layers)
 
@@ -91,7 +91,7 @@ def _empty_linear(dim: int, width: int, *, bias: bool = True) -> nn.Linear:
     return nn.Linear(dim, width, bias=bias, device="meta").to_empty(device="cpu")
 
 
-def _linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> nn.Linear:
+def linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> nn.Linear:
     """PyTorch's default initialisation, U(-1/sqrt(dim), 1/sqrt(dim)), from our generator."""
     layer = _empty_linear(dim, width, bias=bias)
     with torch.no_grad():

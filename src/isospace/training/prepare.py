@@ -25,7 +25,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Progress
-from isospace.training.loop import Loop, make_head, require_distinct_views
+from isospace.training.loop import Loop, make_companions, make_head, require_distinct_views
 from isospace.training.sources import Sources
 
 _TWO_SENTENCES = (
@@ -164,8 +164,9 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
 def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
     make_head(config, encoder)
+    make_companions(config, encoder)
     plan = config.objective.views
-    sources = Sources(plan, encoder, config.seed)
+    sources = Sources((*plan, *config.objective.inputs), encoder, config.seed)
     ids = [np.array(encoder.token_ids([text])[0]) for text in _TWO_SENTENCES]
     batch = sources.batch([ids] * config.objective.texts, np.arange(len(ids)), 0)
     with torch.no_grad():
