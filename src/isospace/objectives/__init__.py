@@ -11,12 +11,14 @@ from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
+from isospace.objectives.tsdae import TSDAE
 from isospace.objectives.whitenedcse import WhitenedCSE
 
 __all__ = [
     "DCL",
     "OBJECTIVES",
     "SCD",
+    "TSDAE",
     "BarlowTwins",
     "CovarianceIdentity",
     "ESimCSE",
@@ -42,5 +44,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "barlow-twins": BarlowTwins,
     "covariance-identity": CovarianceIdentity,
     "esimcse": ESimCSE,
+    "tsdae": TSDAE,
     "iso": Iso,
 }
