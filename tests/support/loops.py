@@ -21,6 +21,7 @@ CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-
 SMALL = {
     "scd": {"projector": (16, 16)},
     "barlow-twins": {"projector": (16, 16)},
+    "diffcse": {"generator": "words"},  # the toy has no head for masked words
 }
 VARIANTS = {
     "triples": SimCSE(supervision="triples"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.covariance_identity import CovarianceIdentity
+from isospace.objectives.diffcse import DiffCSE
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.iso import Iso
 from isospace.objectives.noise_study import NoiseStudy
@@ -21,6 +22,7 @@ __all__ = [
     "TSDAE",
     "BarlowTwins",
     "CovarianceIdentity",
+    "DiffCSE",
     "ESimCSE",
     "Iso",
     "NoiseStudy",
@@ -45,5 +47,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "covariance-identity": CovarianceIdentity,
     "esimcse": ESimCSE,
     "tsdae": TSDAE,
+    "diffcse": DiffCSE,
     "iso": Iso,
 }

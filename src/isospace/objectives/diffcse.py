@@ -1,0 +1,221 @@
+"""DiffCSE: tell which words were replaced, knowing the sentence's vector."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat
+
+from isospace.objectives import companions, heads
+from isospace.objectives.base import Objective, Paper, TokenIds, View, Views
+from isospace.objectives.edits import MaskTokens
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+Variant = Literal["released", "masked", "paper"]
+Positions = Literal["tokens", "words", "all"]
+
+PAPER = Paper(
+    title="DiffCSE: Difference-based Contrastive Learning for Sentence Embeddings",
+    year=2022,
+    url="https://aclanthology.org/2022.naacl-main.311",
+    bibtex="""@inproceedings{chuang-etal-2022-diffcse,
+    title = {{DiffCSE}: Difference-based Contrastive Learning for Sentence Embeddings},
+    author = {Chuang, Yung-Sung and Dangovski, Rumen and Luo, Hongyin and Zhang, Yang and Chang,
+              Shiyu and Solja{\\v{c}}i{\\'c}, Marin and Li, Shang-Wen and Yih, Scott and Kim, Yoon
+              and Glass, James},
+    booktitle = {Proceedings of NAACL 2022},
+    pages = {4207--4218},
+    year = {2022},
+    url = {https://aclanthology.org/2022.naacl-main.311},
+}""",
+)
+
+
+class JointProjector(torch.nn.Module):
+    """Dense, batch norm, ReLU, dense, batch norm; the statistics are of all views together."""
+
+    def __init__(self, dim: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            heads.linear(dim, 2 * dim, generator, bias=False),
+            torch.nn.BatchNorm1d(2 * dim),
+            torch.nn.ReLU(),
+            heads.linear(2 * dim, dim, generator, bias=False),
+            torch.nn.BatchNorm1d(dim, affine=False),
+        )
+
+    def forward(self, views: torch.Tensor) -> torch.Tensor:
+        """`(view, batch, dim) -> (view, batch, dim)`."""
+        rows: torch.Tensor = self.layers(similarity.upcast(views).flatten(0, 1))
+        return rows.view_as(views)
+
+
+def replaced(
+    original: TokenIds, masked: TokenIds, logits: torch.Tensor, variant: Variant
+) -> torch.Tensor:
+    """What a generator's logits (n, length, vocabulary) make of sentences: (n, length) ids.
+
+    The first token stays. Where not all words are replaced, only those are that were masked.
+    """
+    ids = logits.argmax(-1)
+    stays = torch.zeros_like(original.mask, dtype=torch.bool)
+    stays[:, 0] = True
+    if variant != "released":
+        stays |= masked.ids == original.ids
+    return torch.where(stays, original.ids, ids) * original.mask
+
+
+def detection(
+    logits: torch.Tensor, shown: torch.Tensor, original: TokenIds, positions: Positions
+) -> torch.Tensor:
+    """Cross-entropy of original against replaced.
+
+    Args:
+        logits: (n, length, 2), of original and replaced.
+        shown: (n, length) ids that the discriminator saw.
+        original: the sentences.
+        positions: which of them the mean is over.
+
+    Returns:
+        A scalar.
+    """
+    labels = (shown != original.ids).long() * original.mask
+    losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
+    counted = torch.ones_like(original.mask) if positions == "all" else original.mask.clone()
+    if positions == "words":
+        counted[:, 0] = 0
+    return (losses * counted).sum() / counted.sum()
+
+
+class Detector(companions.RandomCompanion):
+    """The generator, frozen, and the discriminator, a copy of the encoder that is trained.
+
+    Args:
+        encoder: copied as it is.
+        generator: a masked-language model, (ids, mask) to logits; `None` draws words of the batch.
+        seed: of weights and draws.
+    """
+
+    def __init__(
+        self, encoder: torch.nn.Module, dim: int, generator: torch.nn.Module | None, seed: int
+    ) -> None:
+        super().__init__(heads.seeded(seed))
+        host: Any = encoder
+        self.special = tuple(host.vocabulary.special)
+        self.language_model = generator
+        self.discriminator = companions.Network(encoder, trained=True)
+        self.head = heads.linear(dim, 2, self.generator, bias=True)
+        with torch.no_grad():
+            self.head.weight.normal_(0.0, 0.02, generator=self.generator)
+            self.head.bias.zero_()
+
+    def replace(self, original: TokenIds, masked: TokenIds, variant: Variant) -> torch.Tensor:
+        """The sentences with some words replaced, (n, length) ids."""
+        if self.language_model is None:
+            special = torch.tensor(self.special).to(original.ids)
+            words = original.ids[original.mask.bool() & ~torch.isin(original.ids, special)]
+            drawn = torch.randint(len(words), original.ids.shape, generator=self.generator)
+            drawn = torch.where(masked.ids != original.ids, words[drawn.to(words)], original.ids)
+            return drawn * original.mask
+        logits = self.language_model(masked.ids, masked.mask)
+        if variant == "paper":
+            uniform = torch.rand(logits.shape, generator=self.generator).to(logits)
+            logits = logits - torch.log(-torch.log(uniform.clamp(min=1e-20)))
+        return replaced(original, masked, logits, variant)
+
+    def forward(
+        self, sentences: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits (n, length, 2) of `ids`, read with the vectors `sentences` (n, dim) in front."""
+
+        def conditioned(embeddings: torch.Tensor) -> torch.Tensor:
+            return torch.cat([sentences.unsqueeze(1).to(embeddings), embeddings[:, 1:]], dim=1)
+
+        host: Any = self.discriminator.encoder
+        with self.own_draws(sentences.device):
+            states = host.token_states(ids, mask, embedded=conditioned)
+        logits: torch.Tensor = self.head(states)
+        return logits
+
+
+@settings
+class DiffCSE(Objective):
+    r"""InfoNCE, and detection of replaced words by a network that knows the sentence's vector.
+
+    $$\ell = \ell_\mathrm{InfoNCE}(z, z') + \lambda\,\frac1{\sum_i n_i} \sum_i \sum_t
+        \mathrm{CE}\big(D(x''_i, z_i)_t,\ [x''_{it} \ne x_{it}]\big)$$
+
+    $x''$: the sentence with words that a frozen masked-language model filled in where $x'$ had
+    masks; $D$: a copy of the encoder, trained, which reads $x''$ with the projected vector $z_i$ in
+    the place of the first token's embedding; both views are used, each with masks of its own. The
+    gradient of the second term reaches the encoder through $z$ alone. Relations: lambda = 0 is
+    `simcse` with another head.
+    Paper and released code differ: the paper samples words at the masks; the code (followed here,
+    since with it lambda was tuned) takes the likeliest word at every place, masked or not. The
+    code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
+    it is over tokens, and `positions` all with `variant` released is the code to the letter. The
+    detector runs in float32, by transformers' own modules, on every process for the whole batch.
+    """
+
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines."""
+    detection_weight: NonNegativeFloat = 0.005
+    """lambda (0.005 for STS, 0.05 for transfer)."""
+    mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Chance of a word to be masked (0.30 for BERT, 0.20 for RoBERTa; 0.15 for transfer)."""
+    generator: str | None = None
+    """The masked-language model that fills the masks, a folder or Hub name, of the encoder's own
+    vocabulary (the paper's: distilbert-base-uncased, distilroberta-base); `words` takes none and
+    draws words of the batch. Default: the checkpoint that training starts from, if it is one."""
+    variant: Variant = "released"
+    """Replaced: all words by the likeliest (released code); the masked by the likeliest (masked);
+    the masked by sampled ones (paper)."""
+    positions: Positions = "tokens"
+    """Where replacement is detected: tokens; words, without the first token; all, padding included
+    (released code)."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        """The sentence, and with masks, once for each view."""
+        return (View(), *(View(edit=MaskTokens(rate=self.mask_rate)),) * 2)
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "projector 2x with batch norm"
+
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+        """The projector."""
+        return JointProjector(dim, heads.seeded(seed))
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """Generator and discriminator."""
+        host: Any = encoder
+        try:
+            generator = None if self.generator == "words" else host.language_model(self.generator)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; name one by `generator`, or draw words of the batch: `generator` words"
+            ) from error
+        return {"detector": Detector(encoder, dim, generator, seed)}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Contrast between sentences, detection of replaced words."""
+        z1, z2 = views.projected
+        detector: Any = views.companions["detector"]
+        original, *masked = views.inputs
+        shown = torch.cat([detector.replace(original, m, self.variant) for m in masked])
+        both = TokenIds(original.ids.repeat(2, 1), original.mask.repeat(2, 1))
+        logits = detector(torch.cat([z1, z2]), shown, both.mask)
+        detected = detection(logits, shown, both, self.positions)
+        return {
+            "info_nce": similarity.info_nce(z1, z2, self.temperature),
+            "detection": self.detection_weight * detected,
+        }
