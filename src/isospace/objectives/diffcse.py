@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field, NonNegativeFloat
 
 from isospace.objectives import companions, heads
-from isospace.objectives.base import Objective, Paper, TokenIds, View, Views
+from isospace.objectives.base import Paper, TokenIds, View, Views
+from isospace.objectives.contrast import Contrast
 from isospace.objectives.edits import MaskTokens
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -141,7 +142,7 @@ class Detector(companions.RandomCompanion):
 
 
 @settings
-class DiffCSE(Objective):
+class DiffCSE(Contrast):
     r"""InfoNCE, and detection of replaced words by a network that knows the sentence's vector.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z') + \lambda\,\frac1{\sum_i n_i} \sum_i \sum_t
@@ -151,7 +152,8 @@ class DiffCSE(Objective):
     masks; $D$: a copy of the encoder, trained, which reads $x''$ with the projected vector $z_i$ in
     the place of the first token's embedding; both views are used, each with masks of its own. The
     gradient of the second term reaches the encoder through $z$ alone. Relations: lambda = 0 is
-    `simcse` with another head.
+    `simcse` with another head; SimCSE++ lays clean negatives and the contrast between dimensions
+    over it.
     Paper and released code differ: the paper samples words at the masks; the code (followed here,
     since with it lambda was tuned) takes the likeliest word at every place, masked or not. The
     code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
@@ -159,8 +161,6 @@ class DiffCSE(Objective):
     detector runs in float32, by transformers' own modules, on every process for the whole batch.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     detection_weight: NonNegativeFloat = 0.005
     """lambda (0.005 for STS, 0.05 for transfer)."""
     mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
@@ -177,7 +177,7 @@ class DiffCSE(Objective):
     (released code)."""
 
     paper: ClassVar[Paper] = PAPER
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
+    own_term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
 
     @property
     def inputs(self) -> tuple[View, ...]:
@@ -185,13 +185,13 @@ class DiffCSE(Objective):
         return (View(), *(View(edit=MaskTokens(rate=self.mask_rate)),) * 2)
 
     @property
-    def head_summary(self) -> str:
+    def own_head_summary(self) -> str:
         """The head in a few words."""
         return "projector 2x with batch norm"
 
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
         """The projector."""
-        return JointProjector(dim, heads.seeded(seed))
+        return JointProjector(dim, generator)
 
     def build_companions(
         self, encoder: torch.nn.Module, dim: int, seed: int
@@ -206,8 +206,12 @@ class DiffCSE(Objective):
             ) from error
         return {"detector": Detector(encoder, dim, generator, seed)}
 
-    def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast between sentences, detection of replaced words."""
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over the batch."""
+        return similarity.cosine_matrix(*views.projected) / self.temperature
+
+    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Detection of replaced words."""
         z1, z2 = views.projected
         detector: Any = views.companions["detector"]
         original, *masked = views.inputs
@@ -215,7 +219,4 @@ class DiffCSE(Objective):
         both = TokenIds(original.ids.repeat(2, 1), original.mask.repeat(2, 1))
         logits = detector(torch.cat([z1, z2]), shown, both.mask)
         detected = detection(logits, shown, both, self.positions)
-        return {
-            "info_nce": similarity.info_nce(z1, z2, self.temperature),
-            "detection": self.detection_weight * detected,
-        }
+        return {"detection": self.detection_weight * detected}
