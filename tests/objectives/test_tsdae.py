@@ -18,8 +18,8 @@ from isospace.encoders.encoder import Batch, Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import TSDAE
 from isospace.objectives.base import TokenIds, View, Views
+from isospace.objectives.companions import Decoder
 from isospace.objectives.edits import DeleteWords, Vocabulary
-from isospace.objectives.tsdae import Decoder
 
 SHARED = {
     "word": "embeddings.word_embeddings.weight",

@@ -34,38 +34,18 @@ PAPER = Paper(
 )
 
 
-class JointProjector(torch.nn.Module):
-    """Dense, batch norm, ReLU, dense, batch norm; the statistics are of all views together."""
-
-    def __init__(self, dim: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.layers = torch.nn.Sequential(
-            heads.linear(dim, 2 * dim, generator, bias=False),
-            torch.nn.BatchNorm1d(2 * dim),
-            torch.nn.ReLU(),
-            heads.linear(2 * dim, dim, generator, bias=False),
-            torch.nn.BatchNorm1d(dim, affine=False),
-        )
-
-    def forward(self, views: torch.Tensor) -> torch.Tensor:
-        """`(view, batch, dim) -> (view, batch, dim)`."""
-        rows: torch.Tensor = self.layers(similarity.upcast(views).flatten(0, 1))
-        return rows.view_as(views)
-
-
 def replaced(
-    original: TokenIds, masked: TokenIds, logits: torch.Tensor, variant: Variant
+    original: TokenIds, masked: TokenIds, guesses: torch.Tensor, *, everywhere: bool
 ) -> torch.Tensor:
-    """What a generator's logits (n, length, vocabulary) make of sentences: (n, length) ids.
+    """The sentences with a generator's words, (n, length) ids, all or those that were masked.
 
-    The first token stays. Where not all words are replaced, only those are that were masked.
+    The first token stays.
     """
-    ids = logits.argmax(-1)
     stays = torch.zeros_like(original.mask, dtype=torch.bool)
     stays[:, 0] = True
-    if variant != "released":
+    if not everywhere:
         stays |= masked.ids == original.ids
-    return torch.where(stays, original.ids, ids) * original.mask
+    return torch.where(stays, original.ids, guesses) * original.mask
 
 
 def detection(
@@ -88,57 +68,6 @@ def detection(
     if positions == "words":
         counted[:, 0] = 0
     return (losses * counted).sum() / counted.sum()
-
-
-class Detector(companions.RandomCompanion):
-    """The generator, frozen, and the discriminator, a copy of the encoder that is trained.
-
-    Args:
-        encoder: copied as it is.
-        generator: a masked-language model, (ids, mask) to logits; `None` draws words of the batch.
-        seed: of weights and draws.
-    """
-
-    def __init__(
-        self, encoder: torch.nn.Module, dim: int, generator: torch.nn.Module | None, seed: int
-    ) -> None:
-        super().__init__(heads.seeded(seed))
-        host: Any = encoder
-        self.special = tuple(host.vocabulary.special)
-        self.language_model = generator
-        self.discriminator = companions.Network(encoder, trained=True)
-        self.head = heads.linear(dim, 2, self.generator, bias=True)
-        with torch.no_grad():
-            self.head.weight.normal_(0.0, 0.02, generator=self.generator)
-            self.head.bias.zero_()
-
-    def replace(self, original: TokenIds, masked: TokenIds, variant: Variant) -> torch.Tensor:
-        """The sentences with some words replaced, (n, length) ids."""
-        if self.language_model is None:
-            special = torch.tensor(self.special).to(original.ids)
-            words = original.ids[original.mask.bool() & ~torch.isin(original.ids, special)]
-            drawn = torch.randint(len(words), original.ids.shape, generator=self.generator)
-            drawn = torch.where(masked.ids != original.ids, words[drawn.to(words)], original.ids)
-            return drawn * original.mask
-        logits = self.language_model(masked.ids, masked.mask)
-        if variant == "paper":
-            uniform = torch.rand(logits.shape, generator=self.generator).to(logits)
-            logits = logits - torch.log(-torch.log(uniform.clamp(min=1e-20)))
-        return replaced(original, masked, logits, variant)
-
-    def forward(
-        self, sentences: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
-    ) -> torch.Tensor:
-        """Logits (n, length, 2) of `ids`, read with the vectors `sentences` (n, dim) in front."""
-
-        def conditioned(embeddings: torch.Tensor) -> torch.Tensor:
-            return torch.cat([sentences.unsqueeze(1).to(embeddings), embeddings[:, 1:]], dim=1)
-
-        host: Any = self.discriminator.encoder
-        with self.own_draws(sentences.device):
-            states = host.token_states(ids, mask, embedded=conditioned)
-        logits: torch.Tensor = self.head(states)
-        return logits
 
 
 @settings
@@ -167,8 +96,9 @@ class DiffCSE(Contrast):
     """Chance of a word to be masked (0.30 for BERT, 0.20 for RoBERTa; 0.15 for transfer)."""
     generator: str | None = None
     """The masked-language model that fills the masks, a folder or Hub name, of the encoder's own
-    vocabulary (the paper's: distilbert-base-uncased, distilroberta-base); `words` takes none and
-    draws words of the batch. Default: the checkpoint that training starts from, if it is one."""
+    vocabulary (the paper's: distilbert-base-uncased, distilroberta-base); "words" takes none and
+    draws words of the batch at the masks. Default: the checkpoint that training starts from, if it
+    is one."""
     variant: Variant = "released"
     """Replaced: all words by the likeliest (released code); the masked by the likeliest (masked);
     the masked by sampled ones (paper)."""
@@ -191,7 +121,7 @@ class DiffCSE(Contrast):
 
     def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
         """The projector."""
-        return JointProjector(dim, generator)
+        return heads.JointProjector(dim, generator)
 
     def build_companions(
         self, encoder: torch.nn.Module, dim: int, seed: int
@@ -204,7 +134,7 @@ class DiffCSE(Contrast):
             raise ValueError(
                 f"{error}; name one by `generator`, or draw words of the batch: `generator` words"
             ) from error
-        return {"detector": Detector(encoder, dim, generator, seed)}
+        return {"detector": companions.Detector(encoder, dim, generator, seed)}
 
     def logits(self, views: Views) -> torch.Tensor:
         """Over the batch."""
@@ -215,7 +145,14 @@ class DiffCSE(Contrast):
         z1, z2 = views.projected
         detector: Any = views.companions["detector"]
         original, *masked = views.inputs
-        shown = torch.cat([detector.replace(original, m, self.variant) for m in masked])
+        everywhere = self.variant == "released" and self.generator != "words"
+        guesses = [detector.guesses(original, m, sampled=self.variant == "paper") for m in masked]
+        shown = torch.cat(
+            [
+                replaced(original, m, words, everywhere=everywhere)
+                for m, words in zip(masked, guesses, strict=True)
+            ]
+        )
         both = TokenIds(original.ids.repeat(2, 1), original.mask.repeat(2, 1))
         logits = detector(torch.cat([z1, z2]), shown, both.mask)
         detected = detection(logits, shown, both, self.positions)

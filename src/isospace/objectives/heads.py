@@ -86,6 +86,25 @@ class Projector(nn.Module):
         return torch.stack([self.layers(upcast(view)) for view in views])
 
 
+class JointProjector(nn.Module):
+    """Dense, batch norm, ReLU, dense, batch norm; statistics of all views together (DiffCSE)."""
+
+    def __init__(self, dim: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            linear(dim, 2 * dim, generator, bias=False),
+            nn.BatchNorm1d(2 * dim),
+            nn.ReLU(),
+            linear(2 * dim, dim, generator, bias=False),
+            nn.BatchNorm1d(dim, affine=False),
+        )
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(view, batch, dim) -> (view, batch, dim)`."""
+        rows: Tensor = self.layers(upcast(views).flatten(0, 1))
+        return rows.view_as(views)
+
+
 def _empty_linear(dim: int, width: int, *, bias: bool = True) -> nn.Linear:
     """A layer without values: PyTorch's own initialisation would draw from the global generator."""
     return nn.Linear(dim, width, bias=bias, device="meta").to_empty(device="cpu")
