@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison selection-study whitening-study st-versions constraints clean
+.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison judge-comparison selection-study demo-study whitening-study placebo st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -44,12 +44,23 @@ first-table: .venv/test
 comparison: .venv/test
 	$(BIN)/python benchmarks/comparison.py $(CORPUS) $(STS)
 
+# Judges its finished runs again: no text, no training.
+judge-comparison: .venv/test
+	$(BIN)/python benchmarks/comparison.py --judge $(STS)
+
 selection-study: .venv/test
 	$(BIN)/python benchmarks/selection_study.py $(CORPUS) $(STS)
+
+demo-study: .venv/test
+	$(BIN)/python benchmarks/demo_study.py
 
 # CORPUS: several files here.
 whitening-study: .venv/test
 	$(BIN)/python benchmarks/whitening_study.py $(CORPUS)
+
+# What the verdict says where nothing changed.
+placebo: .venv/test
+	$(BIN)/python benchmarks/placebo.py $(STS)
 
 # The exported folder under sentence-transformers 3, 5.1 and the newest; RUNS: what to export.
 st-versions: .venv/test

@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from isospace.comparison.shared_items import Items
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.benchmark import Benchmark, load_labels, load_sts_data
+from isospace.evaluation.pairs import TextPairs
+from isospace.statistics.correlation import spearman
 from isospace.system.files import atomic_path, sync_tree
-from isospace.training.prepare import load_data
 from isospace.training.run import Run
 
 _SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
 _START = "start.npz"
+_GROUPS = "MRR group"
+"""Beside what the start came to; archives of before there were groups have none."""
 
 
 def pack(runs: Path, archive: Path) -> None:
@@ -39,7 +43,8 @@ def pack(runs: Path, archive: Path) -> None:
             continue
         if not (archive / _START).exists():
             with atomic_path(archive / _START) as temporary:
-                temporary.write_bytes(_arrays(run.items("before")))
+                groups = {_GROUPS: run.items("group")["MRR"]}
+                temporary.write_bytes(_arrays(run.items("before") | groups))
         evaluations = [
             json.dumps(line) + "\n"
             for line in run.metrics()
@@ -64,13 +69,13 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
     Args:
         archive: what `pack` made.
         runs: the comparison's folder.
-        corpus: the text that they were trained on.
-        sts: the STS sets, whose gold scores are read there.
+        corpus: the text that they were trained on; named in their settings, not read.
+        sts: the STS sets, whose gold scores and sentences are read there.
 
     Raises:
-        UserError: the text or the sets are not those of the archive.
+        UserError: the sets are not those of the archive.
     """
-    shared: dict[str, dict[str, np.ndarray]] = {}
+    shared: dict[str, Items] = {}
     for file in sorted(archive.glob("*.tar.xz")):
         with tarfile.open(file) as tar:
             folder = runs / Path(tar.getnames()[0]).parent
@@ -90,8 +95,7 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
             path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))
         run = Run(new)
         if not shared:
-            before = dict(np.load(archive / _START))
-            shared = {"before": before, **_same_benchmark(run).test_pairs()}
+            shared = _test_pairs(run, dict(np.load(archive / _START)))
         run.write_items(after=dict(np.load(new / _ITEMS)), **shared)
         (new / _ITEMS).unlink()
         sync_tree(new)
@@ -99,16 +103,28 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         new.rename(folder)
 
 
-def _same_benchmark(run: Run) -> Benchmark:
-    """What the run was scored on, where it is still that."""
-    config, results = run.config, run.finished
-    data = load_data(config)
-    if (data.corpus.digest, data.benchmark.digest()) != (results.corpus.digest, results.benchmark):
-        raise UserError(
-            f"{config.output}: comes from the archive, and was trained on other text than "
-            f"{' '.join(config.text.corpus)} or scored on other sets than {config.data}"
-        )
-    return data.benchmark
+def _test_pairs(run: Run, before: Items) -> dict[str, Items]:
+    """What a run knows of its test pairs, and what the start came to, where the sets are its own.
+
+    The pairs of MRR have no text here: where the archive knows no groups each is its own.
+    """
+    groups = before.pop(_GROUPS, np.arange(len(before["MRR"])))
+    config = run.config
+    tasks = load_sts_data(config.data) if config.data else {}
+    labels = load_labels(config.labels, tasks) if config.select == "labels" else None
+    tests = {name: task.test_only() for name, task in tasks.items()}
+    known = Benchmark(TextPairs("", (), ()), "", tests, labels, ()).test_pairs()
+    recorded = {} if run.finished.start.sts is None else run.finished.start.sts.known()
+    for column, score in recorded.items():
+        cosines, gold = before.get(column, np.array([])), known["gold"].get(column, np.array([]))
+        if column != "Avg" and (
+            len(cosines) != len(gold) or round(100 * spearman(cosines, gold), 2) != score
+        ):
+            raise UserError(
+                f"{config.output}: comes from the archive, and was scored on other pairs of "
+                f"{column} than {config.data} has"
+            )
+    return {"before": before, **known, "group": known["group"] | {"MRR": groups}}
 
 
 def _arrays(columns: dict[str, np.ndarray]) -> bytes:

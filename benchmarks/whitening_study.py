@@ -27,11 +27,12 @@ from isospace.config import CorpusConfig
 from isospace.corpus.sentences import load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.benchmark import natural_pairs
+from isospace.evaluation.benchmark import Benchmark, natural_pairs
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.statistics.bootstrap import judge, paired_bootstrap
+from isospace.statistics.gains import gain
+from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.cache import cache_folder
 from isospace.whiten.fold import drop_normalize
 from isospace.whiten.results import HEADS, name_of
@@ -169,7 +170,7 @@ def _what(domains: dict[str, Domain]) -> str:
 
 def _scores(encode: Encode, maps: Maps, domain: Domain) -> tuple[dict[Power, float], Row]:
     """Test MRR by power, and the same as cells with the best in bold."""
-    scores = try_powers(encode, maps, domain.test)
+    scores = _mrr(encode, maps, domain.test)
     best = _best(scores)
     cells = [f"{100 * mrr:.2f}" for mrr in scores.values()]
     return scores, [f"**{c}**" if p == best else c for p, c in zip(scores, cells, strict=True)]
@@ -177,14 +178,19 @@ def _scores(encode: Encode, maps: Maps, domain: Domain) -> tuple[dict[Power, flo
 
 def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> Row:
     """What a power gains over the model as it is, and the verdict that a user would see."""
-    before, after = (
-        evaluate_retrieval(through(encode, maps[p]), domain.test).reciprocal_ranks
-        for p in (None, power)
+    if power is None:
+        return ["nothing to judge", HEADS[VerdictKind.KEEP_START]]
+    benchmark = Benchmark(domain.test.grouped(), "", {}, None, ())
+    after, before = (
+        benchmark.pair_scores(evaluate_retrieval(through(encode, maps[p]), benchmark.pairs))
+        for p in (power, None)
     )
-    interval = paired_bootstrap(before, after)
-    kind = judge(interval, "", "no power was chosen" if power is None else None).kind
-    low, high = 100 * interval.low, 100 * interval.high
-    return [f"{100 * interval.gain:+.2f} ({low:+.2f} to {high:+.2f})", HEADS[kind]]
+    found = gain(after, before)
+    return [f"{100 * found.mean:+.2f} ({found.interval})", HEADS[kind_of(found)]]
+
+
+def _mrr(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:
+    return {power: ranks.mrr for power, ranks in try_powers(encode, maps, pairs).items()}
 
 
 def _own(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:
@@ -193,7 +199,7 @@ def _own(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> s
     rows = []
     for name, domain in domains.items():
         scores, cells = _scores(encode, maps[name], domain)
-        picked = _best(try_powers(encode, maps[name], domain.choose))
+        picked = _best(_mrr(encode, maps[name], domain.choose))
         regret = f"{100 * (max(scores.values()) - scores[picked]):.2f}"
         gain = _gain(encode, maps[name], domain, picked)
         rows.append([name, *cells, name_of(picked), regret, *gain])
@@ -207,7 +213,7 @@ def _other(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) ->
     for name, domain in domains.items():
         for source in domains:
             if source != name:
-                picked = _best(try_powers(encode, maps[source], domains[source].choose))
+                picked = _best(_mrr(encode, maps[source], domains[source].choose))
                 gain, _ = _gain(encode, maps[source], domain, picked)
                 _, cells = _scores(encode, maps[source], domain)
                 rows.append([name, source, *cells, name_of(picked), gain])
@@ -219,9 +225,9 @@ def _choosers(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps])
     head = ["domain", "chosen by", *map(name_of, [None, *POWERS]), "picks", "regret"]
     rows = []
     for name, domain in domains.items():
-        tested = try_powers(encode, maps[name], domain.test)
+        tested = _mrr(encode, maps[name], domain.test)
         for pairs in dict.fromkeys([domain.choose, domain.halves]):
-            scores = try_powers(encode, maps[name], pairs)
+            scores = _mrr(encode, maps[name], pairs)
             cells = [f"{100 * mrr:.2f}" for mrr in scores.values()]
             regret = 100 * (max(tested.values()) - tested[_best(scores)])
             rows.append([name, pairs.name, *cells, name_of(_best(scores)), f"{regret:.2f}"])

@@ -14,6 +14,7 @@ from toy import sentences, short_run, write_toy_model
 from warm import end_all
 
 from isospace.config import TrainConfig
+from isospace.system.cache import cache_folder
 from isospace.training.run import Run
 from isospace.training.train import train
 
@@ -41,6 +42,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("ISOSPACE_CACHE", str(tmp_path_factory.getbasetemp() / "isospace-cache"))
         patch.delenv("ISOSPACE_DATA", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _new_ledger() -> None:
+    """What a verdict quotes of the ledger does not depend on the tests before."""
+    shutil.rmtree(cache_folder() / "ledger", ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import psutil
 import pytest
+from sts_files import write_senteval
 from warm import isospace
 
 from isospace.cli import main
@@ -24,6 +26,7 @@ from isospace.errors import Stopped, UserError
 from isospace.objectives import DCL, SCD, SimCSEPP
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
+from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.verbs.compare import _how_to_load
 from isospace.verbs.options import as_options
@@ -70,6 +73,29 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
         patch.setattr("isospace.training.train._Session.go", lambda *_: pytest.fail("ran again"))
         again = compare(settings, 2, tmp_path / "c")
     assert again == found
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ("pairs", r"these \d+ pairs can show gains from about [\d.]+ points"),
+        ("sts", r"these 77 test pairs in \\d+ sentences can show gains from about"),
+    ],
+)
+def test_what_the_items_can_show_is_said_once_before_training(base, tmp_path, measure, words):
+    class Lines(Silent):
+        def line(self, label: str, text: str) -> None:
+            lines.append((label, text))
+
+    lines: list[tuple[str, str]] = []
+    write_senteval(tmp_path / "sts")
+    settings = {"simcse": candidate("simcse", replace(base, data=str(tmp_path / "sts")))}
+    compare(settings, 2, tmp_path / "c", measure, progress=Lines())
+    labels = [label for label, _ in lines]
+    assert re.match(words, dict(lines[: labels.index("cell")])["pairs"])
+    before = len(lines)
+    compare(settings, 2, tmp_path / "c", measure, progress=Lines())
+    assert len(lines) == before  # all is there: nothing to be said before
 
 
 def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):

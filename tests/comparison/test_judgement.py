@@ -17,33 +17,44 @@ from isospace.evaluation.benchmark import Benchmark, load_labels
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts
 from isospace.statistics.correlation import spearman
-from isospace.statistics.decision import welch
+from isospace.statistics.verdict import VerdictKind
+from isospace.training.selection import LAST
 
 DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[2] / "../shared/data/senteval"))
 COLUMNS = tuple(PAPER_COLUMNS.values())
-PARTS = ("before", "after", "gold", "pair", "seen")
+PARTS = ("before", "after", "group", "gold", "seen")
 SEEN = 15
 """Of the 60 pairs of each set but SICK-R."""
 
 
-def write_scored(folder, seed, step=4, noise=0.3, labels="stsb-dev", seen=SEEN, columns=COLUMNS):
-    """A finished run with items: pairs that the labels hold evaluation far better than the others."""
+def write_scored(
+    folder, seed, step=4, noise=0.3, labels="stsb-dev", seen=SEEN, columns=COLUMNS, criterion=0.54
+):
+    """A finished run with items: pairs that the labels hold gain far more than the others."""
     run = finish(write_run(folder, seed=seed), sts=True, model_step=step)
     source, shared = np.random.default_rng(seed), np.random.default_rng(100)
     parts = {part: {} for part in PARTS}
     for part, rank in (("before", 3), ("after", 2)):
-        parts[part]["MRR"] = np.full(30, 1 / rank)
+        parts[part]["MRR"] = 1 / (rank + np.arange(30) % 2)
+    parts["group"]["MRR"] = np.arange(30)
     for number, column in enumerate(columns):
         gold = shared.normal(size=60)
         held = (np.arange(60) < seen) & (column != "SICK-R")
         parts["before"][column] = gold + shared.normal(size=60)
         parts["after"][column] = gold + np.where(held, 0.0, noise) * source.normal(size=60)
         parts["gold"][column], parts["seen"][column] = gold, held
-        parts["pair"][column] = 60 * number + np.arange(60)
+        parts["group"][column] = 120 * number + np.arange(120).reshape(60, 2)
     run.write_items(**parts)
     rule = "labels" if labels else "last"
-    change(run, choice=replace(run.finished.choice, rule=rule), labels=labels)
+    choice, measured = replace(run.finished.choice, rule=rule), list(run.finished.evaluations)
+    measured[-1] = measured[-1] | {choice.criterion: criterion}
+    change(run, choice=choice, labels=labels, evaluations=tuple(measured))
     return run
+
+
+def rewrite(run, **parts):
+    """Other values of some columns of a run's items."""
+    run.write_items(**{part: run.items(part) | parts.get(part, {}) for part in PARTS})
 
 
 def test_pairs_that_chose_the_checkpoints_do_not_test_them(tmp_path):
@@ -53,7 +64,7 @@ def test_pairs_that_chose_the_checkpoints_do_not_test_them(tmp_path):
     assert found.protocol.unseen == "without those 90 of 420 test pairs that stsb-dev holds too"
     assert "STS average without those 90 of 420 test pairs" in found.verdict.text
     assert list(found.gains["simcse"]) == [
-        "MRR", "R@1", *(f"{column} unseen" for column in COLUMNS[:-1]), "SICK-R", "Avg unseen",
+        "MRR", *(f"{column} unseen" for column in COLUMNS[:-1]), "SICK-R", "Avg unseen",
     ]  # fmt: skip
     for number, run in enumerate(runs):
         after, gold = run.items("after"), run.items("gold")
@@ -68,7 +79,7 @@ def test_without_labels_every_pair_counts(tmp_path):
     found = judge_runs({"simcse": runs}, "Avg")
     assert found.measure == "Avg"
     assert found.protocol.unseen is None
-    assert list(found.gains["simcse"]) == ["MRR", "R@1", *COLUMNS, "Avg"]
+    assert list(found.gains["simcse"]) == ["MRR", *COLUMNS, "Avg"]
 
 
 def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
@@ -77,7 +88,7 @@ def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
     with pytest.raises(UserError, match=held):
         judge_runs({"simcse": [run]}, "Avg")
     found = judge_runs({"simcse": [run]}, "MRR")
-    assert list(found.gains["simcse"]) == ["MRR", "R@1", "SICK-R"]
+    assert list(found.gains["simcse"]) == ["MRR", "SICK-R"]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +102,14 @@ def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
 def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
     runs = [write_scored(tmp_path / str(n), n, step) for n, step in enumerate(steps, start=1)]
     found = judge_runs({"simcse": runs}, "Avg")
-    assert found.verdict.verdict == "adapt with simcse"
+    assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "simcse")
     assert found.verdict.model == (None if model is None else str(tmp_path / model / "model"))
     assert found.verdict.text.endswith(words)
     assert ("ship the start" in found.verdict.text) == (0 in steps)
+    if model is not None:
+        own = judge_runs({"simcse": [runs[int(model) - 1]]}, "Avg").gains["simcse"]["Avg unseen"]
+        gained = f"{100 * own.over_start.mean:+.2f} ({own.over_start.interval})"
+        assert f" Its model, seed {model} by the same, gains {gained}." in found.verdict.text
 
 
 def ask_for_pooling(run, pooling):
@@ -112,23 +127,128 @@ def test_a_pooling_that_is_the_encoders_own_is_no_other_start(tmp_path):
     assert list(found.gains) == ["a", "b"]
 
 
-def test_seeds_are_tested_by_exact_scores(tmp_path):
-    """Rounded as in the papers' row, small differences between seeds are none."""
-    rows = {
-        name: [write_scored(tmp_path / name / str(s), s, labels=None, seen=0) for s in seeds]
-        for name, seeds in {"a": (1, 2), "b": (3, 4)}.items()
+def judged(tmp_path, measure="Avg", **candidates):
+    """What four seeds of each candidate say, written with these settings."""
+    runs = {
+        name: [write_scored(tmp_path / name / str(s), s, **settings) for s in range(1, 5)]
+        for name, settings in candidates.items()
     }
-    found = judge_runs(rows, "Avg")
-    exact = {
-        name: [
-            np.mean([spearman(run.items("after")[c], run.items("gold")[c]) for c in COLUMNS])
-            for run in runs
-        ]
-        for name, runs in rows.items()
+    return judge_runs(runs, measure)
+
+
+def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gain(tmp_path):
+    """The largest of several gains would flatter itself."""
+    gains_most, chosen = {"noise": 0.1, "criterion": 0.55}, {"noise": 0.6, "criterion": 0.56}
+    found = judged(tmp_path, a=gains_most, b=chosen)
+    mean = {name: columns["Avg unseen"].over_start.mean for name, columns in found.gains.items()}
+    assert mean["a"] > mean["b"]
+    assert found.verdict.name == "b"
+    assert found.verdict.text.startswith(f"Adapt with b: {100 * mean['b']:+.2f} points (95 % ")
+    assert "; highest of 2 by MRR of other held-out pairs. Its model, seed 1" in found.verdict.text
+
+    found = judged(tmp_path / "worse", a=gains_most, b=chosen | {"noise": 1.0})
+    assert found.verdict.kind is VerdictKind.CANNOT_TELL
+    assert (found.verdict.name, found.verdict.model) == ("b", None)
+    assert "; more seeds or more pairs would tell." in found.verdict.text
+    assert found.verdict.text.startswith("Cannot tell: b, ")
+    found = judged(tmp_path / "harm", a=gains_most, b=chosen | {"noise": 9.0})
+    assert found.verdict.text.startswith("Keep the start: b, -")
+
+
+def test_another_verdict_by_the_same_pairs_quotes_the_ledger(tmp_path):
+    runs = {name: [write_scored(tmp_path / name, seed)] for seed, name in enumerate("ab")}
+    texts = [judge_runs({name: runs[name]}, "Avg").verdict.text for name in "aba"]
+    quoted = " These pairs judged 2 results on this machine."
+    assert [text.endswith(quoted) for text in texts] == [False, True, True]
+
+
+def test_the_sentence_fits_two_lines_beside_its_protocol(tmp_path):
+    found = judged(tmp_path, simcse={"criterion": 0.55}, whitenedcse={})
+    protocol = "STS average without those 90 of 420 test pairs that stsb-dev holds too, "
+    protocol += "dev-selected on stsb-dev"
+    assert protocol in found.verdict.text
+    assert len(found.verdict.text) - len(protocol) < 240
+
+
+def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path):
+    runs = [write_scored(tmp_path / str(seed), seed, step=0) for seed in (1, 2)]
+    for run in runs:
+        change(run, choice=replace(run.finished.choice, step=0))
+    verdict = judge_runs({"simcse": runs}, "Avg").verdict
+    assert (verdict.kind, verdict.name, verdict.model) == (VerdictKind.KEEP_START, None, None)
+    assert verdict.text.startswith("Keep the start: every run preferred its start")
+    assert "95 %" not in verdict.text
+
+
+@pytest.mark.parametrize(("criterion", "name"), [("pairs_mrr", None), (LAST, "a")])
+def test_the_start_is_chosen_only_where_the_criterion_chose_among_checkpoints(
+    tmp_path, criterion, name
+):
+    """Where the last checkpoint was kept nothing has compared it with the start."""
+    run = write_scored(tmp_path / "1", 1, labels=None, seen=0, criterion=0.4)
+    change(run, choice=replace(run.finished.choice, criterion=criterion))
+    assert judge_runs({"a": [run]}, "Avg").verdict.name == name
+
+
+def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
+    """Below 400 pairs there is no split: the interval is for all candidates and checkpoints."""
+    runs = {}
+    for name, (seed, criterion) in {"a": (1, 0.55), "b": (2, 0.56)}.items():
+        run = runs[name] = write_scored(tmp_path / name, seed, labels=None, criterion=criterion)
+        ranks = 1 / np.random.default_rng(seed).integers(1, 4, size=30)
+        rewrite(run, after={"MRR": ranks})
+    apart = judge_runs({name: [run] for name, run in runs.items()}, "MRR")
+    assert "over" not in apart.verdict.text.split(";")[0]
+    for run in runs.values():
+        change(run, split=False)
+    found = judge_runs({name: [run] for name, run in runs.items()}, "MRR")
+    assert found.gains == apart.gains  # each as it is, under a note
+    assert not found.protocol.split
+    words = found.verdict.text
+    assert "over 4 candidates)" in words  # two rows of two evaluations
+    assert "highest of 2 by MRR of the same pairs" in words
+    low = float(words.split("interval ")[1].split(" to ")[0])
+    assert low < 100 * apart.gains["b"]["MRR"].over_start.low
+    said = [float(text.split(" points")[0].split()[-1]) for text in (words, apart.verdict.text)]
+    assert said[0] <= said[1]  # less what choosing between the rows has added
+    for run in runs.values():  # and between checkpoints, as the run's own verdict found it
+        verdict = run.finished.verdict
+        less = replace(verdict.gain, mean=verdict.gain.mean - 0.02, candidates=2)
+        change(run, verdict=replace(verdict, gain=less))
+    again = judge_runs({name: [run] for name, run in runs.items()}, "MRR").verdict.text
+    assert float(again.split(" points")[0].split()[-1]) == pytest.approx(said[0] - 2, abs=0.011)
+    # The STS sets have chosen nothing.
+    sts = judge_runs({name: [run] for name, run in runs.items()}, "Avg").verdict.text
+    assert "candidates)" not in sts
+
+
+def test_every_pair_of_candidates_is_tested_over_seeds_and_items(tmp_path):
+    found = judged(tmp_path, a={"noise": 0.1}, b={"noise": 0.4}, c={"noise": 2.0})
+    assert found.differences.keys() == found.gains["a"].keys()
+    pairs = found.differences["Avg unseen"]
+    assert [(one.ahead, one.behind) for one in pairs] == [("a", "c"), ("b", "c"), ("a", "b")]
+    score = {name: columns["Avg unseen"].mean for name, columns in found.scores.items()}
+    for one in pairs:
+        assert 100 * one.gain.mean == pytest.approx(score[one.ahead] - score[one.behind])
+        assert one.gain.seeds == 4
+        assert one.gain.p <= one.holm_p <= min(1, 3 * one.gain.p)
+    assert pairs[0].shown
+
+
+def test_a_pair_is_no_evidence_of_its_own_where_its_sentences_stand_in_others(tmp_path):
+    """Two pairs of one sentence err together, those of other sentences do not."""
+    run = write_scored(tmp_path / "1", 1, labels=None, seen=0)
+    apart = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_start
+    doubled = {
+        part: {c: np.concatenate([run.items(part)[c]] * 2) for c in COLUMNS} for part in PARTS
     }
-    tested = [row["Avg"].holm_p_against_best for row in found.gains.values()]
-    (p,) = [p for p in tested if p is not None]
-    assert p == pytest.approx(welch(exact["a"], exact["b"]), rel=1e-6)
+    rewrite(run, **doubled)
+    found = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_start
+    assert (found.items, found.groups, apart.groups) == (120, 120, 120)
+    assert found.low == pytest.approx(apart.low, abs=0.001)
+    rewrite(run, group={column: np.arange(240).reshape(120, 2) for column in COLUMNS})
+    naive = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_start
+    assert naive.low > apart.low + 0.01
 
 
 @pytest.mark.parametrize(("step", "model"), [(0, "model"), (4, None)])
@@ -137,11 +257,11 @@ def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, 
     first = write_scored(tmp_path / "1", 1, noise=5.0)
     other = write_scored(tmp_path / "2", 2, step, noise=9.0)
     ask_for_pooling(other, "mean")
-    items = {part: dict(other.items(part)) for part in PARTS}
-    items["before"] |= items["gold"]
-    other.write_items(**items)
+    rewrite(other, before=other.items("gold"))
+    change(other, evaluations=tuple(e | {"pairs_mrr": 0.9} for e in other.finished.evaluations))
     found = judge_runs({"a": [first], "b": [other]}, "Avg")
-    assert found.verdict.verdict == "take start of b"
+    assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "start of b")
+    assert found.verdict.text.startswith("Take start of b as it is: ")
     assert found.verdict.model == (None if model is None else str(other.folder / model))
     words = f"Load it by isospace.load({other.config.model!r}, pooling='mean')."
     assert found.verdict.text.endswith(words) == (model is None)
@@ -154,13 +274,17 @@ def test_a_run_of_an_older_version_says_how_to_examine_it_again(tmp_path):
         judge_runs({"simcse": [run]}, "MRR")
 
 
-def test_r_at_1_is_tested_as_mrr_is(tmp_path):
-    run = write_scored(tmp_path / "1", 1, columns=())
-    items = {part: dict(run.items(part)) for part in PARTS}
-    items["before"]["MRR"], items["after"]["MRR"] = np.full(4, 0.5), np.array([1, 1, 1, 2 / 3])
-    run.write_items(**items)
-    gain = judge_runs({"simcse": [run]}, "MRR").gains["simcse"]["R@1"]
-    assert gain.over_start.mean == 0.75
+def test_a_row_from_another_start_has_to_gain_over_that_too(tmp_path):
+    first = write_scored(tmp_path / "1", 1, noise=5.0)
+    other = write_scored(tmp_path / "2", 2, criterion=0.9)
+    ask_for_pooling(other, "mean")
+    found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
+    assert (found.kind, found.name) == (VerdictKind.ADAPTED, "b")
+    assert "; over its own start +" in found.text
+    rewrite(other, before=other.items("after"))  # as good before any training
+    found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
+    assert (found.kind, found.name) == (VerdictKind.TOO_SMALL, "b")
+    assert "; over its own start +0.00 points" in found.text
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the STS sets")
@@ -171,9 +295,14 @@ def test_three_quarters_of_stsb_dev_are_test_pairs_of_other_years():
     labels = load_labels("stsb-dev", tasks)
     found = Benchmark(TextPairs("none", (), ()), "", tests, labels, ()).test_pairs()
     dev = load_sts(DATA, ["STSBenchmark"])["STSBenchmark"].subsets["dev"].ids()
-    years = np.concatenate([ids for name, ids in found["pair"].items() if name.startswith("STS1")])
+    ids = {
+        PAPER_COLUMNS[name]: np.concatenate([pairs.ids() for pairs in task.subsets.values()])
+        for name, task in tests.items()
+        if task.in_papers
+    }
+    years = np.concatenate([ids[name] for name in ids if name.startswith("STS1")])
     assert (np.isin(dev, years).sum(), len(dev)) == (1131, 1500)
     assert {name: int(seen.sum()) for name, seen in found["seen"].items()} == {
         "STS12": 259, "STS13": 81, "STS14": 193, "STS15": 580, "STS16": 22, "STS-B": 4, "SICK-R": 0,
     }  # fmt: skip
-    assert np.isin(found["pair"]["STS-B"], years).sum() == 1007
+    assert np.isin(ids["STS-B"], years).sum() == 1007

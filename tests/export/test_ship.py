@@ -16,7 +16,8 @@ from isospace.evaluation.benchmark import STSScores
 from isospace.export import ship as shipping
 from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export
-from isospace.statistics.bootstrap import Interval, Verdict, VerdictKind
+from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.training.card import model_card
 from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, write_results
@@ -35,7 +36,7 @@ RESULTS = replace(
         VerdictKind.ADAPTED,
         "Adapted: much better.",
         "MRR of my pairs",
-        Interval(0.1, 0.05, 0.2, 0.01, 9),
+        Gain(0.1, 0.05, 0.2, 0.01, items=90, groups=40, changed=60, changed_groups=30),
     ),
 )
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from report_runs import STS, change, finish, page_of, write_comparison, write_run
 
-from isospace.comparison.results import read_results
+from isospace.comparison.results import SeedScores, read_results
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.objectives import SimCSE
@@ -18,9 +18,10 @@ from isospace.recipes import RECIPES
 from isospace.report.papers import is_published, papers_table, transfer_table
 from isospace.report.run_set import collect
 from isospace.report.scoreboard import (
-    against_best_table,
+    all_differences_table,
     all_tables,
     comparison_table,
+    differences_table,
     gains_table,
     runs_table,
 )
@@ -159,6 +160,9 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert [row[""] for row in table.rows] == list(comparison.scores)
     assert table.rows[1]["MRR"] == "52.00 ± 1.41"
     assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
+    assert table.note.startswith("x 100, mean ± standard deviation of 2 seeds. ")
+    assert "The interval is for other seeds and other test items." in table.note
+    assert "too few to split" not in table.note
     assert gains_table("which", comparison) is None  # no other score than that
 
 
@@ -205,8 +209,52 @@ def test_gains_in_several_scores_have_tables(tmp_path):
     simcse, dcl = "+2.00 (+0.50 to +3.50)*", "-3.00 (-5.00 to -1.00)"
     assert rows["MRR"] == {"": "MRR", "simcse:head=none": simcse, "dcl": f"{dcl}*"}
     assert rows["STS12"] == {"": "STS12", "simcse:head=none": simcse, "dcl": dcl}
-    rows = {row[""]: row for row in against_best_table("which", found).rows}
-    assert rows["STS12"] == {"": "STS12", "simcse:head=none": "", "dcl": "0.004"}
+
+
+def test_differences_say_what_they_show(tmp_path):
+    found = write_comparison(tmp_path / "scored", sts=True)
+    over = "simcse:head=none over dcl"
+    columns = ("difference in MRR", "95 % interval", "p (Holm)", "found")
+    [row] = differences_table("which", found).rows
+    assert row == {"": over} | dict(
+        zip(columns, ("+5.00", "+3.00 to +7.00", "0.004", "shown"), strict=True)
+    )
+    [ahead] = found.differences["MRR"]
+    near = replace(ahead.gain, mean=0.001, low=-0.002, high=0.004)
+    behind = replace(ahead, ahead="dcl", behind="simcse:head=none", gain=near, holm_p=0.5)
+    unsure = replace(ahead, gain=replace(near, high=0.02), holm_p=0.5)
+    found.differences.update(MRR=(behind,), STS12=(unsure,))
+    [row] = differences_table("which", found).rows
+    assert (row[""], row["found"]) == ("dcl over simcse:head=none", "within a point")
+    [row] = differences_table("which", replace(found, measure="STS12")).rows
+    assert row["found"] == "cannot tell"
+    [row] = all_differences_table("which", found).rows
+    assert [row[score] for score in ("MRR", "STS12", "STS13")] == ["+0.10=", "-0.10", "-5.00*"]
+    one_row = replace(found, differences=dict.fromkeys(found.differences, ()))
+    assert differences_table("which", one_row) is all_differences_table("which", one_row) is None
+
+
+def test_one_seed_says_nothing_of_others(which):
+    found = read_results(which / "results.json")
+    for name, columns in found.gains.items():
+        alone = {
+            score: replace(g, over_start=replace(g.over_start, seeds=1))
+            for score, g in columns.items()
+        }
+        found.gains[name] = alone
+        found.scores[name] = {
+            score: SeedScores.of(s.seeds[:1]) for score, s in found.scores[name].items()
+        }
+    note = comparison_table("which", found).note
+    assert "The interval is for other test items." in note
+    assert "±" not in note
+
+
+def test_pairs_that_also_chose_are_said_under_the_table(tmp_path):
+    found = write_comparison(tmp_path / "small")
+    protocol = replace(found.protocol, split=False)
+    note = comparison_table("which", replace(found, protocol=protocol)).note
+    assert "too few to split: they chose the checkpoints too" in note
 
 
 def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
@@ -215,7 +263,7 @@ def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
     assert list(found.comparisons) == [str(which), str(other)]
     assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
     names = [table.name for table in all_tables(found)]
-    assert names[:2] == ["comparison-1", "comparison-2"]
+    assert names[:4] == ["comparison-1", "differences-1", "comparison-2", "differences-2"]
 
 
 def test_an_older_versions_verdict_is_refused_with_the_way_out(which):

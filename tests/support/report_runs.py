@@ -23,9 +23,9 @@ from isospace.evaluation.benchmark import BenchmarkScores, PairScores, STSScores
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
-from isospace.statistics.bootstrap import Interval, Verdict, VerdictKind
-from isospace.statistics.decision import decide
+from isospace.statistics.decision import Difference
 from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
@@ -97,8 +97,9 @@ def results_of(
             VerdictKind.ADAPTED,
             "Adapted: yes.",
             "MRR, halves",
-            Interval(gain, 0.01, 0.09, 0.01, 20),
+            Gain(gain, 0.01, 0.09, 0.01, items=20, groups=20, changed=20, changed_groups=20),
         ),
+        split=True,
         evaluations=tuple(evaluations(mrr)),
         seconds=12.3,
         environment={"python": "3.11.7", "processor": "a <b>processor</b>"},
@@ -130,8 +131,11 @@ def write_sample(run: Run, count: int = 60) -> Run:
 
 def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     """A comparison of two objectives by two seeds, as `isospace compare` leaves it."""
-    gain = Gain(mean=0.02, sd=0.01, seeds=2, items=20, low=0.005, high=0.035, p=0.01)
+    counts = {"items": 20, "groups": 20, "changed": 20, "changed_groups": 20}
+    gain = Gain(mean=0.02, low=0.005, high=0.035, p=0.01, **counts, seeds=2, sd=0.01)
     worse = replace(gain, mean=-0.03, low=-0.05, high=-0.01, p=0.02)
+    ahead = replace(gain, mean=0.05, low=0.03, high=0.07, p=0.004)
+    difference = Difference("simcse:head=none", "dcl", ahead, ahead.p)
     columns = ["MRR", *STS] if sts else ["MRR"]
     scores = {
         "start": {"MRR": [50.0], "R@1": [40.0]},
@@ -140,9 +144,6 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     }
     places = {"simcse:head=none": "simcse_head=none", "dcl": "dcl"}
     objectives = {"simcse:head=none": SimCSE(head="none"), "dcl": OBJECTIVES["dcl"]()}
-    decision = decide(
-        {"simcse:head=none": gain, "dcl": worse}, {"simcse:head=none": 1, "dcl": 0}, "MRR"
-    )
     for name, place in places.items():
         for seed in (1, 2):
             run = write_run(folder / place / f"seed-{seed}", objective=objectives[name], seed=seed)
@@ -150,7 +151,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     model = str(folder / "simcse_head=none" / "seed-1" / "model")
     results = ComparisonResults(
         measure="MRR",
-        protocol=ComparisonProtocol("MRR, some pairs", None, "last", None, None),
+        protocol=ComparisonProtocol("MRR, some pairs", None, "last", None, None, True),
         settings={
             name: TrainConfig(objective=objective).to_dict()
             for name, objective in objectives.items()
@@ -161,10 +162,16 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             for row, found in scores.items()
         },
         gains={
-            "simcse:head=none": dict.fromkeys(columns, RowGain(gain, 2 * gain.p, None)),
-            "dcl": dict.fromkeys(columns, RowGain(worse, 2 * worse.p, 0.004)),
+            "simcse:head=none": dict.fromkeys(columns, RowGain(gain, 2 * gain.p)),
+            "dcl": dict.fromkeys(columns, RowGain(worse, 2 * worse.p)),
         },
-        verdict=ComparisonVerdict(decision.verdict, decision.text, model),
+        differences=dict.fromkeys(columns, (difference,)),
+        verdict=ComparisonVerdict(
+            VerdictKind.ADAPTED,
+            "simcse:head=none",
+            "Adapt with simcse:head=none: +2.00 points; two seeds.",
+            model,
+        ),
     )
     write_comparison_results(folder / "results.json", results)
     return results

@@ -10,6 +10,7 @@ import pytest
 from report_runs import results_of
 
 from isospace.errors import UserError
+from isospace.statistics.verdict import VerdictKind
 from isospace.training.results import read_results, write_results
 
 ARCHIVE = Path(__file__).parents[2] / "docs" / "results" / "comparison-cells"
@@ -35,7 +36,9 @@ def test_a_run_of_the_first_format_is_read(tmp_path):
     assert results.result.pairs.recall[10] == old["result"]["scores"]["pairs"]["recall@10"]
     assert results.result.sts is not None
     assert results.result.sts.paper_row["Avg"] == 78.53
-    assert results.verdict.interval.n == 443
+    assert (results.verdict.gain.items, results.verdict.gain.groups) == (443, 443)
+    assert results.verdict.kind is VerdictKind.ADAPTED
+    assert results.split
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,7 @@ def test_a_run_of_the_first_format_is_read(tmp_path):
         (lambda text: "[1, 2]", "expected an object"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
         (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
-        (lambda text: text.replace('"format": 2', '"format": 99'), "newer isospace .* 99"),
+        (lambda text: text.replace('"format": 3', '"format": 99'), "newer isospace .* 99"),
         (lambda text: '{"isospace": "0.0.1"}', "result is missing"),
     ],
 )

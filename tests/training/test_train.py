@@ -34,7 +34,7 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     results = read_results(run.results_path)
     assert results.choice.step == results.steps == 20
     assert [evaluation["step"] for evaluation in results.evaluations] == [0, 10, 20]
-    assert results.verdict.text.startswith(("Adapted", "No difference", "Keep the start"))
+    assert results.verdict.text.startswith(("Adapted", "No gain", "Cannot tell", "Keep the start"))
     assert "halves of held-out sentences" in results.verdict.protocol
     card = (run.model_folder / "README.md").read_text()
     assert "WhitenedCSE" in card
@@ -73,7 +73,8 @@ def test_the_start_is_kept_when_nothing_beats_it(config):
     outcome = train(replace(config, learning_rate=0.5, select="label-free"))
     assert outcome.results.choice.step == 0
     assert outcome.verdict.startswith("Keep the start")
-    assert "; every checkpoint has collapsed; collapsed at steps 10, 20." in outcome.verdict
+    assert ": every checkpoint has collapsed; collapsed at steps 10, 20; nothing" in outcome.verdict
+    assert outcome.results.verdict.gain is None
     texts = sentences(10, seed=5)
     start = load_encoder(config.model, device="cpu").embed(texts)
     saved = load_encoder(str(outcome.model_folder), device="cpu").embed(texts)

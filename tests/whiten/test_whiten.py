@@ -20,8 +20,10 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.retrieval import RetrievalScores
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.statistics.bootstrap import Interval, Verdict, VerdictKind
+from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.verbs.whiten import Whiten
 from isospace.whiten.results import model_card, name_of, read_results
 from isospace.whiten.whiten import through, try_powers, whiten_model
@@ -62,7 +64,7 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
     moments = Moments.of(torch.from_numpy(np.concatenate([first, second])))
     maps = {None: None, **{p: Whitening(shrinkage=0.0).fit(moments, p) for p in POWERS}}
     tried = try_powers(encode, maps, pairs)
-    assert tried[None] < 0.4 < 0.9 < tried[1.0]
+    assert tried[None].mrr < 0.4 < 0.9 < tried[1.0].mrr
     assert through(encode, None)(["a1"])[0] == pytest.approx(table["a1"], rel=1e-6)
 
 
@@ -100,17 +102,31 @@ def test_one_dimension_has_no_geometry(setting):
 
 
 def verdict_of(kind: VerdictKind):
-    def verdict(self, before, after, start_kept):
-        return Verdict(kind, "", "MRR", Interval(0.0, 0.0, 0.0, 1.0, 20))
+    def verdict(self, before, after, start_kept, *_):
+        gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
+        return Verdict(kind, "", "MRR", gain)
 
     return verdict
+
+
+def trying(**mrr: float):
+    """`try_powers` of a corpus in which the model as it is, and power 0.5, reach such MRR."""
+    places = {None: mrr["none"], 0.5: mrr["half"]}
+
+    def try_powers(encode, maps, pairs):
+        ranks = {power: np.full(len(pairs), 1 / mrr) for power, mrr in places.items()}
+        none = np.zeros((2, len(pairs)))
+        return {power: RetrievalScores(r, len(pairs), "", none) for power, r in ranks.items()}
+
+    return try_powers
 
 
 @pytest.mark.parametrize(
     ("power", "dim", "kind", "whitened"),
     [
         ("auto", None, VerdictKind.ADAPTED, True),
-        ("auto", None, VerdictKind.NO_DIFFERENCE, False),
+        ("auto", None, VerdictKind.TOO_SMALL, False),
+        ("auto", None, VerdictKind.CANNOT_TELL, False),
         ("auto", None, VerdictKind.KEEP_START, False),
         ("auto", 8, VerdictKind.KEEP_START, True),
         (0.25, None, VerdictKind.KEEP_START, True),
@@ -121,7 +137,7 @@ def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
     setting, monkeypatch, power, dim, kind, whitened
 ):
     monkeypatch.setattr(Benchmark, "verdict", verdict_of(kind))
-    monkeypatch.setattr("isospace.whiten.whiten.try_powers", lambda *_: {None: 0.1, 0.5: 0.2})
+    monkeypatch.setattr("isospace.whiten.whiten.try_powers", trying(none=0.1, half=0.2))
     config = replace(setting, power=power, whitening=Whitening(dim=dim))
     outcome = whiten_model(config)
     assert outcome.whitened is whitened
@@ -137,12 +153,46 @@ def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
 
 
 def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
-    monkeypatch.setattr("isospace.whiten.whiten.try_powers", lambda *_: {None: 0.2, 0.5: 0.1})
+    monkeypatch.setattr("isospace.whiten.whiten.try_powers", trying(none=0.2, half=0.1))
     outcome = whiten_model(setting)
     assert outcome.power is None
     assert outcome.text.startswith("Keep the model as it is: no power")
+    assert outcome.verdict.gain is None
     assert len(outcome.tables()[1][1]) == 1
     assert "Dense" not in kinds(setting.output)
+
+
+def test_where_the_same_pairs_choose_and_judge_the_interval_holds_for_every_power(setting):
+    """Of 400 sentences 40 are held out, too few to split; a width that is asked for is written."""
+    outcome = whiten_model(replace(setting, whitening=Whitening(dim=8)))
+    assert list(outcome.tried) == [name_of(power) for power in POWERS]
+    assert outcome.chosen_on == f"{outcome.verdict.gain.items} halves of sentences"
+    assert outcome.verdict.gain.candidates == len(POWERS)
+    assert f"over {len(POWERS)} candidates" in outcome.verdict.text
+    plain = whiten_model(
+        replace(
+            setting, power=outcome.power, whitening=Whitening(dim=8), output=setting.output / "x"
+        )
+    ).verdict.gain
+    seen = outcome.after.scores.pairs.mrr - outcome.before.scores.pairs.mrr
+    assert plain.mean == pytest.approx(seen)
+    assert outcome.verdict.gain.mean <= plain.mean
+    assert outcome.verdict.gain.high - outcome.verdict.gain.low > plain.high - plain.low
+
+
+def test_a_whitening_of_the_first_format_is_read(setting):
+    outcome = whiten_model(replace(setting, power=0.5))
+    path = setting.output / "whitening.json"
+    content = json.loads(path.read_text())
+    interval = {"gain": 0.004, "low": -0.01, "high": 0.02, "p": 0.5, "n": 40}
+    content["verdict"] = {
+        "kind": "no difference worth having", "text": "", "protocol": "MRR", "interval": interval,
+    }  # fmt: skip
+    path.write_text(json.dumps(content | {"format": 1}))
+    read = read_results(setting.output)
+    assert read.verdict.kind is VerdictKind.CANNOT_TELL
+    assert read.verdict.gain == Gain(0.004, -0.01, 0.02, 0.5, 40, 40, 40, 40)
+    assert replace(read, verdict=outcome.verdict) == outcome
 
 
 def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_path):
@@ -156,7 +206,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
     outcome = whiten_model(replace(setting, text=text, pairs=pairs, sentences=100))
     assert outcome.sentences == 100
     assert "pairs.csv" in outcome.verdict.protocol
-    assert outcome.verdict.interval.n == 30
+    assert outcome.before.scores.pairs.queries == 30
     assert outcome.chosen_on == "20 natural pairs"
 
 

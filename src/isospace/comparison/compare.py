@@ -19,9 +19,13 @@ from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import TrainConfig, shared_options
+from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
+from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
+from isospace.statistics.verdict import what_can_be_shown
+from isospace.system.cache import cache_folder
 from isospace.system.locks import locked
 from isospace.system.processes import first
 from isospace.system.progress import Logged, Progress
@@ -139,6 +143,9 @@ def _compare(
         if measure == "sts":
             _require_average(cells[0].config, data.benchmark)
         _require_same_text(cells, data.corpus.digest)
+        if first():
+            progress.line("start", f"scoring the encoder ({data.benchmark.protocol}) ...")
+            progress.line("pairs", _can_be_shown(cells[0].config, data.benchmark, measure))
     with _held(folder):
         if missing:
             for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
@@ -181,10 +188,25 @@ def _require_comparable(
 
 def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
     """Refuse now what `judge_runs` could not judge after hours."""
-    labels = config.labels if config.select == "labels" else None
-    shared = SharedItems.among(benchmark.test_pairs(), labels)
+    shared = _shared_items(config, benchmark)
     if not shared.complete:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
+
+
+def _can_be_shown(config: TrainConfig, benchmark: Benchmark, measure: Measure) -> str:
+    """The gains that the verdict's items can show; what the runs measure again is in the cache."""
+    encoder = load_encoder(config.model, config.pooling)
+    start = benchmark.measure(cached(encoder, cache_folder()))
+    if measure == "pairs":
+        return benchmark.what_can_be_shown(start)
+    shared = _shared_items(config, benchmark)
+    scores = shared.scores([benchmark.items(start)])
+    return what_can_be_shown(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
+
+
+def _shared_items(config: TrainConfig, benchmark: Benchmark) -> SharedItems:
+    labels = config.labels if config.select == "labels" else None
+    return SharedItems.among(benchmark.test_pairs(), labels)
 
 
 def _require_same_text(cells: Sequence[Cell], digest: str) -> None:

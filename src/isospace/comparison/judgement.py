@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,12 @@ from isospace.comparison.shared_items import Items, SharedItems
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.statistics.decision import Decision, against_best, decide, holm
+from isospace.statistics.choosing import choose, judge_chosen
+from isospace.statistics.decision import differences, holm
+from isospace.statistics.gains import Gain, gain
+from isospace.statistics.influence import Scores
+from isospace.statistics.verdict import VerdictKind, counted, earlier, kind_of, reason, start_kept
+from isospace.system.ledger import judged
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
@@ -33,6 +38,9 @@ def judge_runs(
     row of its own, that can be what the verdict advises, and they have to gain over it too. Test
     pairs that stand among the labels which chose the checkpoints are left out of the gains.
 
+    The row with the highest criterion, the score that chose its checkpoints, is judged once; how
+    the others are tested (gains and differences, corrected by Holm) decides nothing.
+
     Args:
         runs: name -> runs that differ in their seed alone.
         measure: what the verdict is about.
@@ -44,40 +52,24 @@ def judge_runs(
     _require_one_benchmark([run for seeds in runs.values() for run in seeds])
     first = next(iter(runs.values()))[0]
     shared = SharedItems.of(first)
-    judged = shared.shown(measure)
-    if judged is None or measure not in _scores(first.finished.start):
+    shown = shared.shown(measure)
+    if shown is None or measure not in _scores(first.finished.start):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     rows = _Rows.of(runs, shared)
-    sampled = shared.sample(rows.items)
-    exact = {
-        name: {column: list(map(float, 100 * s.by_seed)) for column, s in columns.items()}
-        for name, columns in sampled.items()
-    }
+    start = rows.tested["start"]
     gains = {
-        name: {column: s.over(sampled["start"][column]).test() for column, s in columns.items()}
-        for name, columns in sampled.items()
+        name: {column: gain(scores, start[column]) for column, scores in columns.items()}
+        for name, columns in rows.tested.items()
         if name != "start"
     }
-    over_own = {
-        name: sampled[name][judged].over(sampled[start][judged]).test()
-        for name, start in rows.starts.items()
-        if start != "start"
+    adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in start}
+    exact = {
+        name: {c: list(map(float, 100 * scores.by_seed)) for c, scores in columns.items()}
+        for name, columns in rows.tested.items()
     }
     protocol = _protocol(first, shared)
-    decision = decide(
-        {name: columns[judged] for name, columns in gains.items()},
-        rows.criterion,
-        _in_words(measure, protocol),
-        _criterion_in_words(first, protocol),
-        over_own,
-        unadapted=rows.starts.values(),
-        start_kept=not any(_adapted(run) for seeds in runs.values() for run in seeds),
-    )
-    tested = list(sampled["start"])
-    adjusted = {c: holm({name: gain[c].p for name, gain in gains.items()}) for c in tested}
-    versus_best = {c: against_best({name: exact[name][c] for name in runs}) for c in tested}
     return ComparisonResults(
-        measure=judged,
+        measure=shown,
         protocol=protocol,
         settings={name: _settings(seeds[0]) for name, seeds in runs.items()},
         runs={
@@ -91,68 +83,194 @@ def judge_runs(
             for name in exact
         },
         gains={
-            name: {c: RowGain(gain[c], adjusted[c][name], versus_best[c].get(name)) for c in tested}
-            for name, gain in gains.items()
+            name: {c: RowGain(found[c], adjusted[c][name]) for c in start}
+            for name, found in gains.items()
         },
-        verdict=_advised(decision, runs),
+        differences={c: differences({name: rows.tested[name][c] for name in runs}) for c in start},
+        verdict=_Judge(runs, rows, shared, measure, protocol).verdict(),
     )
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of every row before the tests: the candidates, and each start once.
+    """What is known of every row: the candidates, and each start once.
 
     Attributes:
         scores: row -> column -> score of each seed, x 100.
         items: row -> what each test item came to, for each seed.
-        criterion: row -> what chose its checkpoints, mean over the seeds; not of "start".
+        tested: row -> column -> scores with what each item contributed.
+        criterion: row -> what chose its checkpoints, mean over the seeds; of "start" only where it
+            was one of those that it chose among.
         starts: candidate -> the row of its start.
     """
 
     scores: dict[str, dict[str, list[float]]]
     items: dict[str, list[Items]]
+    tested: dict[str, dict[str, Scores]]
     criterion: dict[str, float]
     starts: dict[str, str]
 
     @classmethod
     def of(cls, runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> _Rows:
-        rows = cls({}, {}, {}, {})
+        rows = cls({}, {}, {}, {}, {})
         known: dict[tuple[str, str], str] = {}
         for name, seeds in runs.items():
             first = seeds[0]
             start = known.setdefault(_start(first), f"start of {name}" if known else "start")
             if start not in rows.scores:
                 rows.scores[start] = _columns([_scores(first.finished.start)])
-                rows.items[start] = [shared.items(first, "before")]
-                if start != "start":
+                rows.items[start] = [first.items("before")]
+                if start != "start" or first.finished.choice.criterion != LAST:
                     rows.criterion[start] = _criterion(first, step=0)
             rows.scores[name] = _columns([_scores(run.finished.result) for run in seeds])
-            rows.items[name] = [shared.items(run, "after") for run in seeds]
+            rows.items[name] = [run.items("after") for run in seeds]
             rows.criterion[name] = float(np.mean([_criterion(run) for run in seeds]))
             rows.starts[name] = start
+        rows.tested.update({name: shared.scores(items) for name, items in rows.items.items()})
         return rows
 
 
-def _advised(decision: Decision, runs: Mapping[str, Sequence[Run]]) -> ComparisonVerdict:
-    """The decision, with a word where runs ship something else, and the model that it advises."""
-    if decision.name is None:
-        return ComparisonVerdict(decision.verdict, decision.text, None)
-    adapted = decision.name in runs
-    seeds = runs[decision.name if adapted else decision.name.removeprefix("start of ")]
-    shipping = [run for run in seeds if run.finished.ships_start != adapted]
-    model = str(max(shipping, key=_criterion).model_folder) if shipping else None
-    text = decision.text
-    if not adapted and not shipping:
-        encoder, pooling = _start(seeds[0])
-        text += f" Load it by isospace.load({encoder!r}, pooling={pooling!r})."
-    elif adapted and len(shipping) < len(seeds):
-        text += f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the start, which "
-        text += "their own verdicts kept."
-        if not shipping:
+@dataclass(frozen=True)
+class _Judge:
+    """Choose a row by the criterion, which no test item is part of, and judge it once.
+
+    Where the corpus has too few pairs to split, the same pairs have chosen the checkpoints and
+    choose the row: then the interval holds for all of them at once.
+    """
+
+    runs: Mapping[str, Sequence[Run]]
+    rows: _Rows
+    shared: SharedItems
+    measure: str
+    protocol: ComparisonProtocol
+
+    def verdict(self) -> ComparisonVerdict:
+        criterion, first = self.rows.criterion, next(iter(self.runs.values()))[0]
+        chosen_by = _criterion_in_words(first, self.protocol)
+        words = _in_words(self.measure, self.protocol)
+        order = list(criterion)
+        name = order[choose([criterion[row] for row in order])]
+        if name in self.runs and not any(map(_adapted, self.runs[name])):
+            name = self.rows.starts[name]
+        if name == "start":
+            kept = f"nothing is above it by {chosen_by}"
+            if not any(_adapted(run) for seeds in self.runs.values() for run in seeds):
+                kept = "every run preferred its start to its checkpoints"
+            text = start_kept(kept, words).text
+            return ComparisonVerdict(VerdictKind.KEEP_START, None, text, None)
+
+        seeds = self.runs.get(name, ())
+        found = self._gain(self.rows.tested, name, "start", seeds)
+        kind, decisive, own = kind_of(found), found, self.rows.starts.get(name, "start")
+        text = f"{found} in {words}; {_seeds(found)}, {self._counted(found)}"
+        if own != "start":
+            over_own = self._gain(self.rows.tested, name, own, seeds)
+            text += f"; over its own start {over_own}"
+            if kind is VerdictKind.ADAPTED:
+                kind, decisive = kind_of(over_own), over_own
+        others = [row for row in criterion if row != "start"]
+        if len(others) > 1:
+            text += f"; highest of {len(others)} by {chosen_by}"
+        text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
+        words, model = self._model(name) if kind is VerdictKind.ADAPTED else ("", None)
+        words += earlier(self._judged(name), "pairs")
+        return ComparisonVerdict(kind, name, text + words, model)
+
+    def _gain(
+        self,
+        tested: Mapping[str, Mapping[str, Scores]],
+        name: str,
+        over: str,
+        runs: Sequence[Run],
+    ) -> Gain:
+        """Of one row, which `runs` made, over another, which all rows are compared with."""
+        column = self.shared.shown(self.measure) or self.measure
+        after, before = tested[name][column], tested[over][column]
+        if self.measure != "MRR" or self.protocol.split:
+            return gain(after, before)
+        others = [row for row in tested if row != over]
+        candidates = [before, *(tested[row][column] for row in others)]
+        found = judge_chosen(candidates, 1 + others.index(name), self._evaluations())
+        mean = found.mean - float(np.mean([_added_by_choosing(run) for run in runs] or [0.0]))
+        return replace(found, mean=mean, low=min(found.low, mean))
+
+    def _judged(self, name: str) -> int:
+        """How many results the test items have judged on this machine, with the runs' own."""
+        results = next(iter(self.runs.values()))[0].finished
+        items = (results.pairs if self.measure == "MRR" else "") or results.benchmark
+        column = self.shared.shown(self.measure) or self.measure
+        return judged(items, self.rows.tested[name][column].values)
+
+    def _counted(self, found: Gain) -> str:
+        if self.measure == "MRR":
+            return counted(found, "groups", "pairs")
+        return f"{found.items:,} pairs of {found.groups:,} sentences"
+
+    def _evaluations(self) -> int:
+        """Among how many checkpoints of each run the pairs have chosen, at most."""
+        finished = [run.finished for seeds in self.runs.values() for run in seeds]
+        chosen = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
+        return max(chosen, default=1)
+
+    def _model(self, name: str) -> tuple[str, str | None]:
+        """The folder of the row that is advised, and what there is to say about it."""
+        adapted = name in self.runs
+        seeds = self.runs[name if adapted else name.removeprefix("start of ")]
+        shipping = [run for run in seeds if run.finished.ships_start != adapted]
+        best = max(shipping, key=_criterion, default=None)
+        if not adapted:
+            if best is not None:
+                return "", str(best.model_folder)
+            encoder, pooling = _start(seeds[0])
+            return f" Load it by isospace.load({encoder!r}, pooling={pooling!r}).", None
+        words = ""
+        if best is not None and len(seeds) > 1:
+            # The mean of all seeds must not stand for the one that is shipped.
+            own = self._gain_of_seed(name, seeds.index(best))
+            words += (
+                f" Its model, seed {best.config.seed} by the same, gains {100 * own.mean:+.2f} "
+            )
+            words += f"({own.interval})."
+        if len(shipping) < len(seeds):
+            words += f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the start, which"
+            words += " their own verdicts kept."
+        if best is None:
             numbers = [str(run.config.seed) for run in seeds if _adapted(run)]
-            text += " The adapted weights are in checkpoints/kept.safetensors of seed "
-            text += f"{', '.join(numbers)}."
-    return ComparisonVerdict(decision.verdict, text, model)
+            words += " The adapted weights are in checkpoints/kept.safetensors of seed "
+            words += f"{', '.join(numbers)}."
+        return words, None if best is None else str(best.model_folder)
+
+    def _gain_of_seed(self, name: str, place: int) -> Gain:
+        """Of one seed of a row over the start, every run a candidate of its own."""
+        single = {
+            f"{row}/{number}": self.shared.scores([items])
+            for row, seeds in self.rows.items.items()
+            for number, items in enumerate(seeds)
+        }
+        return self._gain(single, f"{name}/{place}", "start/0", [self.runs[name][place]])
+
+
+def _head(kind: VerdictKind, name: str, adapted: bool) -> str:
+    if kind is VerdictKind.ADAPTED:
+        return f"Adapt with {name}: " if adapted else f"Take {name} as it is: "
+    return f"{kind.value.capitalize()}: {name}, "
+
+
+def _reason(kind: VerdictKind, found: Gain) -> str:
+    if kind is VerdictKind.CANNOT_TELL and found.low <= 0 and found.seeds > 1:
+        return "; more seeds or more pairs would tell"
+    return reason(kind, found, "pairs")
+
+
+def _seeds(found: Gain) -> str:
+    return "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
+
+
+def _added_by_choosing(run: Run) -> float:
+    """How far a run's gain is above what its verdict, which chose among checkpoints too, says."""
+    results = run.finished
+    gained, said = results.result.pairs.mrr - results.start.pairs.mrr, results.verdict.gain
+    return 0.0 if said is None or said.candidates == 1 else max(0.0, gained - said.mean)
 
 
 def _adapted(run: Run) -> bool:
@@ -203,6 +321,7 @@ def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
         checkpoints=f"labels: {results.labels}" if results.labels else results.choice.rule,
         labels=results.labels,
         unseen=shared.unseen_in_words,
+        split=results.split or results.labels is not None,
     )
 
 
@@ -225,4 +344,4 @@ def _criterion(run: Run, step: int | None = None) -> float:
 def _criterion_in_words(run: Run, protocol: ComparisonProtocol) -> str:
     if run.finished.choice.criterion == LABELS:
         return f"Spearman on {protocol.labels}"
-    return "MRR of other held-out pairs"
+    return f"MRR of {'other held-out' if protocol.split else 'the same'} pairs"

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from isospace.errors import UserError
+from isospace.statistics.decision import Difference
 from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 4
+FORMAT = 5
 """Of results.json; older ones are not read, as the comparison is judged anew in a second."""
 
 
@@ -27,6 +29,7 @@ class ComparisonProtocol:
         checkpoints: how the runs chose theirs.
         labels: the labels that chose them, `None` where none did.
         unseen: which test pairs are left out because the labels have them, `None` where none are.
+        split: whether other items than the pairs of MRR have chosen.
     """
 
     pairs: str
@@ -34,6 +37,7 @@ class ComparisonProtocol:
     checkpoints: str
     labels: str | None
     unseen: str | None
+    split: bool
 
 
 @dataclass(frozen=True)
@@ -59,20 +63,26 @@ class RowGain:
     Attributes:
         over_start: over the row "start".
         holm_p: its p, corrected for all rows.
-        holm_p_against_best: of Welch's test against the row with the best mean, corrected for all
-            pairs of rows; `None` for that row, and where seeds are too few.
     """
 
     over_start: Gain
     holm_p: float
-    holm_p_against_best: float | None
 
 
 @dataclass(frozen=True)
 class ComparisonVerdict:
-    """What the comparison advises: in a few words, in sentences, and the model, if there is one."""
+    """What the comparison advises.
 
-    verdict: str
+    Attributes:
+        kind: "adapted": take `name`; all else: stay with the start.
+        name: the row that was chosen and judged, a candidate or another start; `None` where the
+            start was chosen, so that there was nothing to judge.
+        text: the sentence.
+        model: the folder to load where `name` is advised, if there is one.
+    """
+
+    kind: VerdictKind
+    name: str | None
     text: str
     model: str | None
 
@@ -90,6 +100,7 @@ class ComparisonResults:
         scores: row -> score -> of each seed. "start" is what the first row's runs began with,
             "start of NAME" another start.
         gains: row -> score -> gain.
+        differences: score -> every pair of candidates, the largest difference first.
         verdict: what is advised.
         format: of the file.
     """
@@ -100,6 +111,7 @@ class ComparisonResults:
     runs: dict[str, tuple[str, ...]]
     scores: dict[str, dict[str, SeedScores]]
     gains: dict[str, dict[str, RowGain]]
+    differences: dict[str, tuple[Difference, ...]]
     verdict: ComparisonVerdict
     format: int = FORMAT
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.sts import PAPER_COLUMNS
-from isospace.statistics.gains import Sampled, sample_means, sample_spearmans
+from isospace.statistics.influence import Scores, average, mean_scores, spearman_scores
 from isospace.training.run import Run
 
 Items = dict[str, np.ndarray]
-"""Column -> what each test item came to, (item,)."""
+"""Column -> what each test item came to, (item,); and "MRR burdens", (half, item)."""
+_BURDENS = "MRR burdens"
 _UNSEEN = " unseen"
 """Ends the name of a score that leaves pairs out."""
 
@@ -29,14 +30,15 @@ class SharedItems:
 
     Attributes:
         gold: STS set -> (pair,) of its pairs that no label chose by.
-        ids: STS set -> (pair,) of the same.
+        groups: "MRR" -> (pair,) group of each of the verdict's pairs; STS set -> (pair, 2) numbers
+            of the sentences of the same pairs as `gold`.
         unseen: STS set -> (pair,) whether a pair is one of these.
         complete: whether all seven sets were scored.
         labels: what chose the checkpoints, `None` where no labels did.
     """
 
     gold: Items
-    ids: Items
+    groups: Items
     unseen: Items
     complete: bool
     labels: str | None
@@ -48,8 +50,8 @@ class SharedItems:
         Raises:
             UserError: an older version made the run.
         """
-        parts = {part: run.items(part) for part in ("gold", "pair", "seen")}
-        if parts["gold"].keys() != parts["seen"].keys():
+        parts = {part: run.items(part) for part in ("group", "gold", "seen")}
+        if parts["group"].keys() != {"MRR", *parts["gold"]}:
             raise UserError(
                 f"{run.folder}: an older isospace made this run. To score it again remove its "
                 f"model/ and run `resume` {run.folder}"
@@ -64,9 +66,13 @@ class SharedItems:
         """
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
         left = [column for column, usable in unseen.items() if usable.sum() > 1]
+        gold, groups = (
+            {column: test_pairs[part][column][unseen[column]] for column in left}
+            for part in ("gold", "group")
+        )
         return cls(
-            {column: test_pairs["gold"][column][unseen[column]] for column in left},
-            {column: test_pairs["pair"][column][unseen[column]] for column in left},
+            gold,
+            {"MRR": test_pairs["group"]["MRR"], **groups},
             unseen,
             len(left) == len(PAPER_COLUMNS),
             labels,
@@ -97,25 +103,24 @@ class SharedItems:
         left_out = f"{(~pairs).sum():,} of {len(pairs):,} test pairs"
         return f"without those {left_out} that {self.labels} holds too"
 
-    def items(self, run: Run, part: str) -> Items:
-        """What each item came to."""
-        items = run.items(part)
-        ranks = {"MRR": items["MRR"], "R@1": (items["MRR"] == 1).astype(float)}
-        return ranks | {column: items[column][self.unseen[column]] for column in self.gold}
+    def scores(self, seeds: Sequence[Items]) -> dict[str, Scores]:
+        """Column, as shown -> scores of one encoder, or of the seeds of one row.
 
-    def sample(self, rows: Mapping[str, Sequence[Items]]) -> dict[str, dict[str, Sampled]]:
-        """Row -> column, as shown -> its scores."""
-        stacked = {
-            name: {column: np.stack([items[column] for items in seeds]) for column in seeds[0]}
-            for name, seeds in rows.items()
+        `seeds` are `Benchmark.items` of each, in the order of the test pairs.
+        """
+        burdens = None
+        if all(_BURDENS in items for items in seeds):  # older runs do not know them
+            burdens = np.stack([items[_BURDENS] for items in seeds], axis=1)
+        ranks = np.stack([items["MRR"] for items in seeds])
+        by_set = {
+            column: spearman_scores(
+                np.stack([items[column][self.unseen[column]] for items in seeds]),
+                gold,
+                self.groups[column],
+            )
+            for column, gold in self.gold.items()
         }
-        sampled: dict[str, dict[str, Sampled]] = {name: {} for name in rows}
-        for column in ("MRR", "R@1"):
-            means = sample_means({name: items[column] for name, items in stacked.items()})
-            for name in rows:
-                sampled[name][column] = means[name]
-        if self.gold:
-            for name, by_set in sample_spearmans(stacked, self.gold, self.ids).items():
-                shown = {self.shown(column): scores for column, scores in by_set.items()}
-                sampled[name] |= {column: s for column, s in shown.items() if column is not None}
-        return sampled
+        if self.complete:
+            by_set["Avg"] = average(list(by_set.values()))
+        found = {"MRR": mean_scores(ranks, self.groups["MRR"], burdens)}
+        return found | {self.shown(column) or column: s for column, s in by_set.items()}

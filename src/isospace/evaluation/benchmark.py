@@ -26,9 +26,11 @@ from isospace.evaluation.sts import (
     evaluate_sts,
     load_sts,
 )
+from isospace.statistics.choosing import judge_chosen
 from isospace.statistics.gains import gain, sign_flip_p
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
+from isospace.system.ledger import judged
 
 FEW_GROUPS = 100
 """Below so many groups that changed the verdict also gives the p of flipping signs."""
@@ -275,12 +277,15 @@ class Benchmark:
         """The papers' columns that can be scored."""
         return {PAPER_COLUMNS[name]: task for name, task in self.tasks.items() if task.in_papers}
 
+    def pairs_digest(self) -> str:
+        """Identifies the verdict's pairs, whatever else is scored beside them."""
+        return _digest((self.pairs.first, self.pairs.second))
+
     def digest(self) -> str:
         """Identifies the test items: equal for runs whose `items` can be compared one by one."""
         tests = [test for task in self.tasks.values() for test in task.subsets.values()]
         sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
-        content = repr(((self.pairs.first, self.pairs.second), sts))
-        return blake2b(content.encode(), digest_size=16).hexdigest()
+        return _digest(((self.pairs.first, self.pairs.second), sts))
 
     def pair_scores(self, *states: RetrievalScores) -> Scores:
         """The MRR of the verdict's pairs, and what each contributed; each state as a seed."""
@@ -294,18 +299,39 @@ class Benchmark:
         """One line on the gains that the verdict's pairs can show, before there is one."""
         return what_can_be_shown(self.pair_scores(before.retrieval), self.pairs.unit)
 
-    def verdict(self, before: Measured, after: Measured, kept: str | None) -> Verdict:
-        """Compare start and result on the verdict's pairs.
+    def verdict(
+        self,
+        before: Measured,
+        after: Measured,
+        kept: str | None,
+        candidates: Sequence[Scores] = (),
+        chosen: int = 0,
+    ) -> Verdict:
+        """Compare start and result on the verdict's pairs, and note it in the ledger.
 
-        `kept` says why selection kept the start, where it did.
+        Args:
+            before: the start.
+            after: the result.
+            kept: why selection kept the start, where it did.
+            candidates: what the same pairs chose among, the start's scores first; none where other
+                items chose.
+            chosen: the place of the result among them.
         """
         if kept is not None:
             return start_kept(kept, self.protocol)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
-        found = gain(result, start)
-        if found.changed_groups < FEW_GROUPS:
-            found = replace(found, flip_p=sign_flip_p(result, start))
-        return judge(found, self.protocol, self.pairs.unit)
+        if candidates:
+            found = judge_chosen(candidates, chosen, measured=(result, start))
+        else:
+            found = gain(result, start)
+            if found.changed_groups < FEW_GROUPS:
+                found = replace(found, flip_p=sign_flip_p(result, start))
+        count = judged(self.pairs_digest(), result.values)
+        return judge(found, self.protocol, self.pairs.unit, judged=count)
+
+
+def _digest(content: object) -> str:
+    return blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
 
 def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:

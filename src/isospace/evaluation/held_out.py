@@ -31,6 +31,7 @@ class HeldOut:
 
     Attributes:
         natural: whether the pairs are the corpus's.
+        ranks: of the pairs, as the newest measurement found them; `None` before the first.
     """
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs | None = None) -> None:
@@ -38,6 +39,7 @@ class HeldOut:
         pairs = pairs or retrieval.halves(sentences)
         self.pairs = pairs.take(_spread(len(pairs), PAIRS))
         self.sentences = tuple(sentences[i] for i in _spread(len(sentences), SENTENCES))
+        self.ranks: retrieval.RetrievalScores | None = None
         self._start: np.ndarray | None = None
 
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
@@ -56,10 +58,11 @@ class HeldOut:
             self._start = clean
         first, second = encode(self.pairs.first), encode(self.pairs.second)
         loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), TEMPERATURE)
+        self.ranks = retrieval.rank_pairs(self.pairs, first, second)
         noisy = [encode_noisy(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
         return {
             "pairs_loss": float(loss),
-            "pairs_mrr": retrieval.rank_pairs(self.pairs, first, second).mrr,
+            "pairs_mrr": self.ranks.mrr,
             "alignment": geometry.alignment(*noisy),
             "uniformity": geometry.uniformity(clean),
             "effective_rank": geometry.effective_rank(clean),

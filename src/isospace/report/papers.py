@@ -18,6 +18,9 @@ from isospace.training.run import Run
 _PUBLISHED = "published"
 _OTHER = f"{_PUBLISHED}, other start"
 
+MEAN_SD = "mean ± standard deviation of the seeds"
+"""What ± is in every table: not an error of the mean, and not an interval."""
+
 Start = tuple[str, str]
 """Model and pooling."""
 
@@ -73,9 +76,10 @@ def papers_table(run_set: RunSet) -> Table | None:
         starts.setdefault(which, _our_row(name, encoder, done[:1], "start"))
         ours.append(_our_row(group, encoder, done, "result"))
     note = (
-        "Spearman x 100: 'all' for STS12-16, test for STS-B and SICK-R. Rows marked published are "
-        "quoted from the papers, never ours; other starts are another comparison. Alignment and "
-        "uniformity are ours alone, on held-out sentences of the corpus (two dropout views)."
+        f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. "
+        "Rows marked published are quoted from the papers, never ours; other starts are another "
+        "comparison. Alignment and uniformity are ours alone, on held-out sentences of the corpus "
+        "(two dropout views)."
     )
     if any(_ours("stsb-dev") == row["source"] for row in ours):
         note += (
@@ -110,8 +114,9 @@ def transfer_table(run_set: RunSet) -> Table | None:
         source = f"{_ours(labels)}, {protocol}"
         ours.append(row | {"start": ", ".join(_encoder(runs)), "source": source})
     note = (
-        f"Ours by: {'; '.join(dict.fromkeys(protocols))}. Rows marked published are quoted from "
-        "the papers, never ours; other starts are another comparison."
+        f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. "
+        "Rows marked published are quoted from the papers, never ours; other starts are another "
+        "comparison."
     )
     published = _published(
         groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer

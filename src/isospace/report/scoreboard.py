@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from isospace.comparison.results import ComparisonProtocol, ComparisonResults, RowGain
 from isospace.report.papers import (
+    MEAN_SD,
     STATES,
     finished,
     mean_sd,
@@ -20,13 +21,11 @@ from isospace.report.papers import (
     transfer_table,
 )
 from isospace.report.run_set import RunSet
-from isospace.statistics.bootstrap import CONFIDENCE
-from isospace.statistics.gains import Gain
+from isospace.statistics.decision import Difference
+from isospace.statistics.gains import CONFIDENCE
 from isospace.system.tables import Table
 from isospace.training.results import RunResults
 from isospace.training.run import Run
-
-_PAIR_SCORES = {"MRR", "R@1"}
 
 
 def all_tables(run_set: RunSet) -> list[Table]:
@@ -55,24 +54,36 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
         shown = dict.fromkeys([measure, "MRR", "R@1"])
         row = {"": candidate} | {column: mean_sd(columns[column].seeds) for column in shown}
         if candidate in results.gains:
-            gain = results.gains[candidate][measure]
-            over_start = gain.over_start
-            row["seeds"] = str(over_start.seeds)
-            row[f"gain in {measure}"] = f"{100 * over_start.mean:+.2f}"
-            row["95 % interval"] = f"{100 * over_start.low:+.2f} to {100 * over_start.high:+.2f}"
-            row["p (Holm)"] = _p(gain.holm_p)
-            row["p against best"] = _p(gain.holm_p_against_best)
+            found = results.gains[candidate][measure]
+            row["seeds"] = str(found.over_start.seeds)
+            row[f"gain in {measure}"] = f"{100 * found.over_start.mean:+.2f}"
+            row["95 % interval"] = found.over_start.interval
+            row["p (Holm)"] = _p(found.holm_p)
         rows.append(row)
-    note = (
-        "x 100, mean ± standard deviation over the seeds. "
-        f"{_protocol(results.protocol)} {_differences(results)}The interval is over seeds and test "
-        "items. p is of the gain over the start, corrected for all rows, and of Welch's test over "
-        "seeds against the row with the best mean, corrected for all pairs of rows (Holm)."
+    protocol, seeds = (
+        results.protocol,
+        max(columns[measure].n for columns in results.scores.values()),
     )
+    spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
+    note = (
+        f"x 100{spread}. {_protocol(protocol)} {_settings_that_differ(results)}The interval is "
+        f"{_chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
+    )
+    if measure == "MRR" and not protocol.split:
+        note += (
+            " The pairs are too few to split: they chose the checkpoints too, which intervals and "
+            "p of MRR in these tables do not allow for; the verdict does."
+        )
     return Table("comparison", f"Comparison {name}", rows, note)
 
 
-def _differences(results: ComparisonResults) -> str:
+def _chance(results: ComparisonResults) -> str:
+    """What intervals and p allow for."""
+    seeds = {one.over_start.seeds for columns in results.gains.values() for one in columns.values()}
+    return "for other test items" if seeds == {1} else "for other seeds and other test items"
+
+
+def _settings_that_differ(results: ComparisonResults) -> str:
     """The settings in which the rows differ, beside the options of their objectives."""
     rows = [
         f"{row}: {', '.join(f'{name} {value}' for name, value in settings.items())}"
@@ -81,8 +92,8 @@ def _differences(results: ComparisonResults) -> str:
     return f"Settings that differ: {'; '.join(rows)}. " if rows else ""
 
 
-def _p(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+def _p(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def _protocol(protocol: ComparisonProtocol) -> str:
@@ -94,60 +105,85 @@ def _protocol(protocol: ComparisonProtocol) -> str:
 
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
     """The gain in every score, with its interval; `None` if only pairs were scored."""
-
-    def shown(gain: RowGain) -> str:
-        return gain_interval(gain.over_start) + ("*" if gain.holm_p < 1 - CONFIDENCE else "")
-
-    note = (
-        "Gain over the start x 100, mean over the seeds, and its 95 % interval over seeds and test "
-        "items. * p below 5 %, corrected for the rows (Holm) but not for the number of scores."
-    )
-    return _by_score("gains", f"Comparison {name}: gains in every score", results, shown, note)
-
-
-def against_best_table(name: str, results: ComparisonResults) -> Table | None:
-    """Welch's p against the best row of every score.
-
-    `None` if only pairs were scored, or nothing could be tested.
-    """
-    note = (
-        "p of Welch's test over seeds against the row with the best mean in that score, corrected "
-        "for all pairs of rows (Holm); empty for that row, and where seeds are too few to test."
-    )
-
-    def shown(gain: RowGain) -> str:
-        return _p(gain.holm_p_against_best)
-
-    tested = [gain for columns in results.gains.values() for gain in columns.values()]
-    if all(gain.holm_p_against_best is None for gain in tested):
-        return None
-    title = f"Comparison {name}: p against the best in every score"
-    return _by_score("against-best", title, results, shown, note)
-
-
-def _by_score(
-    name: str,
-    caption: str,
-    results: ComparisonResults,
-    shown: Callable[[RowGain], str],
-    note: str,
-) -> Table | None:
-    """A row per score, a column per candidate."""
     gains = results.gains
     scores = list(next(iter(gains.values())))
-    if not set(scores) - _PAIR_SCORES:
+    if scores == ["MRR"]:
         return None
-    rows = [{"": score} | {row: shown(gains[row][score]) for row in gains} for score in scores]
-    return Table(name, caption, rows, note)
+    rows = [
+        {"": score} | {row: _gain_interval(columns[score]) for row, columns in gains.items()}
+        for score in scores
+    ]
+    note = (
+        "Gain over the start x 100, mean over the seeds, and its 95 % interval "
+        f"{_chance(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
+        "of scores."
+    )
+    return Table("gains", f"Comparison {name}: gains in every score", rows, note)
 
 
-COMPARISON_TABLES = (comparison_table, gains_table, against_best_table)
+def _gain_interval(found: RowGain) -> str:
+    """A gain and its interval, x 100, and whether it is beyond chance."""
+    gain, sure = found.over_start, found.holm_p < 1 - CONFIDENCE
+    return f"{100 * gain.mean:+.2f} ({gain.interval}){'*' if sure else ''}"
+
+
+def differences_table(name: str, results: ComparisonResults) -> Table | None:
+    """Which candidate is ahead of which in what the verdict is about; `None` for one alone."""
+    measure, found = results.measure, results.differences[results.measure]
+    if not found:
+        return None
+    rows = [
+        {
+            "": f"{one.ahead} over {one.behind}",
+            f"difference in {measure}": f"{100 * one.gain.mean:+.2f}",
+            "95 % interval": one.gain.interval,
+            "p (Holm)": _p(one.holm_p),
+            "found": _found(one),
+        }
+        for one in found
+    ]
+    note = (
+        f"Difference of the means over the seeds x 100, and its 95 % interval {_chance(results)}, "
+        f"of this pair alone. p is {_corrected(len(found))}. Shown: p below 5 %. Within a point: "
+        "the interval lies between -1 and +1. Cannot tell: neither; they may be equal or not."
+    )
+    return Table("differences", f"Comparison {name}: differences in {measure}", rows, note)
+
+
+def all_differences_table(name: str, results: ComparisonResults) -> Table | None:
+    """The same in every score, in short; `None` if only pairs were scored, or for one alone."""
+    scores, pairs = list(results.differences), results.differences[results.measure]
+    if scores == ["MRR"] or not pairs:
+        return None
+    rows = []
+    for first, second in ((one.ahead, one.behind) for one in pairs):
+        row = {"": f"{first} over {second}"}
+        for score in scores:
+            [one] = [
+                d for d in results.differences[score] if {d.ahead, d.behind} == {first, second}
+            ]
+            points = round(100 * one.gain.mean, 2) * (1 if one.ahead == first else -1) + 0.0
+            row[score] = f"{points:+.2f}{'*' if one.shown else ''}{'=' if one.equivalent else ''}"
+        rows.append(row)
+    note = (
+        f"Differences x 100. * shown: p below 5 %, {_corrected(len(pairs))} but not corrected for "
+        "the number of scores. = within a point: the 95 % interval lies between -1 and +1. Without "
+        "a mark the test cannot tell."
+    )
+    return Table("all-differences", f"Comparison {name}: differences in every score", rows, note)
+
+
+def _found(one: Difference) -> str:
+    found = ["shown"] * one.shown + ["within a point"] * one.equivalent
+    return ", ".join(found) or "cannot tell"
+
+
+def _corrected(pairs: int) -> str:
+    return "of the only pair of rows" if pairs == 1 else f"corrected for all {pairs} pairs (Holm)"
+
+
+COMPARISON_TABLES = (comparison_table, gains_table, differences_table, all_differences_table)
 """Name and results of a comparison -> a table, or `None` where it would say nothing more."""
-
-
-def gain_interval(gain: Gain) -> str:
-    """A gain and its interval, x 100."""
-    return f"{100 * gain.mean:+.2f} ({100 * gain.low:+.2f} to {100 * gain.high:+.2f})"
 
 
 def runs_table(run_set: RunSet) -> Table:
@@ -158,7 +194,7 @@ def runs_table(run_set: RunSet) -> Table:
     )
     note = "; ".join(protocols)
     if note:
-        note = f"x 100, mean ± standard deviation where the n seeds differ. Measured by: {note}."
+        note = f"x 100, {MEAN_SD}, n of them, where they differ. Measured by: {note}."
     return Table("runs", "Runs: before and after", rows, note)
 
 

@@ -1,1 +1,1 @@
-"""Pure functions of numbers: correlation, bootstrap, gains, decisions."""
+"""Pure functions of numbers: correlations, gains and their errors, choices, verdicts."""

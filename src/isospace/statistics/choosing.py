@@ -30,7 +30,7 @@ from isospace.statistics.correlation import FloatArray
 from isospace.statistics.gains import CONFIDENCE, Gain, gain, influence_of_gain, standard_error
 from isospace.statistics.influence import Scores, group_sums
 
-_DRAWS, _SEED = 10_000, 0  # fewer than 400 groups each: 32 MB
+_DRAWS, _SEED = 10_000, 0
 _FOLDS = 10
 
 
@@ -113,26 +113,50 @@ def choose_and_judge(candidates: Sequence[Scores]) -> tuple[int, Gain]:
         candidates: score of each candidate on the same items, the start's first; one seed each.
 
     Returns:
-        The place of the candidate with the highest score, and its gain over the start: a
-        cross-fitted estimate, and an interval that holds for all candidates at once.
+        The place of the candidate with the highest score, and its gain over the start.
+    """
+    place = choose(candidates)
+    return place, judge_chosen(candidates, place)
+
+
+def judge_chosen(
+    candidates: Sequence[Scores],
+    place: int,
+    evaluations: int = 1,
+    measured: tuple[Scores, Scores] | None = None,
+) -> Gain:
+    """The gain over the start of a candidate that was chosen on the same items.
+
+    Args:
+        candidates: as they were compared when one was chosen, the start's first; of several seeds
+            each, where they have them.
+        place: of the one that was chosen.
+        evaluations: how many of each candidate the items have chosen among, before; the level is
+            divided by them, as nothing else is known of those that were not kept (Bonferroni).
+        measured: the chosen one and the start, where they were measured again, and better, than
+            when they were compared; default: as they were.
+
+    Returns:
+        An interval that holds for all candidates at once, and the gain less what choosing has
+        added to it: how far the cross-fitted gain of the candidates is below that of the best.
     """
     start, others = candidates[0], candidates[1:]
-    place = choose(candidates)
-    chosen = candidates[place]
+    after, before = measured or (candidates[place], start)
     influences = np.stack([influence_of_gain(scores, start) for scores in others])
     sizes = np.linalg.norm(influences, axis=1)
     if place == 0 or not sizes.any():
-        return place, gain(chosen, start)
+        return gain(after, before)
     level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
-    simultaneous = gain(chosen, start, confidence=1 - level)
-    # The interval moves with the estimate only where it would not hold it.
-    mean = _cross_fitted(candidates)
-    return place, replace(
-        simultaneous,
+    found = gain(after, before, confidence=1 - level / evaluations)
+    best = max(float(scores.by_seed.mean()) for scores in others) - float(start.by_seed.mean())
+    mean = found.mean - max(0.0, best - _cross_fitted(candidates))
+    return replace(
+        found,
         mean=mean,
-        low=min(simultaneous.low, mean),
-        high=max(simultaneous.high, mean),
-        candidates=len(others),
+        # The interval moves with the estimate only where it would not hold it.
+        low=min(found.low, mean),
+        high=max(found.high, mean),
+        candidates=len(others) * evaluations,
     )
 
 
@@ -141,8 +165,12 @@ def _simultaneous_level(standardised: FloatArray) -> float:
 
     `standardised`: (candidate, group) influences, the sum of their squares 1.
     """
-    multipliers = np.random.default_rng(_SEED).standard_normal((_DRAWS, standardised.shape[1]))
-    largest = np.abs(multipliers @ standardised.T).max(1)
+    # Normal multipliers for the groups make normal values with the candidates' correlations.
+    correlations = standardised @ standardised.T
+    drawn = np.random.default_rng(_SEED).multivariate_normal(
+        np.zeros(len(correlations)), correlations, _DRAWS, check_valid="ignore", method="eigh"
+    )
+    largest = np.abs(drawn).max(1)
     critical = float(np.quantile(largest, CONFIDENCE))
     return min(1 - CONFIDENCE, 2 * float(stats.norm.sf(critical)))
 
@@ -150,7 +178,7 @@ def _simultaneous_level(standardised: FloatArray) -> float:
 def _cross_fitted(candidates: Sequence[Scores]) -> float:
     """The gain, on each fold of groups, of the candidate that the other folds choose."""
     groups = candidates[0].groups
-    sums = group_sums(groups, np.concatenate([scores.values for scores in candidates]))
+    sums = group_sums(groups, np.stack([scores.values.mean(0) for scores in candidates]))
     [sizes] = group_sums(groups, np.ones((1, len(groups))))
     order = np.random.default_rng(_SEED).permutation(len(sizes))
     total = 0.0

@@ -9,14 +9,21 @@ effects its variance is, up to their interaction, the sum of
 
 where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
 the items themselves, and as candidates of either half of the others (`influence`); what candidates
-add is not let fall below zero. Each part has its own
-degrees of freedom: s - 1, and Kish's effective number of groups less one. The gain over its
-standard error is held against the mean of the parts' critical values of Student's t, weighted by
-their share of the variance (Cochran 1964), because a few seeds that happen to agree would tell too
-little of their variance. The interaction enters twice, so that the test errs on the side of no
-difference. With one seed only the items can be judged.
+add is not let fall below zero. Each part has its own degrees of freedom: s - 1 of seeds; of items
+those of the variance of G values with kurtosis k,
 
-Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73.
+    2 / ((k - 3) / G + 2 / (G - 1)),
+
+but not more than Kish's effective number of groups less one. Where few groups say most, because
+they are large or because most did not change, that is fewer than G - 1, with which Student's t
+would call too much a gain (docs/results/placebo.md). The gain over its standard error is held
+against the mean of the parts' critical values of Student's t, weighted by their share of the
+variance (Cochran 1964), because a few seeds that happen to agree would tell too little of their
+variance. The interaction enters twice, so that the test errs on the side of no difference. With one
+seed only the items can be judged.
+
+Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73; Satterthwaite 1946,
+Biometrics Bulletin 2.
 """
 
 from __future__ import annotations
@@ -26,12 +33,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from isospace.statistics.correlation import FloatArray
 from isospace.statistics.influence import Scores, group_sums, sum_of_products
 
 CONFIDENCE = 0.95
+
+FEWEST_GROUPS = 20
+"""Of groups that changed; fewer say too little of how much the others may change."""
 
 _SMALLEST_LOG_P = -100.0
 """What is smaller is not told apart, and is beyond scipy's quantiles."""
@@ -102,7 +112,7 @@ class _Parts:
     def critical(self, p: float) -> float:
         """Cochran's critical value of a two-sided test at level p."""
         shares = self.variances / self.variances.sum()
-        return float(shares @ stats.t.isf(p / 2, self.freedom))
+        return float(shares @ -special.stdtrit(self.freedom, p / 2))
 
     def p(self, t: float) -> float:
         """Two-sided p of a ratio to the standard error."""
@@ -121,12 +131,18 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
     changed = _changed(after, before)
     parts = _parts(after, before)
     groups, seeds = len(np.unique(after.groups)), len(after.by_seed)
+    changed_groups = len(np.unique(after.groups[changed]))
+    unseen = min(1.0, _RULE_OF_THREE / groups)
     if not changed.any():
-        margin, p = min(1.0, _RULE_OF_THREE / groups), 1.0
+        margin, p = unseen, 1.0
     elif parts.error in (0.0, math.inf):  # one group, or all alike: nothing says what others gain
         margin, p = math.inf, 1.0
     else:
-        margin, p = parts.critical(1 - confidence) * parts.error, parts.p(mean / parts.error)
+        critical = parts.critical(1 - confidence)
+        # A few that changed tell no more of the others than none.
+        least = unseen / critical if changed_groups < FEWEST_GROUPS else 0.0
+        error = max(parts.error, least)
+        margin, p = critical * error, parts.p(mean / error)
     return Gain(
         mean,
         max(-1.0, mean - margin),
@@ -135,7 +151,7 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
         items=len(changed),
         groups=groups,
         changed=int(changed.sum()),
-        changed_groups=len(np.unique(after.groups[changed])),
+        changed_groups=changed_groups,
         seeds=seeds,
         sd=float(after.by_seed.std(ddof=1)) if seeds > 1 else None,
     )
@@ -181,13 +197,28 @@ def sign_flip_p(after: Scores, before: Scores) -> float:
 
 def _parts(after: Scores, before: Scores) -> _Parts:
     variances = [standard_error(after, before) ** 2]
-    freedom = [max(1.0, after.effective_groups - 1)]
+    freedom = [_freedom(after, before)]
     for scores in (after, before):
         seeds = len(scores.by_seed)
         if seeds > 1:
             variances.append(float(scores.by_seed.var(ddof=1)) / seeds)
             freedom.append(seeds - 1.0)
     return _Parts(np.array(variances), np.array(freedom))
+
+
+def _freedom(after: Scores, before: Scores) -> float:
+    """Degrees of freedom of the items' variance, 1 or more."""
+    if after.groups.ndim == 1:
+        contributed = influence_of_gain(after, before)
+    else:
+        contributed = after.influence.mean(0) - before.influence.mean(0)
+    squares = np.square(contributed)
+    n, total = len(squares), float(squares.sum())
+    if n < 2 or total == 0:
+        return 1.0
+    kurtosis = n * float(squares @ squares) / total**2
+    freedom = 2 / ((kurtosis - 3) / n + 2 / (n - 1))
+    return max(1.0, min(freedom, after.effective_groups - 1))
 
 
 def _changed(after: Scores, before: Scores) -> NDArray[np.bool_]:

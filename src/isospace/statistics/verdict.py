@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 from scipy import stats
 
-from isospace.statistics.gains import CONFIDENCE, Gain, standard_error
+from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, Gain, standard_error
 from isospace.statistics.influence import Scores
 
 SMALLEST_GAIN = 0.01
@@ -18,9 +18,6 @@ SMALLEST_GAIN = 0.01
 A judgement, not an estimate: less is seldom worth another model to keep and new vectors for all
 texts, however sure it is.
 """
-
-FEWEST_GROUPS = 20
-"""Of groups that changed; with fewer nothing is called adapted, whatever the interval says."""
 
 POWER = 0.8
 """The share of cases in which a gain should show, where numbers of items are advised."""
@@ -50,12 +47,14 @@ class Verdict:
         text: the sentence.
         protocol: how the scores were made.
         gain: over the start; `None` where the start was kept and nothing compared.
+        judged: how many results the same items had judged by then, this one among them.
     """
 
     kind: VerdictKind
     text: str
     protocol: str
     gain: Gain | None
+    judged: int = 1
 
 
 def kind_of(gain: Gain) -> VerdictKind:
@@ -77,7 +76,9 @@ def kind_of(gain: Gain) -> VerdictKind:
     return VerdictKind.CANNOT_TELL
 
 
-def judge(gain: Gain, protocol: str, unit: str = "groups", items: str = "pairs") -> Verdict:
+def judge(
+    gain: Gain, protocol: str, unit: str = "groups", items: str = "pairs", judged: int = 1
+) -> Verdict:
     """Say what a gain over the start means.
 
     Args:
@@ -85,11 +86,12 @@ def judge(gain: Gain, protocol: str, unit: str = "groups", items: str = "pairs")
         protocol: how the scores were made, for the sentence.
         unit: what the groups of items are called.
         items: what the items are called.
+        judged: how many results these items have judged, this one among them.
     """
     kind = kind_of(gain)
     count = counted(gain, unit, items)
     text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain, items)}."
-    return Verdict(kind, text, protocol, gain)
+    return Verdict(kind, text + earlier(judged, items), protocol, gain, judged)
 
 
 def start_kept(reason: str, protocol: str) -> Verdict:
@@ -99,33 +101,42 @@ def start_kept(reason: str, protocol: str) -> Verdict:
 
 
 def counted(gain: Gain, unit: str, items: str) -> str:
-    """How many items there were, in how many groups, and how many changed."""
+    """How many items there were, in how many groups, and how many changed if not all."""
     groups = "" if gain.groups == gain.items else f" in {gain.groups:,} {unit}"
-    return f"{gain.items:,} {items}{groups}, {gain.changed:,} changed"
+    changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
+    return f"{gain.items:,} {items}{groups}{changed}"
 
 
 def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
-    """What the interval leaves open, and what it would take to tell; empty where nothing."""
-    smallest = f"{100 * SMALLEST_GAIN:.2f}"
-    if kind is VerdictKind.ADAPTED:
-        return "" if gain.low >= SMALLEST_GAIN else f"; beyond chance, maybe less than {smallest}"
+    """What the interval leaves open, and what would tell; empty where nothing."""
+    smallest = f"less than {100 * SMALLEST_GAIN:.2f}"
     if kind is VerdictKind.TOO_SMALL:
-        return f"; less than the {smallest} worth having"
+        return f"; {smallest}"
     if kind is VerdictKind.KEEP_START:
         return "; the result is worse"
-    if gain.changed_groups < FEWEST_GROUPS:
-        return f"; {FEWEST_GROUPS} groups or more would have to change, {gain.changed_groups} did"
-    if gain.low > 0:
-        return f"; beyond chance, but maybe less than the {smallest} worth having"
-    wanted = max(SMALLEST_GAIN, gain.mean)
-    needed = gain.items * (_detectable(gain) / wanted) ** 2
-    return f"; to show {100 * wanted:+.2f} takes about {_rounded(needed)} such {items}"
+    if kind is VerdictKind.CANNOT_TELL:
+        if gain.changed_groups < FEWEST_GROUPS:
+            return f"; {gain.changed_groups} groups changed of {FEWEST_GROUPS} needed"
+        if gain.low <= 0:
+            return f"; about {_rounded(_needed(gain))} {items} would tell"
+    return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
 
 
-def _detectable(gain: Gain) -> float:
-    """The gain that shows in `POWER` of the cases, with such an interval."""
+def earlier(judged: int, items: str) -> str:
+    """A sentence on the other results that the items have judged; empty where they have none."""
+    return "" if judged == 1 else f" These {items} judged {judged:,} results on this machine."
+
+
+def _needed(gain: Gain) -> float:
+    """Items that would tell in `POWER` of the cases, were the gain what it seems to be.
+
+    They show a gain of `SMALLEST_GAIN` or more to be above zero, and a smaller one to be below
+    `SMALLEST_GAIN`; one just below it would never be told, and half of it is taken instead.
+    """
+    away = gain.mean if gain.mean >= SMALLEST_GAIN else SMALLEST_GAIN - gain.mean
     ahead = stats.norm.isf((1 - CONFIDENCE) / 2)
-    return float((gain.high - gain.low) / 2 * (ahead + stats.norm.isf(1 - POWER)) / ahead)
+    shows = (gain.high - gain.low) / 2 * (1 + stats.norm.isf(1 - POWER) / ahead)
+    return float(gain.items * (shows / max(away, SMALLEST_GAIN / 2)) ** 2)
 
 
 def what_can_be_shown(start: Scores, unit: str = "groups", items: str = "pairs") -> str:

@@ -44,10 +44,11 @@ class RunResults:
         choice: which checkpoint was chosen, and why.
         model_step: the step of the weights in model/; 0 where the verdict keeps the start.
         verdict: whether the result gains over the start.
-        split: whether other items than the verdict's chose the checkpoint.
+        split: whether the pairs that choose are others than those of the verdict.
         evaluations: measurements during training, the start (step 0) first.
         seconds: wall clock, sessions before a resumption included.
         environment: versions and machine.
+        pairs: digest of the verdict's pairs alone, by which the ledger knows them.
         format: of the file.
     """
 
@@ -68,6 +69,7 @@ class RunResults:
     evaluations: tuple[dict[str, float], ...]
     seconds: float
     environment: dict[str, str | int]
+    pairs: str = ""
     format: int = FORMAT
 
     @property
@@ -116,16 +118,21 @@ def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_second(content: dict[str, Any]) -> dict[str, Any]:
-    verdict = dict(content["verdict"])
-    interval = verdict.pop("interval")
+    return {**content, "verdict": upgraded_verdict(content["verdict"]), "split": True, "format": 3}
+
+
+def upgraded_verdict(verdict: dict[str, Any]) -> dict[str, Any]:
+    """A verdict with the interval of a bootstrap of single items, as it is written now."""
+    upgraded = dict(verdict)
+    interval = upgraded.pop("interval")
     items = interval["n"]  # each was a group of its own, and nobody counted which changed
     counts = {"items": items, "groups": items, "changed": items, "changed_groups": items}
-    verdict["gain"] = {"mean": interval["gain"], "p": interval["p"], **counts}
-    verdict["gain"] |= {end: interval[end] for end in ("low", "high")}
+    upgraded["gain"] = {"mean": interval["gain"], "p": interval["p"], **counts}
+    upgraded["gain"] |= {end: interval[end] for end in ("low", "high")}
     if verdict["kind"] == "no difference worth having":
         small = interval["high"] < SMALLEST_GAIN
-        verdict["kind"] = VerdictKind.TOO_SMALL if small else VerdictKind.CANNOT_TELL
-    return {**content, "verdict": verdict, "split": True, "format": 3}
+        upgraded["kind"] = VerdictKind.TOO_SMALL if small else VerdictKind.CANNOT_TELL
+    return upgraded
 
 
 def _from_first(content: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 config.json     the settings
 metrics.jsonl   a line per logged update ("step") and per measurement ("evaluation")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the evaluation to keep)
-items.npz       what each test item came to, before and after; of STS pairs gold score, id, and
-                whether labels chose by them
+items.npz       what each test item came to, before and after, and its group; of STS pairs gold
+                score, and whether labels chose by them
 sample.npz      held-out sentences and their vectors, before and after
 transfer.json   scores of the transfer tasks, once `evaluate` was asked for them (`transfer`)
 results.json    scores with their protocols, the choice, the verdict, the environment

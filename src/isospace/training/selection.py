@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isospace.config import Rule
+from isospace.statistics import choosing
 
 PAIRS, LABELS, LAST = "pairs_mrr", "labels_spearman", "step"
 """Measurements of which a rule keeps the highest."""
@@ -82,13 +83,14 @@ def choose(evaluations: Sequence[Mapping[str, float]], rule: Rule, natural_pairs
         int(evaluation["step"]) for evaluation in evaluations[1:] if is_collapsed(evaluation, start)
     )
 
-    def key(evaluation: Mapping[str, float]) -> float:
-        usable = rule != "label-free" or int(evaluation["step"]) not in collapsed
-        return (
-            evaluation[criterion] if usable and math.isfinite(evaluation[criterion]) else -math.inf
-        )
-
-    kept = max(evaluations, key=key)
+    usable = [start]
+    usable += [
+        evaluation
+        for evaluation in evaluations[1:]
+        if math.isfinite(evaluation[criterion])
+        and (rule != "label-free" or int(evaluation["step"]) not in collapsed)
+    ]
+    kept = usable[choosing.choose([evaluation[criterion] for evaluation in usable])]
     reason = _reason(kept, start, rule, criterion, collapsed)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"

@@ -13,6 +13,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from accelerate.utils import gather_object
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -24,7 +26,8 @@ from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.statistics.verdict import VerdictKind
+from isospace.statistics.influence import mean_scores
+from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.devices import environment, memory_gb
 from isospace.system.processes import agreed, anywhere, arithmetic
@@ -103,6 +106,8 @@ class _Session:
         self.encoder = self.loop.encoder
         self._start_hash = weights_hash(self.encoder)
         self.evaluations: list[dict[str, float]] = []
+        # Where the pairs that choose also judge: what they came to, (1 + halves, pair), at each.
+        self._ranks: list[torch.Tensor] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
 
     def _total_steps(self) -> int:
@@ -157,6 +162,7 @@ class _Session:
             self._save(run)
         if before is not None:
             self.progress.table("before training, x 100", [{"": "start"} | before.scores.cells()])
+            self.progress.line("pairs", self.benchmark.what_can_be_shown(before))
         self._show_plan(run)
         self._train(run)
         return self._finish(run, before)
@@ -169,10 +175,22 @@ class _Session:
                 self.config, self.encoder, self.held_out, self.benchmark, mixed
             )
             self.evaluations.append({"step": float(self.loop.step), **measurements})
+            if self._pairs_judge_too and (ranks := self.held_out.ranks) is not None:
+                items = np.stack([ranks.reciprocal_ranks, *ranks.burdens])
+                self._ranks.append(torch.from_numpy(items))
         evaluation = agreed(self.accelerator, self.evaluations[-1] if self.main else None)
         for name, value in evaluation.items():
             if not math.isfinite(value):
                 raise Diverged(self.loop.step, name, value)
+
+    @property
+    def _pairs_judge_too(self) -> bool:
+        """Whether the verdict's own pairs choose the checkpoint: there are too few to split."""
+        return (
+            not self.benchmark.split
+            and self.held_out.natural
+            and self.config.select == "label-free"
+        )
 
     def _choice(self) -> Choice:
         return choose(self.evaluations, self.config.select, self.held_out.natural)
@@ -203,6 +221,7 @@ class _Session:
                 "start": self._start_hash,
                 "random": states,
                 "evaluations": self.evaluations,
+                "ranks": self._ranks,
                 "seconds": self._seconds(),
             }
             checkpoint.save(run.last_checkpoint, state)
@@ -235,7 +254,7 @@ class _Session:
         self.loop.load_state(state)
         self._earlier_seconds = state["seconds"]
         if self.main:
-            self.evaluations = list(state["evaluations"])
+            self.evaluations, self._ranks = list(state["evaluations"]), list(state["ranks"])
             run.rewind(self.loop.step)
         self._keep_if_best(run)  # a kill may have come between the two
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
@@ -330,8 +349,21 @@ class _Session:
         self.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
         self.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
 
+    def _verdict(self, choice: Choice, before: Measured, after: Measured) -> Verdict:
+        kept = None if choice.step else choice.reason
+        if not self._pairs_judge_too:
+            return self.benchmark.verdict(before, after, kept)
+        groups = self.held_out.pairs.group_numbers()
+        candidates = {
+            int(evaluation["step"]): mean_scores(items[:1].numpy(), groups, items[1:, None].numpy())
+            for evaluation, items in zip(self.evaluations, self._ranks, strict=True)
+            if evaluation["step"] not in choice.collapsed
+        }
+        chosen = list(candidates).index(choice.step)
+        return self.benchmark.verdict(before, after, kept, list(candidates.values()), chosen)
+
     def _results(self, choice: Choice, before: Measured, after: Measured) -> RunResults:
-        verdict = self.benchmark.verdict(before, after, None if choice.step else choice.reason)
+        verdict = self._verdict(choice, before, after)
         corpus = self.corpus
         return RunResults(
             isospace=isospace.__version__,
@@ -341,13 +373,14 @@ class _Session:
             pooling=self.encoder.pooling,
             steps=self.loop.total_steps,
             benchmark=self.benchmark.digest(),
+            pairs=self.benchmark.pairs_digest(),
             start=before.scores,
             result=after.scores,
             labels=self.config.labels if choice.rule == "labels" else None,
             choice=choice,
             model_step=0 if verdict.kind is VerdictKind.KEEP_START else choice.step,
             verdict=verdict,
-            split=True,
+            split=self.benchmark.split,
             evaluations=tuple(self.evaluations),
             seconds=self._seconds(),
             environment={**environment(), "precision": arithmetic(self.accelerator)},

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.operators.fitted_whitening import Whitening
-from isospace.statistics.gains import Gain
-from isospace.statistics.verdict import SMALLEST_GAIN, Verdict, VerdictKind
+from isospace.statistics.verdict import Verdict, VerdictKind, counted, earlier, reason
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, heading
 from isospace.training.origin import Origin
+from isospace.training.results import upgraded_verdict
 
-FORMAT = 1
-"""Of whitening.json."""
+FORMAT = 2
+"""Of whitening.json. 1 had the interval of a bootstrap of single pairs, and three verdicts."""
 FILE = "whitening.json"
 
 Power = float | None
@@ -26,10 +27,11 @@ GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness"
 
 HEADS = {
     VerdictKind.ADAPTED: "Whitened",
-    VerdictKind.NO_DIFFERENCE: "No difference worth having",
+    VerdictKind.TOO_SMALL: "No gain worth having",
+    VerdictKind.CANNOT_TELL: "Cannot tell",
     VerdictKind.KEEP_START: "Keep the model as it is",
 }
-"""The three verdicts in the words of this verb."""
+"""The four verdicts in the words of this verb."""
 
 
 def name_of(power: Power) -> str:
@@ -140,29 +142,37 @@ def read_results(folder: Path) -> WhiteningResults:
     Raises:
         UserError: there is none, or it is damaged, or a newer version's.
     """
-    return typed_json.read(folder / FILE, WhiteningResults, "results of a whitening", FORMAT, dict)
-
-
-def sentence(kind: VerdictKind, interval: Gain, protocol: str, power: Power) -> str:
-    """The verdict in words.
-
-    >>> interval = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)
-    >>> print(sentence(VerdictKind.KEEP_START, interval, "MRR, your pairs", 1.0)[:48])
-    Keep the model as it is: with power 1 it changes
-    """
-    if power is None:
-        return f"{HEADS[VerdictKind.KEEP_START]}: no power finds more of the pairs that choose."
-    reasons = {
-        VerdictKind.ADAPTED: f"a gain of {100 * SMALLEST_GAIN:.2f} or more, and beyond chance",
-        VerdictKind.KEEP_START: "whitening makes it worse",
-        VerdictKind.NO_DIFFERENCE: (
-            f"less than {100 * SMALLEST_GAIN:.2f}" if interval.low > 0 else "the interval holds 0"
-        ),
-    }
-    return (
-        f"{HEADS[kind]}: with power {power:g} it changes by {interval} in {protocol}, "
-        f"n = {interval.n:,}; {reasons[kind]}."
+    return typed_json.read(
+        folder / FILE, WhiteningResults, "results of a whitening", FORMAT, _upgrade
     )
+
+
+def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
+    if content["format"] == FORMAT:
+        return content
+    return {**content, "verdict": upgraded_verdict(content["verdict"]), "format": 2}
+
+
+def sentence(verdict: Verdict, power: Power, unit: str) -> str:
+    """The verdict in the words of this verb.
+
+    Args:
+        verdict: of the benchmark.
+        power: what was judged.
+        unit: what the groups of pairs are called.
+
+    >>> from isospace.statistics.gains import Gain
+    >>> gain = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)
+    >>> verdict = Verdict(VerdictKind.KEEP_START, "", "MRR, your pairs", gain)
+    >>> print(sentence(verdict, 1.0, "groups")[:63])
+    Keep the model as it is: power 1 changes it by -2.00 points (95
+    """
+    kind, gain = verdict.kind, verdict.gain
+    if gain is None:
+        return f"{HEADS[kind]}: no power finds more of the pairs that choose."
+    why = f"{counted(gain, unit, 'pairs')}{reason(kind, gain, 'pairs')}"
+    text = f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
+    return text + earlier(verdict.judged, "pairs")
 
 
 def model_card(results: WhiteningResults) -> str:

@@ -1,7 +1,8 @@
 """Whiten any encoder after the fact: fit on a corpus, choose how far, judge, fold, save.
 
 Three disjoint sets of text, and no labels: sentences to fit on, pairs that choose the power, and
-pairs for the verdict (`pairs`, or others that were held out). The map is fitted on the pooled
+pairs for the verdict (`pairs`, or others that were held out; where there are too few to split, the
+same, and the verdict's interval is wider for it). The map is fitted on the pooled
 vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
 """
 
@@ -38,8 +39,9 @@ from isospace.evaluation.benchmark import (
 )
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import Encode, TextPairs, load_pairs, remembering
-from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.operators.fitted_whitening import Moments, WhiteningMap
+from isospace.statistics.choosing import choose
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
@@ -100,7 +102,9 @@ class _Session:
             self.corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
         self.progress.line("corpus", self.corpus.summary)
         self.benchmark = Benchmark.make(self.corpus, pairs, tasks)
-        self.choosers = choosing_text(self.corpus).pairs
+        self.choosers = self.benchmark.pairs
+        if self.benchmark.split:
+            self.choosers = choosing_text(self.corpus).pairs
         if config.power == "auto" and len(self.choosers) < 2:
             raise UserError(
                 "`power` auto: too little text to choose a power by (sentences of 8 words or more "
@@ -138,14 +142,21 @@ class _Session:
         return _refusing(lambda: self.config.whitening.fit(moments, power))
 
     def _decide(self, maps: Maps, sentences: int) -> WhiteningResults:
-        """Choose on one set of pairs, judge on another."""
-        tried = try_powers(self.encode, maps, self.choosers) if len(maps) > 1 else {}
-        power = max(tried, key=tried.__getitem__) if tried else next(iter(maps))
+        """Choose on one set of pairs, judge on another, or on the same where there are few."""
+        ranks: dict[Power, RetrievalScores] = {}
+        if len(maps) > 1:
+            ranks = try_powers(self.encode, {None: None, **maps}, self.choosers)
+        tried = {power: found.mrr for power, found in ranks.items() if power in maps}
+        power = list(tried)[choose(list(tried.values()))] if tried else next(iter(maps))
         before = self._measure(None)
         after = before if power is None else self._measure(maps[power])
-        start_kept = "no power was chosen" if power is None else None
-        verdict = self.benchmark.verdict(before, after, start_kept)
-        text = sentence(verdict.kind, verdict.interval, verdict.protocol, power)
+        kept = "no power was chosen" if power is None else None
+        if self.benchmark.split or not ranks:
+            verdict = self.benchmark.verdict(before, after, kept)
+        else:
+            candidates = [self.benchmark.pair_scores(found) for found in ranks.values()]
+            chosen = list(ranks).index(power)
+            verdict = self.benchmark.verdict(before, after, kept, candidates, chosen)
         return WhiteningResults(
             isospace=isospace.__version__,
             model=self.config.model,
@@ -158,7 +169,7 @@ class _Session:
             power=power,
             before=_scores(before),
             after=_scores(after),
-            verdict=replace(verdict, text=text),
+            verdict=replace(verdict, text=sentence(verdict, power, self.benchmark.pairs.unit)),
             # What was asked for is written; what was left to choose must earn it.
             whitened=None not in maps or verdict.kind is VerdictKind.ADAPTED,
             gap=0.0,
@@ -234,15 +245,13 @@ def through(encode: Encode, whitening: WhiteningMap | None) -> Encode:
     return lambda texts: whitening(torch.from_numpy(encode(texts)).double()).float().numpy()
 
 
-def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:
-    """MRR of the pairs by power; `auto` takes the highest.
+def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, RetrievalScores]:
+    """The ranks of the pairs by power; `auto` takes the highest MRR.
 
-    The pairs are neither fitted on nor used for the verdict; `encode` is `remembering`, so that all
-    powers share its work.
+    The pairs are not fitted on; `encode` is `remembering`, so that all powers share its work.
     """
     return {
-        power: evaluate_retrieval(through(encode, fitted), pairs).mrr
-        for power, fitted in maps.items()
+        power: evaluate_retrieval(through(encode, fitted), pairs) for power, fitted in maps.items()
     }
 
 

@@ -1,0 +1,99 @@
+"""docs/results/demo.md: the demo with several seeds, package by package.
+
+    python benchmarks/demo_study.py [--seeds 3] [--work FOLDER]
+
+Trains what `make demo` trains, with each seed, and asks whether the gain is that of a few packages:
+by pairs, by modules (the verdict's groups), by packages, and within every package. A run that is
+finished is read, one that was stopped is resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from common import draw
+from contest import machine
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.statistics.gains import gain
+from isospace.statistics.influence import Scores, mean_scores
+from isospace.system.tables import markdown_table
+from isospace.training.prepare import load_data
+from isospace.training.run import Run
+from isospace.training.train import train
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "demo.md"
+DEMO = TrainConfig(text=CorpusConfig(corpus=("docstrings",)))
+
+
+def main() -> None:
+    """Run what is missing; draw the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--work", type=Path, default=Path("runs") / "demo-study")
+    options = parser.parse_args()
+    seeds = range(DEMO.seed, DEMO.seed + options.seeds)
+    runs = [_run(options.work / f"seed-{seed}", seed) for seed in seeds]
+    # The names of the groups are not kept in a run: they say whose text it is.
+    modules = np.array(load_data(DEMO).benchmark.groups)
+    packages = np.array([module.split("/")[0].removesuffix(".py") for module in modules])
+    tables = {
+        "groups": _by_groups(runs, modules, packages),
+        "packages": _by(runs, modules, packages),
+    }
+    seeds_table = [
+        {"seed": run.config.seed, "verdict": run.finished.verdict.text, "kept": run.finished.kept}
+        for run in runs
+    ]
+    parts = {name: markdown_table(rows) for name, rows in tables.items()}
+    draw(PAGE, {"seeds": markdown_table(seeds_table), "machine": machine() + ".\n", **parts})
+
+
+def _run(folder: Path, seed: int) -> Run:
+    begun = (folder / "config.json").is_file()
+    return train(
+        None if begun else replace(DEMO, seed=seed, output=folder), folder if begun else None
+    ).run
+
+
+def _scores(runs: list[Run], state: str, groups: np.ndarray, places: np.ndarray) -> Scores:
+    """Of these pairs; a start is the same in every run."""
+    items = [run.items(state) for run in (runs if state == "after" else runs[:1])]
+    _, numbers = np.unique(groups[places], return_inverse=True)
+    return mean_scores(
+        np.stack([of_run["MRR"][places] for of_run in items]),
+        numbers,
+        np.stack([of_run["MRR burdens"][:, places] for of_run in items], axis=1),
+    )
+
+
+def _row(runs: list[Run], groups: np.ndarray, places: np.ndarray) -> dict[str, str]:
+    start, result = (_scores(runs, state, groups, places) for state in ("before", "after"))
+    found = gain(result, start)
+    return {
+        "pairs": f"{found.items:,}",
+        "groups": f"{found.groups:,}",
+        "start": f"{100 * float(start.by_seed.mean()):.2f}",
+        "gain": f"{100 * found.mean:+.2f}",
+        "95 % interval": found.interval,
+    }
+
+
+def _by_groups(runs: list[Run], modules: np.ndarray, packages: np.ndarray) -> list[dict[str, str]]:
+    every = np.arange(len(modules))
+    named = {"pairs": every.astype(str), "modules": modules, "packages": packages}
+    return [{"independent": name} | _row(runs, groups, every) for name, groups in named.items()]
+
+
+def _by(runs: list[Run], modules: np.ndarray, packages: np.ndarray) -> list[dict[str, str]]:
+    return [
+        {"package": name} | _row(runs, modules, np.flatnonzero(packages == name))
+        for name in np.unique(packages)
+    ]
+
+
+if __name__ == "__main__":
+    main()

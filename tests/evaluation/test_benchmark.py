@@ -1,0 +1,150 @@
+"""The verdict on a benchmark's pairs: what counts as one, what is said, and in how many words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toy import sentences
+
+from isospace.evaluation.benchmark import Benchmark, Measured
+from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
+from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import VerdictKind, judge
+
+PROTOCOLS = (
+    "MRR, held-out docstring pairs (summary to next paragraph)",
+    "MRR, held-out pairs (anchor to positive)",
+    "MRR, halves of held-out sentences (first to second)",
+    "MRR, pairs of customer-questions.csv",
+)
+
+
+def made_pairs(count: int, **more: object) -> TextPairs:
+    texts = sentences(2 * count)
+    return TextPairs("made", tuple(texts[:count]), tuple(texts[count:]), **more)
+
+
+def benchmark_of(pairs: TextPairs, protocol: str = PROTOCOLS[1]) -> Benchmark:
+    return Benchmark(pairs, protocol, {}, None, ())
+
+
+def measured(ranks: list[float] | np.ndarray) -> Measured:
+    scores = RetrievalScores(np.array(ranks), len(ranks), "", np.zeros((2, len(ranks))))
+    return Measured(scores, None, np.empty((0, 2)))
+
+
+def test_three_pairs_with_equal_gains_show_nothing():
+    found = benchmark_of(made_pairs(3)).verdict(measured([2, 2, 2]), measured([1, 1, 1]), None)
+    assert found.kind is VerdictKind.CANNOT_TELL
+    assert (found.gain.low, found.gain.high) == (-1, 1)
+    assert found.gain.flip_p == pytest.approx(0.25, abs=0.02)
+    assert found.text.startswith("Cannot tell: +50.00 points (95 % interval -100.00 to +100.00,")
+    assert found.text.endswith("3 pairs; 3 groups changed of 20 needed.")
+
+
+def test_a_start_that_was_kept_has_no_interval():
+    start = measured([1, 2, 3])
+    found = benchmark_of(made_pairs(3)).verdict(start, start, "no checkpoint beats the start")
+    assert (found.kind, found.gain) == (VerdictKind.KEEP_START, None)
+    assert found.text == (
+        "Keep the start: no checkpoint beats the start; nothing to judge by MRR, held-out pairs "
+        "(anchor to positive)."
+    )
+
+
+def encode_with(texts: list[str], noise: float, seed: int):
+    """An encoder for which pair i shares a direction, under noise; the same at every call."""
+    own = np.random.default_rng(0).standard_normal((len(texts) // 2, 8))
+    errors = np.random.default_rng(seed).standard_normal((len(texts), 8))
+    vectors = np.concatenate([own, own]) + noise * errors
+    table = dict(zip(texts, vectors.astype(np.float32), strict=True))
+    return lambda wanted: np.stack([table[text] for text in wanted])
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_pairs_that_are_repeated_say_no_more_than_once(named):
+    """By their texts, or by the document that the user names."""
+    groups = tuple(f"document {i}" for i in range(120)) if named else None
+    once = made_pairs(120, groups=groups)
+    repeated = once.take([*range(120)] * 8).grouped()
+    texts = [*once.first, *once.second]
+    before, after = (encode_with(texts, 0.6, seed) for seed in (1, 5))
+
+    def verdict(pairs):
+        ranks = (evaluate_retrieval(encode, pairs) for encode in (before, after))
+        states = (Measured(found, None, np.empty((0, 2))) for found in ranks)
+        return benchmark_of(pairs).verdict(*states, None)
+
+    single, eightfold = verdict(once.grouped()), verdict(repeated)
+    assert single.kind is eightfold.kind is VerdictKind.CANNOT_TELL
+    assert (eightfold.gain.items, eightfold.gain.groups) == (960, 120)
+    assert eightfold.gain.mean == pytest.approx(single.gain.mean)
+    assert eightfold.gain.low == pytest.approx(single.gain.low)
+    assert eightfold.gain.high == pytest.approx(single.gain.high)
+    # As pairs that have nothing to do with each other they would say much.
+    wrong = verdict(replace(repeated, groups=tuple(map(str, range(960)))))
+    assert wrong.gain.low > 0
+
+
+LARGE = Gain(0.0385, 0.0298, 0.0472, 1e-6, 2000, 812, 1204, 700)
+SMALL = Gain(0.0123, -0.0351, 0.0597, 0.2, 300, 120, 200, 90)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("gain", "kind"),
+    [
+        (LARGE, VerdictKind.ADAPTED),
+        (replace(LARGE, mean=0.0105, low=0.002), VerdictKind.ADAPTED),
+        (replace(LARGE, mean=0.0081, low=0.002, high=0.0142), VerdictKind.CANNOT_TELL),
+        (replace(LARGE, mean=-0.002, low=-0.01, high=0.006), VerdictKind.TOO_SMALL),
+        (replace(LARGE, mean=-0.02, low=-0.03, high=-0.01), VerdictKind.KEEP_START),
+        (SMALL, VerdictKind.CANNOT_TELL),
+        (replace(SMALL, candidates=10), VerdictKind.CANNOT_TELL),
+        (replace(SMALL, changed_groups=9, candidates=10), VerdictKind.CANNOT_TELL),
+        (replace(SMALL, flip_p=0.012), VerdictKind.CANNOT_TELL),
+    ],
+)
+def test_the_sentence_fits_two_lines(gain, kind, protocol):
+    docstrings = "docstring" in protocol
+    if docstrings and (gain.candidates > 1 or gain.flip_p is not None):
+        return  # there are thousands, which are split
+    verdict = judge(gain, protocol, "modules" if docstrings else "groups")
+    assert verdict.kind is kind
+    assert len(verdict.text) <= 200
+
+
+def test_from_the_second_result_on_the_ledger_is_quoted():
+    benchmark = benchmark_of(made_pairs(30))
+    ranks = np.random.default_rng(0).integers(1, 4, (3, 30)).astype(float)
+    start, *results = map(measured, ranks)
+    found = [benchmark.verdict(start, result, None) for result in (*results, results[0])]
+    assert [verdict.judged for verdict in found] == [1, 2, 2]
+    assert "judged" not in found[0].text
+    assert found[1].text.endswith(". These pairs judged 2 results on this machine.")
+    # Data of other tasks beside the pairs make them no other pairs; other pairs are.
+    assert benchmark_of(made_pairs(31)).pairs_digest() != benchmark.pairs_digest()
+    assert replace(benchmark, split=False).pairs_digest() == benchmark.pairs_digest()
+
+
+def test_a_line_before_training_says_what_the_pairs_can_show():
+    random = np.random.default_rng(0)
+
+    def line(count, per_group):
+        groups = tuple(str(i // per_group) for i in range(count))
+        pairs = made_pairs(count, groups=groups, unit="modules")
+        ranks = np.repeat(random.integers(1, 4, -(-count // per_group)), per_group)[:count]
+        return benchmark_of(pairs).what_can_be_shown(measured(ranks.astype(float)))
+
+    shown = [line(2000, 1), line(2000, 10), line(60, 10)]
+    assert re.fullmatch(r"these 2,000 pairs can show gains from about [\d.]+ points", shown[0])
+    assert shown[1].startswith("these 2,000 pairs in 200 modules can show gains from about")
+    assert (
+        shown[2] == "these 60 pairs in 6 modules are too few to show a gain; 20 modules or more can"
+    )
+    alone, grouped = (float(text.split()[-2]) for text in shown[:2])
+    assert grouped > 2 * alone

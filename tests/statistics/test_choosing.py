@@ -1,0 +1,113 @@
+"""The one way to choose."""
+
+import numpy as np
+import pytest
+
+from isospace.statistics.choosing import choose, choose_and_judge, loss
+from isospace.statistics.gains import gain
+from isospace.statistics.influence import mean_scores
+
+
+def scores(values, groups=None):
+    values = np.atleast_2d(values)
+    return mean_scores(values, np.arange(values.shape[1]) if groups is None else groups)
+
+
+def ladder(means, items=200, sd=0.05, seed=0):
+    random = np.random.default_rng(seed)
+    start = random.random(items)
+    return [scores(start + mean + sd * _centred(random, items)) for mean in means]
+
+
+def _centred(random, items):
+    noise = random.normal(size=items)
+    return noise - noise.mean()
+
+
+def test_the_highest_is_taken_and_the_first_of_equals():
+    assert choose([0.1, 0.3, 0.3, 0.2]) == 1
+    assert choose([0.1, 0.1]) == 0
+    assert choose(ladder([0, 0.1, 0.3, 0.2])) == 2
+
+
+def test_little_change_is_one_standard_error_towards_the_start():
+    rungs = ladder([0, 0.098, 0.1, 0.05])
+    assert choose(rungs) == 2
+    assert choose(rungs, little_change=True) == 1
+    far = ladder([0, 0.05, 0.1])
+    assert choose(far, little_change=True) == 2
+    with pytest.raises(ValueError, match="scores of the items"):
+        choose([0.1, 0.2], little_change=True)
+
+
+def test_the_sequence_ends_at_the_first_that_is_not_certified():
+    elsewhere = ladder([0, 0.0, -0.2, 0.1], sd=0.01)
+    assert choose([0, 1, 2, 3], elsewhere, margin=0.01) == 1
+    assert choose([0, 1, 2, 3], elsewhere, margin=0.3) == 3
+    assert choose([0, 1, 2, 3]) == 3
+
+
+def test_a_loss_that_few_items_cannot_exclude_is_not_called_safe():
+    """ "May lose at most 0.5" asks for more than an estimate above it."""
+    few, many = (ladder([0, 0.002], items=items, sd=0.1) for items in (40, 4000))
+    unknown, known = (loss(after, before, 0.005) for before, after in (few, many))
+    assert unknown.change == pytest.approx(known.change)
+    assert not unknown.certified
+    assert "not shown to lose less than 0.50" in str(unknown)
+    assert "safe" not in str(unknown)
+    assert known.certified
+    assert "within the 0.50 that may be lost" in str(known)
+
+
+def test_the_bound_of_a_loss_is_one_sided():
+    before, after = ladder([0, -0.003], items=500)
+    two_sided = gain(after, before, confidence=0.9)
+    assert loss(after, before, 0.01).bound == pytest.approx(two_sided.low)
+
+
+def test_one_candidate_that_chose_itself_is_judged_plainly():
+    start, other = ladder([0, 0.1])
+    place, found = choose_and_judge([start, other])
+    plain = gain(other, start)
+    assert place == 1
+    assert found.mean == pytest.approx(plain.mean)
+    assert (found.low, found.high) == pytest.approx((plain.low, plain.high), rel=0.02)
+    assert found.candidates == 1
+
+
+def test_the_interval_holds_for_all_candidates_at_once():
+    rungs = ladder([0.0, *np.linspace(0.01, 0.02, 12)], sd=0.1)
+    place, found = choose_and_judge(rungs)
+    plain = gain(rungs[place], rungs[0])
+    assert found.candidates == 12
+    assert "over 12 candidates" in str(found)
+    # The 97.5 % point of the largest of twelve is 2.8 to 2.9 errors where one is 1.96.
+    assert 1.3 < (found.high - found.low) / (plain.high - plain.low) < 1.6
+    same = [rungs[0], *([rungs[1]] * 12)]  # equal ones are no more than one
+    assert choose_and_judge(same)[1].high == pytest.approx(gain(rungs[1], rungs[0]).high, rel=0.02)
+
+
+def test_the_gain_of_the_best_of_twenty_is_not_flattered():
+    """The largest of several test scores was printed with a plain interval."""
+    random = np.random.default_rng(3)
+    groups = np.repeat(np.arange(30), 2)
+    cross_fitted, naive = [], []
+    for _ in range(80):
+        start = random.random(60)
+        rungs = [scores(start, groups)] + [
+            scores(start + 0.1 * random.normal(size=60), groups) for _ in range(20)
+        ]
+        place, found = choose_and_judge(rungs)
+        cross_fitted.append(found.mean)
+        naive.append(gain(rungs[place], rungs[0]).mean)
+    error = 0.1 / 60**0.5
+    assert np.mean(naive) > 1.5 * error
+    assert (
+        abs(np.mean(cross_fitted)) < 0.4 * error
+    )  # three standard errors of 80 samples are a third
+
+
+def test_where_nothing_beats_the_start_it_stays():
+    place, found = choose_and_judge(ladder([0, -0.1, -0.2]))
+    assert place == 0
+    assert found.changed == 0

@@ -1,0 +1,161 @@
+"""Influences against the jackknife, scipy and brute force."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from isospace.evaluation.retrieval import rank_targets
+from isospace.statistics.correlation import spearman
+from isospace.statistics.gains import influence_of_gain, standard_error
+from isospace.statistics.influence import (
+    average,
+    group_sums,
+    mean_scores,
+    spearman_scores,
+    sum_of_products,
+)
+
+
+def test_the_error_of_a_mean_is_the_textbook_one():
+    values = np.random.default_rng(0).normal(size=(1, 80))
+    wanted = scipy.stats.sem(values[0])
+    assert standard_error(mean_scores(values, np.arange(80))) == pytest.approx(wanted)
+
+
+def test_by_groups_it_is_the_jackknife_that_leaves_groups_out():
+    random = np.random.default_rng(1)
+    groups = np.repeat(np.arange(12), 5)
+    values = random.normal(size=12)[groups] + random.normal(size=60)
+    sums = group_sums(groups, values[None])[0]
+    left = (values.sum() - sums) / 55  # of equal groups the mean without one
+    jackknife = np.sqrt(11 / 12 * np.square(left - left.mean()).sum())
+    error = standard_error(mean_scores(values[None], groups))
+    assert error == pytest.approx(jackknife)
+    assert error > 1.3 * standard_error(mean_scores(values[None], np.arange(60)))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_influence_on_spearman_is_that_of_leaving_a_pair_out(ties):
+    random = np.random.default_rng(2)
+    x = random.normal(size=120)
+    y = x + random.normal(size=120)
+    if ties:
+        x, y = np.round(x, 1), np.round(y)
+    whole = spearman(x, y)
+    left = np.array([spearman(np.delete(x, i), np.delete(y, i)) for i in range(120)])
+    jackknife = 119 * (whole - left) / 120
+    jackknife -= jackknife.mean()
+    influence = spearman_scores(x[None], y, np.arange(120)).influence[0]
+    np.testing.assert_allclose(influence, jackknife, atol=0.06 * np.abs(jackknife).max())
+
+
+def test_the_error_of_spearman_is_that_of_new_samples():
+    random = np.random.default_rng(3)
+    truths, errors = [], []
+    for _ in range(400):
+        x = random.normal(size=150)
+        y = np.round(x + random.normal(size=150))
+        scores = spearman_scores(x[None], y, np.arange(150))
+        truths.append(scores.by_seed[0])
+        errors.append(standard_error(scores))
+    assert np.mean(errors) == pytest.approx(np.std(truths), rel=0.12)
+
+
+def test_a_constant_column_has_no_influence():
+    gold = np.arange(6.0)
+    scores = spearman_scores(np.ones((1, 6)), gold, np.arange(6))
+    assert scores.by_seed[0] == 0
+    assert not scores.influence.any()
+
+
+def test_products_of_items_that_share_a_sentence_by_brute_force():
+    random = np.random.default_rng(4)
+    sentences = random.integers(0, 15, (40, 2))
+    x, y = random.normal(size=(2, 40))
+    wanted = sum(
+        x[i] * y[j] for i in range(40) for j in range(40) if set(sentences[i]) & set(sentences[j])
+    )
+    assert sum_of_products(sentences, x, y) == pytest.approx(wanted)
+    assert sum_of_products(np.arange(40), x, y) == pytest.approx(x @ y)
+
+
+def test_sentences_that_pairs_share_widen_the_error():
+    """On STS12 `p` was 0.012 by pairs, and is 0.058 by sentences."""
+    random = np.random.default_rng(5)
+    sentences = random.integers(0, 30, (300, 2))
+    quality = random.normal(size=30)
+    gold = random.normal(size=300)
+    cosines = gold * (1 + quality[sentences].sum(1)) + random.normal(size=300)
+    alone = standard_error(spearman_scores(cosines[None], gold, np.arange(300)))
+    shared = standard_error(spearman_scores(cosines[None], gold, sentences))
+    assert shared > 1.2 * alone
+
+
+def test_a_burden_is_what_the_others_win_without_the_candidate():
+    random = np.random.default_rng(6)
+    n = 40
+    targets = random.normal(size=(n, 8))
+    queries = targets + 1.5 * random.normal(size=(n, 8))
+    ranks = rank_targets(queries, targets, np.arange(n))
+    assert ranks.burdens.sum(0).any()
+    for j in range(n):
+        others = np.delete(np.arange(n), j)
+        without = rank_targets(queries[others], targets[others], np.arange(n - 1))
+        won = without.reciprocal_ranks.sum() - ranks.reciprocal_ranks[others].sum()
+        assert ranks.burdens[:, j].sum() == pytest.approx(won)
+
+
+def test_candidates_are_in_the_error():
+    """Docstrings' queries share candidates: with hubs the items alone say too little."""
+    random = np.random.default_rng(7)
+    n, gains, with_them, alone = 60, [], [], []
+    for _ in range(300):
+        targets = random.normal(size=(n, 12))
+        queries = targets + 1.3 * random.normal(size=(n, 12)) + 0.5
+        hubs = targets + 1.5 * (random.random(n) < 0.05)[:, None]  # near all queries
+        first, second = (rank_targets(queries, t, np.arange(n)) for t in (targets, hubs))
+        gains.append(second.mrr - first.mrr)
+        for errors, shared in ((with_them, True), (alone, False)):
+            start, result = (
+                mean_scores(
+                    ranks.reciprocal_ranks[None],
+                    np.arange(n),
+                    ranks.burdens[:, None] if shared else None,
+                )
+                for ranks in (first, second)
+            )
+            errors.append(standard_error(result, start) ** 2)
+    true = np.std(gains)
+    assert np.sqrt(np.mean(alone)) < 0.9 * true
+    assert np.sqrt(np.mean(with_them)) == pytest.approx(true, rel=0.2)
+
+
+def test_groups_that_several_sets_share_are_one_in_their_average():
+    values = np.random.default_rng(8).normal(size=(1, 30))
+    one = mean_scores(values, np.arange(30))
+    same = average([one, one])
+    other = average([one, mean_scores(values, 30 + np.arange(30))])
+    assert same.by_seed == one.by_seed
+    assert standard_error(same) == pytest.approx(standard_error(one))
+    assert standard_error(other) == pytest.approx(standard_error(one) / np.sqrt(2), rel=0.02)
+
+
+def test_kish_counts_groups_by_their_size():
+    groups = np.repeat([0, 1, 2, 3], [27, 1, 1, 1])
+    assert mean_scores(np.zeros((1, 30)), groups).effective_groups == pytest.approx(900 / 732)
+
+
+def test_the_influence_of_a_gain_sums_to_nothing():
+    random = np.random.default_rng(9)
+    groups = np.repeat(np.arange(10), 3)
+    after, before = (mean_scores(random.normal(size=(2, 30)), groups) for _ in range(2))
+    found = influence_of_gain(after, before)
+    assert found.shape == (10,)
+    assert found.sum() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 1), (2, 4)])
+def test_shapes_are_checked(shape):
+    groups = np.arange(1 if shape == (1, 1) else 5)
+    with pytest.raises(ValueError, match=r"\(seed, item\)"):
+        mean_scores(np.zeros(shape), groups)

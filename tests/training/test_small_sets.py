@@ -1,0 +1,77 @@
+"""Runs whose pairs are too few to split: they choose the checkpoint, and they judge it."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from toy import WORDS, sentences
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.errors import Stopped
+from isospace.objectives import SimCSE
+from isospace.training import checkpoint
+from isospace.training.results import read_results
+from isospace.training.train import train
+
+
+@pytest.fixture
+def examples(config, tmp_path) -> TrainConfig:
+    """A run on 360 examples, whose texts share words; 40 others are held out."""
+    draw, rows = random.Random(0), []
+    for question in sentences(400):
+        shared = draw.sample(question.split(), k=len(question.split()) // 2)
+        answer = " ".join([*shared, *draw.choices(WORDS, k=4)])
+        rows.append(json.dumps({"q": question, "a": answer}))
+    file = tmp_path / "examples.jsonl"
+    file.write_text("\n".join(rows), encoding="utf-8")
+    text = CorpusConfig(corpus=(str(file),), columns=("q", "a"))
+    objective = SimCSE(supervision="pairs")
+    return replace(config, text=text, objective=objective, select="label-free", evaluations=4)
+
+
+def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(examples):
+    results = train(examples).results
+    gain = results.verdict.gain
+    assert not results.split
+    assert results.choice.step > 0
+    assert (gain.items, gain.candidates) == (40, 4)
+    assert "over 4 candidates" in results.verdict.text
+    seen = results.result.pairs.mrr - results.start.pairs.mrr
+    assert gain.low <= gain.mean <= seen <= gain.high
+    # With the rule "last" the same pairs judge, and nothing was chosen by them.
+    last = replace(examples, select="last", output=examples.output.with_name("last"))
+    plain = train(last).results.verdict.gain
+    assert plain.candidates == 1
+    assert plain.flip_p is not None
+
+
+def test_collapsed_evaluations_are_no_candidates(examples, monkeypatch):
+    monkeypatch.setattr(
+        "isospace.training.selection.is_collapsed", lambda evaluation, _: evaluation["step"] == 5
+    )
+    results = train(examples).results
+    assert results.choice.collapsed == (5,)
+    assert results.verdict.gain.candidates == 3
+
+
+@pytest.mark.parametrize("saves", [1, 3])
+def test_a_stopped_run_resumes_to_the_same_verdict(examples, monkeypatch, saves):
+    whole = train(replace(examples, output=examples.output.with_name("whole"))).results
+    save, done = checkpoint.save, []
+
+    def killed(*args):
+        save(*args)
+        done.append(args)
+        if len(done) == saves:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint, "save", killed)
+    with pytest.raises(Stopped):
+        train(examples)
+    run = train(resume=examples.output).run
+    resumed = read_results(run.results_path)
+    assert resumed.verdict == whole.verdict  # its count in the ledger too: one result, not two
+    assert resumed.evaluations == whole.evaluations
