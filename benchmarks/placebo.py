@@ -36,7 +36,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, rank_targets
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.choosing import choose, choose_and_judge, loss
+from isospace.statistics.choosing import best_other, choose, choose_and_judge, loss
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores, spearman_scores
@@ -593,16 +593,17 @@ def _chosen(
     for values, groups in drawn(random, population, size, 1, samples):
         everything = np.concatenate([np.zeros((1, size)), values])
         if split:
-            place = choose([float(mean) for mean in everything[:, :third].mean(1)])
+            place = told = choose([float(mean) for mean in everything[:, :third].mean(1)])
             reported = judged(everything[[place], third:], groups[third:])
         else:
             scores = [mean_scores(row[None], groups) for row in everything]
             place, reported = choose_and_judge(scores)
-        adapted.count += kind_of(reported) is VerdictKind.ADAPTED
-        covered.count += reported.low <= truth[place] <= reported.high
-        off.append(reported.mean - truth[place])
-        if place:
-            judges = everything[place, third:] if split else everything[place]
+            told = best_other(scores)
+        adapted.count += bool(place) and kind_of(reported) is VerdictKind.ADAPTED
+        covered.count += reported.low <= truth[told] <= reported.high
+        off.append(reported.mean - truth[told])
+        if told:
+            judges = everything[told, third:] if split else everything[told]
             errors.append(judges.std(ddof=1) / np.sqrt(len(judges)))
     bias, spread = float(np.mean(off)), float(np.std(off, ddof=1)) / np.sqrt(samples)
     return adapted, covered, bias / np.mean(errors), spread / np.mean(errors)

@@ -270,7 +270,9 @@ def _added_by_choosing(run: Run) -> float:
     """How far a run's gain is above what its verdict, which chose among checkpoints too, says."""
     results = run.finished
     gained, said = results.result.pairs.mrr - results.start.pairs.mrr, results.verdict.gain
-    return 0.0 if said is None or said.candidates == 1 else max(0.0, gained - said.mean)
+    if said is None or said.candidates == 1 or not _adapted(run):
+        return 0.0
+    return max(0.0, gained - said.mean)
 
 
 def _adapted(run: Run) -> bool:

@@ -26,7 +26,7 @@ from isospace.evaluation.sts import (
     evaluate_sts,
     load_sts,
 )
-from isospace.statistics.choosing import judge_chosen
+from isospace.statistics.choosing import best_other, judge_chosen
 from isospace.statistics.gains import gain, sign_flip_p
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
@@ -318,7 +318,8 @@ class Benchmark:
             chosen: the place of the result among them.
         """
         if kept is not None:
-            return start_kept(kept, self.protocol)
+            best = judge_chosen(candidates, best_other(candidates)) if candidates else None
+            return start_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
         if candidates:
             found = judge_chosen(candidates, chosen, measured=(result, start))

@@ -15,7 +15,8 @@ judge what was chosen, once. The candidates stand in order from the start outwar
 Below `corpus.groups.SMALLEST_SPLIT` pairs a split would leave too few on either side. Then all
 items choose and judge: the interval covers every candidate at once (max-t, with multipliers for the
 groups; Chernozhukov, Chetverikov & Kato 2013), and the gain is cross-fitted: in each fold that of
-the candidate which the other folds choose, so that no item has chosen what it judges.
+the candidate which the other folds choose, so that no item has chosen what it judges. It is told
+where the start is chosen too.
 """
 
 from __future__ import annotations
@@ -113,10 +114,16 @@ def choose_and_judge(candidates: Sequence[Scores]) -> tuple[int, Gain]:
         candidates: score of each candidate on the same items, the start's first; one seed each.
 
     Returns:
-        The place of the candidate with the highest score, and its gain over the start.
+        The place of the candidate with the highest score, and the gain over the start of the best
+        of the others; also where the start itself is chosen, since gains that are told only where
+        they are good are flattered.
     """
-    place = choose(candidates)
-    return place, judge_chosen(candidates, place)
+    return choose(candidates), judge_chosen(candidates, best_other(candidates))
+
+
+def best_other(candidates: Sequence[Scores]) -> int:
+    """The place of the candidate with the highest score beside the start's."""
+    return 1 + choose(candidates[1:])
 
 
 def judge_chosen(
@@ -130,7 +137,7 @@ def judge_chosen(
     Args:
         candidates: as they were compared when one was chosen, the start's first; of several seeds
             each, where they have them.
-        place: of the one that was chosen.
+        place: of the one that was chosen, not the start.
         evaluations: how many of each candidate the items have chosen among, before; the level is
             divided by them, as nothing else is known of those that were not kept (Bonferroni).
         measured: the chosen one and the start, where they were measured again, and better, than
@@ -144,7 +151,7 @@ def judge_chosen(
     after, before = measured or (candidates[place], start)
     influences = np.stack([influence_of_gain(scores, start) for scores in others])
     sizes = np.linalg.norm(influences, axis=1)
-    if place == 0 or not sizes.any():
+    if not sizes.any():
         return gain(after, before)
     level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
     found = gain(after, before, confidence=1 - level / evaluations)
@@ -176,7 +183,7 @@ def _simultaneous_level(standardised: FloatArray) -> float:
 
 
 def _cross_fitted(candidates: Sequence[Scores]) -> float:
-    """The gain, on each fold of groups, of the candidate that the other folds choose."""
+    """The gain over the start, on each fold of groups, of what the other folds choose beside it."""
     groups = candidates[0].groups
     sums = group_sums(groups, np.stack([scores.values.mean(0) for scores in candidates]))
     [sizes] = group_sums(groups, np.ones((1, len(groups))))
@@ -185,5 +192,5 @@ def _cross_fitted(candidates: Sequence[Scores]) -> float:
     for fold in np.array_split(order, min(_FOLDS, len(order))):
         inside = sums[:, fold].sum(1)
         outside = sums.sum(1) - inside
-        total += float(inside[int(np.argmax(outside))] - inside[0])
+        total += float(inside[1 + int(np.argmax(outside[1:]))] - inside[0])
     return total / float(sizes.sum())

@@ -94,10 +94,18 @@ def judge(
     return Verdict(kind, text + earlier(judged, items), protocol, gain, judged)
 
 
-def start_kept(reason: str, protocol: str) -> Verdict:
-    """The verdict where nothing was found that could be compared with the start."""
-    text = f"{VerdictKind.KEEP_START.value.capitalize()}: {reason}; nothing to judge by {protocol}."
-    return Verdict(VerdictKind.KEEP_START, text, protocol, None)
+def start_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
+    """The verdict where nothing was found that is better than the start.
+
+    Args:
+        reason: why.
+        protocol: how the scores were made.
+        best: the gain of the best of the others, where the same items chose; else nothing of what
+            was found is compared with the start.
+    """
+    text = f"{VerdictKind.KEEP_START.value.capitalize()}: {reason}; "
+    text += f"nothing to judge by {protocol}." if best is None else f"else {best} in {protocol}."
+    return Verdict(VerdictKind.KEEP_START, text, protocol, best)
 
 
 def counted(gain: Gain, unit: str, items: str) -> str:

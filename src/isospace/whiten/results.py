@@ -168,8 +168,9 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     Keep the model as it is: power 1 changes it by -2.00 points (95
     """
     kind, gain = verdict.kind, verdict.gain
-    if gain is None:
-        return f"{HEADS[kind]}: no power finds more of the pairs that choose."
+    if power is None or gain is None:
+        best = "" if gain is None else f"; else {gain} in {verdict.protocol}"
+        return f"{HEADS[kind]}: no power finds more of the pairs that choose{best}."
     why = f"{counted(gain, unit, 'pairs')}{reason(kind, gain, 'pairs')}"
     text = f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
     return text + earlier(verdict.judged, "pairs")
