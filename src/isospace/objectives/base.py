@@ -136,11 +136,18 @@ class Objective(ABC):
 
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
+    passes_beside: ClassVar[tuple[str, ...]] = ()
+    """Passes of companions that the terms make, such as "1 decoder"."""
 
     @property
     def views(self) -> tuple[View, ...]:
         """The plan: the passes through the encoder, in order. By itself two under dropout."""
         return (View(), View())
+
+    @property
+    def all_passes(self) -> str:
+        """What a sentence costs in a step: passes of the encoder, and of what stands beside it."""
+        return " + ".join([str(len(self.views)), *self.passes_beside])
 
     @property
     def inputs(self) -> tuple[View, ...]:

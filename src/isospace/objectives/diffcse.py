@@ -108,6 +108,7 @@ class DiffCSE(Contrast):
 
     paper: ClassVar[Paper] = PAPER
     own_term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
+    passes_beside: ClassVar[tuple[str, ...]] = ("2 generator", "2 discriminator")
 
     @property
     def inputs(self) -> tuple[View, ...]:

@@ -55,6 +55,7 @@ class TSDAE(Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("reconstruction",)
+    passes_beside: ClassVar[tuple[str, ...]] = ("1 decoder",)
 
     @property
     def views(self) -> tuple[View, ...]:
