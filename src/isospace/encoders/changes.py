@@ -32,7 +32,8 @@ class Changes:
 
     def cut(self, length: int) -> Changes:
         """Of sentences that are padded to no more than this length."""
-        return Changes(self.positions[:, :length], self.kept[:, :length])
+        added = None if self.added is None else self.added[:, :length]
+        return Changes(self.positions[:, :length], self.kept[:, :length], added)
 
 
 def concatenated(parts: Sequence[Changes]) -> Changes:
