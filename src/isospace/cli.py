@@ -29,6 +29,7 @@ _HELP = ("-h", "--help")
 _NOT_FOR_HELP = (
     "torch",
     "isospace.objectives.companions",
+    "isospace.objectives.decoders",
     "isospace.objectives.heads",
     "isospace.operators.inverse_sqrt",
     "isospace.operators.similarity",

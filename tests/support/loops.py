@@ -18,7 +18,13 @@ from isospace.objectives import OBJECTIVES, MoCoSE, NoiseStudy, RankStudy, SimCS
 from isospace.training.loop import Loop
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
-SMALL = {"projector": (16, 16), "anchors": 1, "min_span": 2, "max_span": 4}
+SMALL = {
+    "projector": (16, 16),
+    "anchors": 1,
+    "min_span": 2,
+    "max_span": 4,
+    "generator": "words",  # the toy has no head for masked words
+}
 """Sizes that the papers have larger than a toy needs, by the name of the setting."""
 VARIANTS = {
     "triples": SimCSE(supervision="triples"),

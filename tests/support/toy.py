@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import string
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
@@ -44,19 +45,23 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     )  # fmt: skip
 
 
-def write_toy_model(folder: Path) -> Path:
-    """A Hugging Face BERT with 3 layers of 32 dimensions and random weights."""
+def write_toy_model(folder: Path, *, masked_words: bool = False, **sizes: Any) -> Path:
+    """A Hugging Face BERT with 3 layers of 32 dimensions and random weights.
+
+    With `masked_words` it has a head for them; `sizes` are BERT's settings.
+    """
     tokenizer = _tokenizer()
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    BertModel(config).save_pretrained(folder)
+    usual = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+    }
+    kind = BertForMaskedLM if masked_words else BertModel
+    kind(BertConfig(**{**usual, **sizes})).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -51,6 +51,26 @@ def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, nam
     assert torch.equal(weights(whole), weights(second))
 
 
+def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):
+    """Of the sentence, and as an edit draws it: the same again for the same batch."""
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("diffcse")))
+    batch = loop._micro_batch(3)
+    original, *masked = loop._make_views(batch).inputs
+    expected = [loop.tokens.batch(loop._row_numbers(3))[i].tolist() for i in range(8)]
+    found = [
+        ids[mask.bool()].tolist() for ids, mask in zip(original.ids, original.mask, strict=True)
+    ]
+    assert found == expected
+    mask_id = loop.encoder.tokenizer.mask_token_id
+    for tokens in masked:
+        assert torch.equal(tokens.mask, original.mask)
+        assert (tokens.ids == mask_id).any()
+        assert ((tokens.ids == original.ids) | (tokens.ids == mask_id)).all()
+    assert not torch.equal(masked[0].ids, masked[1].ids)
+    again = loop._make_views(loop._micro_batch(3)).inputs
+    assert all(torch.equal(a.ids, b.ids) for a, b in zip((original, *masked), again, strict=True))
+
+
 def test_learning_rate_falls_to_zero_without_warm_up(toy_model, tmp_path):
     loop = make_loop(toy_model, tmp_path, CONFIG, steps=5)
     rates = [step.learning_rate for step in loop]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -161,6 +161,7 @@ class Encoder(nn.Module):
             tokenizer.mask_token_id,
             lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
             len(tokenizer),
+            _word_beginnings(tokenizer),
         )
 
     @property
@@ -455,6 +456,78 @@ class Encoder(nn.Module):
             views.update(zip(places, vectors.chunk(len(places)), strict=True))
         return [views[i] for i in range(len(plan))]
 
+    @property
+    def attentions(self) -> list[nn.Module]:
+        """The module of each layer that ends with the states after its self-attention.
+
+        Raises:
+            ValueError: the layers are not built like BERT's.
+        """
+        layers = getattr(getattr(self._transformer, "encoder", None), "layer", [])
+        found = [layer.attention for layer in layers if hasattr(layer, "attention")]
+        if not found or not all(hasattr(module, "self") for module in found):
+            raise ValueError(
+                f"the layers of {fast.model_type(self._transformer)} are not built like BERT's, "
+                "so nothing can be put between their attention and the rest"
+            )
+        return found
+
+    def language_model(self, name: str | None = None) -> nn.Module:
+        """A masked-language model of this encoder's vocabulary, (ids, mask) to logits.
+
+        Args:
+            name: a folder or Hub name; default: the checkpoint that this encoder came from.
+
+        Raises:
+            ValueError: it has no trained head for masked words, or another vocabulary.
+        """
+        from isospace.encoders import language
+
+        return language.masked_language_model(self, name)
+
+    def token_states(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        dropout: float | None = None,
+        *,
+        embedded: Callable[[Tensor], Tensor] | None = None,
+        attended: Sequence[Callable[[Tensor], Tensor]] = (),
+    ) -> Tensor:
+        """States of all tokens, by transformers' own modules, with something put in between.
+
+        Args:
+            ids: (n, length).
+            mask: (n, length), 1 for tokens; or (n, length, length), which tokens each one sees.
+            dropout: the rate; `None` is the encoder's own.
+            embedded: makes of the embeddings (n, length, width), after their norm and dropout, what
+                the first layer gets.
+            attended: one for each of `attentions`, whose states (n, length, dim) it gets.
+
+        Returns:
+            (n, length, dim), not zero at the padding.
+
+        Raises:
+            ValueError: the transformer has no such place.
+        """
+        transformer = self._transformer
+        places = [*zip(self.attentions if attended else [], attended, strict=True)]
+        if embedded is not None:
+            if not isinstance(getattr(transformer, "embeddings", None), nn.Module):
+                kind = fast.model_type(transformer)
+                raise ValueError(f"the embeddings of {kind} are no module that can be stepped into")
+            places.append((transformer.embeddings, embedded))
+        if mask.dim() == 3:
+            seen = mask.bool().unsqueeze(1)
+            mask = torch.zeros_like(seen, dtype=self.word_embeddings.weight.dtype)
+            mask = mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
+        features = {"input_ids": ids, "attention_mask": mask}
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(ids)
+        with self.noise.at(dropout), _after(places):
+            states: Tensor = transformer(**features).last_hidden_state
+        return states
+
     def embed(
         self,
         texts: Sequence[str],
@@ -513,3 +586,32 @@ class Encoder(nn.Module):
                 if on_batch is not None:
                     on_batch(len(rows))
         return vectors
+
+
+@contextmanager
+def _after(places: Sequence[tuple[nn.Module, Callable[[Tensor], Tensor]]]) -> Iterator[None]:
+    """Replace what modules give, or the first of several, by what the functions make of it."""
+
+    def hook(function: Callable[[Tensor], Tensor]) -> Callable[[nn.Module, Any, Any], Any]:
+        def replaced(_module: nn.Module, _inputs: Any, output: Any) -> Any:
+            if isinstance(output, Tensor):
+                return function(output)
+            return (function(output[0]), *output[1:])
+
+        return replaced
+
+    handles = [module.register_forward_hook(hook(function)) for module, function in places]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _word_beginnings(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
+    """(id,) whether a token begins a word, by the marks that tokenizers use: ##, Ġ, ▁."""
+    tokens = [str(t) for t in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
+    for mark in ("Ġ", "▁"):
+        if sum(token.startswith(mark) for token in tokens) > len(tokens) // 10:
+            return np.array([token.startswith(mark) for token in tokens])
+    return np.array([not token.startswith("##") for token in tokens])

@@ -10,6 +10,7 @@ from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.ct import CT, CTInBatch
 from isospace.objectives.dclr import DCLR
 from isospace.objectives.declutr import DeCLUTR
+from isospace.objectives.diffcse import DiffCSE
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.gs_infonce import GSInfoNCE
 from isospace.objectives.is_bert import ISBERT
@@ -22,6 +23,7 @@ from isospace.objectives.promptbert import PromptBERT
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
+from isospace.objectives.tsdae import TSDAE
 from isospace.objectives.vascl import VaSCL
 from isospace.objectives.vicreg import VICReg
 from isospace.objectives.whitenedcse import WhitenedCSE
@@ -34,12 +36,14 @@ __all__ = [
     "OBJECTIVES",
     "PCL",
     "SCD",
+    "TSDAE",
     "ArcCSE",
     "BarlowTwins",
     "CTInBatch",
     "ConSERT",
     "CovarianceIdentity",
     "DeCLUTR",
+    "DiffCSE",
     "ESimCSE",
     "GSInfoNCE",
     "Iso",
@@ -83,5 +87,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "vascl": VaSCL,
     "promptbert": PromptBERT,
     "declutr": DeCLUTR,
+    "tsdae": TSDAE,
+    "diffcse": DiffCSE,
     "iso": Iso,
 }

@@ -85,6 +85,19 @@ class TokenStates:
 
 
 @dataclass(frozen=True, eq=False)
+class TokenIds:
+    """The tokens of one input that no network has encoded yet.
+
+    Attributes:
+        ids: (batch, length) token ids.
+        mask: (batch, length), 1 for tokens.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Views:
     """What an objective sees; views first, always.
 
@@ -94,6 +107,7 @@ class Views:
         tokens: place in the plan -> states, of the views of which all tokens are read; these are
             in `encoded` with the mean of their tokens.
         companions: name -> what `Objective.build_companions` made.
+        inputs: the token ids of `Objective.inputs`.
 
     Raises:
         ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point.
@@ -103,6 +117,7 @@ class Views:
     projected: torch.Tensor
     tokens: Mapping[int, TokenStates] = field(default_factory=dict)
     companions: Mapping[str, Companion] = field(default_factory=dict)
+    inputs: tuple[TokenIds, ...] = ()
 
     def __post_init__(self) -> None:
         for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
@@ -132,6 +147,8 @@ class Objective(ABC):
 
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
+    passes_beside: ClassVar[tuple[str, ...]] = ()
+    """Passes of companions that the terms make, such as "1 decoder"."""
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -139,9 +156,22 @@ class Objective(ABC):
         return (View(), View())
 
     @property
+    def all_passes(self) -> str:
+        """What a sentence costs in a step: passes of the encoder, and of what stands beside it."""
+        return " + ".join([str(len(self.views)), *self.passes_beside])
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        """Token ids that the terms read as they are, such as a decoder's targets; by itself none.
+
+        Of each only the text and the edit are asked for: no pass through the encoder.
+        """
+        return ()
+
+    @property
     def texts(self) -> int:
         """How many texts of an example the plan reads: 1 for sentences."""
-        return 1 + max(view.text for view in self.views)
+        return 1 + max(view.text for view in (*self.views, *self.inputs))
 
     @property
     def tokens_needed(self) -> int:
@@ -193,7 +223,8 @@ class Objective(ABC):
         """Named scalar terms; the loss is their sum. Computed in float32 or better.
 
         Raises:
-            ValueError: the views are not those of the plan, or the head is another objective's.
+            ValueError: views or inputs are not those of the plan, or the head is another
+                objective's.
         """
         if len(views.encoded) != len(self.views):
             raise ValueError(
@@ -206,13 +237,18 @@ class Objective(ABC):
                 f"{type(self).__name__}'s head gives {expected} views; "
                 f"got projected of shape {tuple(views.projected.shape)}"
             )
+        if len(views.inputs) != len(self.inputs):
+            raise ValueError(
+                f"{type(self).__name__} reads the tokens of {len(self.inputs)} inputs; "
+                f"got {len(views.inputs)}"
+            )
         with similarity.without_autocast(views.encoded):
             encoded, projected = map(similarity.upcast, (views.encoded, views.projected))
             tokens = {
                 place: replace(tokens, states=similarity.upcast(tokens.states))
                 for place, tokens in views.tokens.items()
             }
-            return self.terms(Views(encoded, projected, tokens, views.companions))
+            return self.terms(Views(encoded, projected, tokens, views.companions, views.inputs))
 
     def projected_views(self, batch: int) -> int:
         """How many views the head returns for a batch of this size."""

@@ -7,7 +7,8 @@ parameters and buffers saved with the checkpoint, and its gradients averaged ove
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -185,6 +186,8 @@ class GradientSign(Companion):
 class Draws(Companion):
     """Random numbers of the terms; where they stand is saved.
 
+    Every process computes the terms of the whole batch, so all of them have to draw the same.
+
     Args:
         seed: of the generator, which is a CPU one whatever the device.
     """
@@ -200,6 +203,14 @@ class Draws(Companion):
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Go on drawing where the saved generator stood."""
         self.generator.set_state(state.cpu())
+
+    @contextmanager
+    def own_draws(self, device: torch.device) -> Iterator[None]:
+        """A context in which the global generator, dropout's too, draws what this one decides."""
+        seed = int(torch.randint(2**62, (), generator=self.generator))
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
 
 
 class Scale(Companion):
@@ -266,19 +277,20 @@ class MaskedHead(Companion):
     Args:
         words: the table, which the encoder keeps and trains.
         dim: of a token state.
+        eps: of the norm.
 
     Raises:
         ValueError: the table is of another width.
     """
 
-    def __init__(self, words: torch.nn.Embedding, dim: int) -> None:
+    def __init__(self, words: torch.nn.Embedding, dim: int, eps: float = 1e-5) -> None:
         super().__init__()
         count, width = words.weight.shape
         if width != dim:
             raise ValueError(f"words have {width} dimensions and states {dim}")
         self._words = (words,)  # in a tuple: it is the encoder's module, not another one here
         self.dense = torch.nn.Linear(dim, dim, device="meta").to_empty(device="cpu")
-        self.norm = torch.nn.LayerNorm(dim)
+        self.norm = torch.nn.LayerNorm(dim, eps=eps)
         self.bias = torch.nn.Parameter(torch.zeros(count))
         with torch.no_grad():
             torch.nn.init.eye_(self.dense.weight)

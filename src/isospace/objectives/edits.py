@@ -29,12 +29,14 @@ class Vocabulary:
         mask: id of the mask token, `None` where there is none.
         encode: ids of a text, without special tokens.
         size: ids in all.
+        begins: (id,) whether a token begins a word; `None`: every token does.
     """
 
     special: frozenset[int]
     mask: int | None
     encode: Callable[[str], list[int]]
     size: int = 0
+    begins: NDArray[np.bool_] | None = None
 
     @property
     def mask_id(self) -> int:
@@ -48,6 +50,12 @@ class Vocabulary:
         words = np.flatnonzero(~np.isin(ids, list(self.special)))
         middle = len(ids) // 2  # of nothing but special tokens
         return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
+
+    def words(self, ids: Ids) -> Ids:
+        """(token,) number of the word of each token between the special ones."""
+        inner = ids[self.inner(ids)]
+        begins = np.ones(len(inner), bool) if self.begins is None else self.begins[inner]
+        return np.cumsum(begins | (np.arange(len(inner)) == 0)) - 1
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,58 @@ class Repeat(Edit):
 
     def __str__(self) -> str:
         return "with repeated words"
+
+
+@dataclass(frozen=True)
+class DeleteWords(Edit):
+    """Leaves out whole words, each for itself, but never all (TSDAE, section 3).
+
+    Attributes:
+        rate: chance of a word to be left out.
+    """
+
+    rate: float = 0.6
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Draw what stays."""
+        inner, words = vocabulary.inner(ids), vocabulary.words(ids)
+        if not len(words):
+            return ids
+        count = int(words[-1]) + 1
+        kept = self.kept(random.random(count), int(random.integers(count)))
+        return np.concatenate([ids[: inner.start], ids[inner][kept[words]], ids[inner.stop :]])
+
+    def kept(self, draws: NDArray[np.float64], fallback: int) -> NDArray[np.bool_]:
+        """Which words stay: `draws` (word,) are uniform; `fallback` stays if no other does."""
+        kept = draws > self.rate
+        if not kept.any():
+            kept[fallback] = True
+        return kept
+
+    def __str__(self) -> str:
+        return f"with {self.rate:.0%} of words deleted"
+
+
+@dataclass(frozen=True)
+class MaskTokens(Edit):
+    """Replaces tokens by the mask token, each for itself (masked language modelling).
+
+    Attributes:
+        rate: chance of a token between the special ones to be masked.
+    """
+
+    rate: float = 0.15
+    needs_mask = True
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Draw what is masked."""
+        inner = vocabulary.inner(ids)
+        edited = ids.copy()
+        edited[inner][random.random(inner.stop - inner.start) < self.rate] = vocabulary.mask_id
+        return edited
+
+    def __str__(self) -> str:
+        return f"with {self.rate:.0%} of tokens masked"
 
 
 @dataclass(frozen=True)

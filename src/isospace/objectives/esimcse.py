@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat
+from pydantic import Field, NonNegativeInt
 
 from isospace.objectives import companions
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.base import HeadChoice, Paper, View, Views
+from isospace.objectives.contrast import Contrast
 from isospace.objectives.edits import Repeat
-from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
@@ -34,16 +34,8 @@ PAPER = Paper(
 )
 
 
-def queue_info_nce(
-    z1: torch.Tensor, z2: torch.Tensor, negatives: torch.Tensor, *, temperature: float
-) -> torch.Tensor:
-    """InfoNCE of (batch, dim) views with more negatives (n, dim) behind the batch. A scalar."""
-    columns = torch.cat([z2, negatives])
-    return similarity.softmax_losses(similarity.cosine_matrix(z1, columns) / temperature).mean()
-
-
 @settings
-class ESimCSE(MLPOrNone, Objective):
+class ESimCSE(Contrast):
     r"""InfoNCE with repeated words in the positive, and negatives from a queue.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z^+_i)/\tau}}
@@ -59,8 +51,6 @@ class ESimCSE(MLPOrNone, Objective):
     starts from them.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     repetition_rate: Annotated[float, Field(ge=0, lt=1)] = 0.32
     """dup_rate, bounds the share of tokens that are doubled (0.32 for BERT, 0.30 for RoBERTa)."""
     queue_size: NonNegativeInt = 160
@@ -71,10 +61,9 @@ class ESimCSE(MLPOrNone, Objective):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = PAPER
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     @property
-    def views(self) -> tuple[View, ...]:
+    def own_views(self) -> tuple[View, ...]:
         """The sentence, with repeated words, and clean by the momentum network."""
         repeated = View(edit=Repeat(rate=self.repetition_rate))
         return (View(), repeated, View(dropout=0.0, by="momentum"))
@@ -88,8 +77,8 @@ class ESimCSE(MLPOrNone, Objective):
             "queue": companions.Queue(self.queue_size, dim, view=2),
         }
 
-    def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy over batch and queue."""
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over batch and queue."""
         z1, z2, _ = views.projected
-        negatives = companions.remembered(views, "queue").to(z1)
-        return {"info_nce": queue_info_nce(z1, z2, negatives, temperature=self.temperature)}
+        columns = torch.cat([z2, companions.remembered(views, "queue").to(z1)])
+        return similarity.cosine_matrix(z1, columns) / self.temperature

@@ -99,7 +99,7 @@ class Projector(nn.Module):
             if layers:
                 layers += [nn.BatchNorm1d(dim), nn.ReLU()]
             bias = first_bias and position == 0
-            layers.append(_linear(dim, width, generator, bias=bias))
+            layers.append(linear(dim, width, generator, bias=bias))
             dim = width
         self.layers = nn.Sequential(*layers)
 
@@ -108,12 +108,31 @@ class Projector(nn.Module):
         return torch.stack([self.layers(upcast(view)) for view in views])
 
 
+class JointProjector(nn.Module):
+    """Dense, batch norm, ReLU, dense, batch norm; statistics of all views together (DiffCSE)."""
+
+    def __init__(self, dim: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            linear(dim, 2 * dim, generator, bias=False),
+            nn.BatchNorm1d(2 * dim),
+            nn.ReLU(),
+            linear(2 * dim, dim, generator, bias=False),
+            nn.BatchNorm1d(dim, affine=False),
+        )
+
+    def forward(self, views: Tensor) -> Tensor:
+        """`(view, batch, dim) -> (view, batch, dim)`."""
+        rows: Tensor = self.layers(upcast(views).flatten(0, 1))
+        return rows.view_as(views)
+
+
 def _empty_linear(dim: int, width: int, *, bias: bool = True) -> nn.Linear:
     """A layer without values: PyTorch's own initialisation would draw from the global generator."""
     return nn.Linear(dim, width, bias=bias, device="meta").to_empty(device="cpu")
 
 
-def _linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> nn.Linear:
+def linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> nn.Linear:
     """PyTorch's default initialisation, U(-1/sqrt(dim), 1/sqrt(dim)), from our generator."""
     layer = _empty_linear(dim, width, bias=bias)
     with torch.no_grad():
@@ -354,8 +373,8 @@ class VirtualView(RandomHead):
         stop_gradient: bool,
     ) -> None:
         super().__init__(generator)
-        layers = [_linear(dim, dim, generator, bias=False), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, _linear(dim, width, generator, bias=False))
+        layers = [linear(dim, dim, generator, bias=False), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, linear(dim, width, generator, bias=False))
         self.neighbours, self.temperature = neighbours, temperature
         self.radius, self.start_radius = radius, start_radius
         self.stop_gradient = stop_gradient
@@ -414,7 +433,7 @@ class PairClassifier(nn.Module):
     ) -> None:
         super().__init__()
         self.product = product
-        self.layer = _linear((3 + product) * dim, relations, generator, bias=bias)
+        self.layer = linear((3 + product) * dim, relations, generator, bias=bias)
 
     def forward(self, views: Tensor) -> Tensor:
         """`(2, batch, dim) -> (1, batch, relations)`."""

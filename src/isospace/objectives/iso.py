@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from isospace.objectives import heads, simcsepp, whitenedcse
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.base import HeadChoice, Paper, View, Views
+from isospace.objectives.contrast import Contrast
+from isospace.operators import similarity
 from isospace.system.settings import settings
 
 
 @settings
-class Iso(Objective):
+class Iso(Contrast):
     r"""Whitened positives against clean negatives, plus contrast between dimensions.
 
     Every sentence is seen m times with dropout and once without, each view whitened in shuffled
@@ -35,12 +37,12 @@ class Iso(Objective):
     temperature: PositiveFloat = 0.15
     """tau, divides the cosines. Chosen on STS-B dev (docs/results/first-table.md): a finished
     sentence encoder has little left to learn at the papers' 0.05."""
+    clean_negatives: bool = True
+    """Negatives without dropout, by one more pass; without, by the noisy positives."""
     dimension_weight: NonNegativeFloat = 0.1
     """lambda, weight of the contrast between dimensions."""
-    dimension_temperature: PositiveFloat = 5.0
-    """tau_D, divides the correlations between dimensions."""
-    groups: PositiveInt | None = None
-    """Number of groups of the whitening; None takes groups of 2."""
+    group_whitening: bool = True
+    """Whiten every view in shuffled groups; without, the dimensions are those behind the head."""
     eps: NonNegativeFloat = 1e-5
     """Added to every variance before whitening."""
     stop_gradient: bool = True
@@ -54,52 +56,20 @@ class Iso(Objective):
         url=whitenedcse.WhitenedCSE.paper.url,
         bibtex=whitenedcse.WhitenedCSE.paper.bibtex + "\n\n" + simcsepp.PAPER.bibtex,
     )
-    term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
 
     @property
-    def views(self) -> tuple[View, ...]:
-        """M noisy, one clean."""
-        return (View(),) * self.num_views + (View(dropout=0.0),)
+    def own_views(self) -> tuple[View, ...]:
+        """M noisy ones."""
+        return (View(),) * self.num_views
 
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "SGW + tanh MLP" if self.head == "mlp" else "SGW"
+    def whitening(self, dim: int, generator: torch.Generator) -> heads.GroupWhitening:
+        """As laid over any row, with the settings of this one."""
+        whitening = super().whitening(dim, generator)
+        whitening.eps, whitening.stop_gradient = self.eps, self.stop_gradient
+        return whitening
 
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Shuffled group whitening, then dense + tanh or nothing.
-
-        Raises:
-            ValueError: `groups` does not divide `dim`.
-        """
-        generator = heads.seeded(seed)
-        whitening = heads.GroupWhitening(
-            dim,
-            max(dim // 2, 1) if self.groups is None else self.groups,
-            generator,
-            eps=self.eps,
-            stop_gradient=self.stop_gradient,
-        )
-        if self.head == "none":
-            return whitening
-        return torch.nn.Sequential(whitening, heads.TanhMLP(dim, generator))
-
-    def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Whitened positives against clean negatives; contrast between the encoder's dimensions."""
-        anchor, *positives, clean = views.projected
-        contrasts = [
-            simcsepp.off_dropout(
-                anchor, positive, clean, temperature=self.temperature, m=1.0, variant="released"
-            )
-            for positive in positives
-        ]
-        between_dimensions = simcsepp.dimension_contrast(
-            views.encoded[0],
-            views.encoded[1],
-            temperature=self.dimension_temperature,
-            variant="released",
-        )
-        return {
-            "off_dropout": torch.stack(contrasts).mean(),
-            "dimension_contrast": self.dimension_weight * between_dimensions,
-        }
+    def logits(self, views: Views) -> torch.Tensor:
+        """The anchor against each positive, (positive, batch, batch)."""
+        anchor, *positives = views.projected
+        cosines = [similarity.cosine_matrix(anchor, positive) for positive in positives]
+        return torch.stack(cosines) / self.temperature

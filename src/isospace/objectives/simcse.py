@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import PositiveFloat
 
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
-from isospace.objectives.mlp_head import MLPOrNone
+from isospace.objectives.base import HeadChoice, Paper, View, Views
+from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
 
 @settings
-class SimCSE(MLPOrNone, Objective):
+class SimCSE(Contrast):
     r"""InfoNCE between two views of every sentence.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
@@ -50,20 +50,19 @@ class SimCSE(MLPOrNone, Objective):
     url = {https://aclanthology.org/2021.emnlp-main.552},
 }""",
     )
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     @property
-    def views(self) -> tuple[View, ...]:
+    def own_views(self) -> tuple[View, ...]:
         """Twice the sentence; with supervision each text of the example once."""
         if self.supervision == "none":
             return (View(), View())
         texts = {"pairs": 2, "triples": 3}[self.supervision]
         return tuple(View(text=text) for text in range(texts))
 
-    def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy over the batch, and over the hard negatives if there are any."""
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over the batch, and over the hard negatives if there are any."""
         anchor, *others = views.projected
         logits = [similarity.cosine_matrix(anchor, other) / self.temperature for other in others]
         if self.supervision == "triples":
             logits[1] = logits[1] + self.hard_negative_weight * torch.eye(len(anchor)).to(anchor)
-        return {"info_nce": similarity.softmax_losses(torch.cat(logits, dim=1)).mean()}
+        return torch.cat(logits, dim=1)

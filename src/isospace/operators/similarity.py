@@ -115,8 +115,8 @@ def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
 
 
 def softmax_losses(logits: Tensor) -> Tensor:
-    """`-log softmax(logits[i])[i]` for every row i of (n, m), m >= n: (n,)."""
-    return torch.logsumexp(logits, dim=-1) - logits.diagonal()
+    """`-log softmax(logits[i])[i]` for every row i of (..., n, m), m >= n: (..., n)."""
+    return torch.logsumexp(logits, dim=-1) - logits.diagonal(dim1=-2, dim2=-1)
 
 
 def softmax_cell_losses(logits: Tensor, labels: Tensor) -> Tensor:

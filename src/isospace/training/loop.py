@@ -21,7 +21,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.tokens import Tokens
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
-from isospace.objectives.base import TokenStates, View, Views
+from isospace.objectives.base import TokenIds, TokenStates, View, Views
 from isospace.objectives.companions import C, Companion, GradientSign, Network
 from isospace.objectives.edits import NO_TARGET
 from isospace.operators.similarity import upcast
@@ -96,22 +96,36 @@ def gather(local: Tensor) -> Tensor:
     return local
 
 
-def _gather_tokens(tokens: TokenStates) -> TokenStates:
-    """Of all processes, padded to the longest."""
+def _longest(length: int, device: torch.device) -> int:
+    """The largest of all processes."""
     if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
-        return tokens
-    batch, length, dim = tokens.states.shape
-    longest = torch.tensor(length, device=tokens.states.device)
+        return length
+    longest = torch.tensor(length, device=device)
     dist.all_reduce(longest, dist.ReduceOp.MAX)
-    missing = int(longest) - length
-    states = gather(functional.pad(tokens.states, (0, 0, 0, missing)).view(1, batch, -1))[0]
+    return int(longest)
+
+
+def _gather_ids(tokens: TokenIds, length: int) -> TokenIds:
+    """Of all processes, padded to one length."""
+    missing = length - tokens.ids.shape[1]
     ids, mask = (
         gather(functional.pad(x, (0, missing)).unsqueeze(0))[0] for x in (tokens.ids, tokens.mask)
     )
+    return TokenIds(ids, mask)
+
+
+def _gather_tokens(tokens: TokenStates) -> TokenStates:
+    """Of all processes, padded to the longest."""
+    batch, length, dim = tokens.states.shape
+    longest = _longest(length, tokens.states.device)
+    missing = longest - length
+    padded = functional.pad(tokens.states, (0, 0, 0, missing))
+    states = gather(padded.view(1, batch, -1))[0].view(-1, longest, dim)
+    gathered = _gather_ids(TokenIds(tokens.ids, tokens.mask), longest)
     targets = tokens.targets
     if targets is not None:
         targets = gather(functional.pad(targets, (0, missing), value=NO_TARGET).unsqueeze(0))[0]
-    return TokenStates(states.view(-1, length + missing, dim), ids, mask, targets)
+    return TokenStates(states, gathered.ids, gathered.mask, targets)
 
 
 def make_head(config: TrainConfig, encoder: Encoder) -> nn.Module:
@@ -183,7 +197,8 @@ def make_companions(config: TrainConfig, encoder: Encoder) -> dict[str, Companio
 
 def _without_gradient(views: Views) -> Views:
     tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
-    return Views(views.encoded.detach(), views.projected.detach(), tokens, views.companions)
+    encoded, projected = views.encoded.detach(), views.projected.detach()
+    return Views(encoded, projected, tokens, views.companions, views.inputs)
 
 
 class Loop:
@@ -219,7 +234,8 @@ class Loop:
         # What the objectives and the scores compare by, whatever the start did.
         encoder.model.similarity_fn_name = "cosine"
         self.head = make_head(config, encoder)
-        self.sources = Sources(self.objective.views, encoder, config.seed)
+        plan = (*self.objective.views, *self.objective.inputs)
+        self.sources = Sources(plan, encoder, config.seed)
         self.companions = make_companions(config, encoder)
         first = self._micro_batch(0)
         self._freeze(
@@ -319,7 +335,14 @@ class Loop:
             made[place] = read.states.sum(1) / read.mask.sum(1, keepdim=True)
             tokens[place] = _gather_tokens(read)
         encoded = gather(torch.stack([made[i] for i in range(len(plan))]))
-        return Views(encoded, self.head(encoded), tokens, self.companions)
+        inputs = tuple(self._input(batch, source) for source in self.sources.of_view[len(plan) :])
+        return Views(encoded, self.head(encoded), tokens, self.companions, inputs)
+
+    def _input(self, batch: Batch, source: int) -> TokenIds:
+        """The token ids of one source, of the global batch."""
+        own = batch.stack([source])
+        tokens = TokenIds(own.input_ids, own.attention_mask)
+        return _gather_ids(tokens, _longest(own.input_ids.shape[1], own.input_ids.device))
 
     def _network(self, name: str) -> tuple[nn.Module, bool]:
         """What makes views under this name, and whether it is trained."""

@@ -179,7 +179,7 @@ def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
     make_head(config, encoder)
     make_companions(config, encoder)
     plan = config.objective.views
-    sources = Sources(plan, encoder, config.seed)
+    sources = Sources((*plan, *config.objective.inputs), encoder, config.seed)
     times = 1 + config.objective.tokens_needed // 8
     texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
     whole = config.objective.reads_whole_texts

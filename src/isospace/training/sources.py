@@ -43,7 +43,7 @@ class Sources:
     """The distinct inputs of a plan's views.
 
     Args:
-        plan: of the objective.
+        plan: of the objective, views and then inputs.
         encoder: whose tokenizer the edits need.
         seed: of the draws.
 

@@ -35,6 +35,6 @@ def objective_row(name: str) -> dict[str, str]:
         "views": objective.describe_views(),
         "head": objective.head_summary,
         "terms": ", ".join(objective.term_names),
-        "passes": str(len(objective.views)),
+        "passes": objective.all_passes,
         "paper": objective.paper.url,
     }

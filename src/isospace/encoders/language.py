@@ -1,0 +1,98 @@
+"""Masked-language models that share an encoder's vocabulary."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import resolve
+from isospace.errors import UserError, first_line
+
+_HEADS = {
+    "dense": ("cls.predictions.transform.dense", "lm_head.dense"),
+    "norm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
+    "bias": ("cls.predictions", "lm_head"),
+}
+"""Parts of a head, and where BERT and RoBERTa have them."""
+
+
+class LanguageModel(nn.Module):
+    """Token ids to logits of the vocabulary, without noise and without gradient.
+
+    Args:
+        model: a Hugging Face model for masked words.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model.eval().requires_grad_(False)
+
+    def train(self, mode: bool = True) -> LanguageModel:
+        """It never trains."""
+        return super().train(False)
+
+    @torch.no_grad()
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """`ids` and `mask` (n, length) to (n, length, vocabulary)."""
+        logits: Tensor = self.model(input_ids=ids, attention_mask=mask).logits
+        return logits
+
+    def head(self) -> dict[str, Tensor] | None:
+        """Weights of the transform before the word embeddings: dense, norm, bias.
+
+        `None` where it is not of BERT's form.
+        """
+        weights = self.model.state_dict()
+        found: dict[str, Tensor] = {}
+        for part, places in _HEADS.items():
+            names = [""] if part == "bias" else ["weight", "bias"]
+            for name in names:
+                keys = [f"{place}.{name or 'bias'}" for place in places]
+                tensor = next((weights[key] for key in keys if key in weights), None)
+                if tensor is None:
+                    return None
+                found[f"{part}.{name}" if name else part] = tensor
+        return found
+
+
+def masked_language_model(encoder: Encoder, name: str | None) -> LanguageModel:
+    """As `Encoder.language_model`."""
+    source = encoder.source if name is None else name
+    try:
+        path, local = resolve(source)
+        model, tokenizer, missing = _load(path, local)
+    except UserError as error:
+        raise ValueError(f"masked-language model {source}: {error}") from error
+    if missing:
+        raise ValueError(
+            f"{source} has no trained head for masked words ({missing[0]} is missing), only an "
+            "encoder"
+        )
+    if tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
+        raise ValueError(f"{source} has another vocabulary than {encoder.source}")
+    return LanguageModel(model)
+
+
+def _load(path: str, local: bool) -> tuple[nn.Module, PreTrainedTokenizerBase, list[str]]:
+    """Model, tokenizer, names of weights that the checkpoint lacks."""
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity(logging.ERROR)
+    try:
+        # What a checkpoint lacks is drawn.
+        with torch.random.fork_rng(devices=[]):
+            loaded: Any = AutoModelForMaskedLM.from_pretrained(
+                path, local_files_only=local, output_loading_info=True
+            )
+        model, info = loaded
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
+    except Exception as error:  # each part of the folder has errors of its own library
+        raise UserError(f"cannot be loaded: {first_line(error)}") from error
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+    return model.float(), tokenizer, sorted(info["missing_keys"])

@@ -1,0 +1,160 @@
+"""DiffCSE: tell which words were replaced, knowing the sentence's vector."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat
+
+from isospace.objectives import companions, decoders, heads
+from isospace.objectives.base import Paper, TokenIds, View, Views
+from isospace.objectives.contrast import Contrast
+from isospace.objectives.edits import MaskTokens
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+Variant = Literal["released", "masked", "paper"]
+Positions = Literal["tokens", "words", "all"]
+
+PAPER = Paper(
+    title="DiffCSE: Difference-based Contrastive Learning for Sentence Embeddings",
+    year=2022,
+    url="https://aclanthology.org/2022.naacl-main.311",
+    bibtex="""@inproceedings{chuang-etal-2022-diffcse,
+    title = {{DiffCSE}: Difference-based Contrastive Learning for Sentence Embeddings},
+    author = {Chuang, Yung-Sung and Dangovski, Rumen and Luo, Hongyin and Zhang, Yang and Chang,
+              Shiyu and Solja{\\v{c}}i{\\'c}, Marin and Li, Shang-Wen and Yih, Scott and Kim, Yoon
+              and Glass, James},
+    booktitle = {Proceedings of NAACL 2022},
+    pages = {4207--4218},
+    year = {2022},
+    url = {https://aclanthology.org/2022.naacl-main.311},
+}""",
+)
+
+
+def replaced(
+    original: TokenIds, masked: TokenIds, guesses: torch.Tensor, *, everywhere: bool
+) -> torch.Tensor:
+    """The sentences with a generator's words, (n, length) ids, all or those that were masked.
+
+    The first token stays.
+    """
+    stays = torch.zeros_like(original.mask, dtype=torch.bool)
+    stays[:, 0] = True
+    if not everywhere:
+        stays |= masked.ids == original.ids
+    return torch.where(stays, original.ids, guesses) * original.mask
+
+
+def detection(
+    logits: torch.Tensor, shown: torch.Tensor, original: TokenIds, positions: Positions
+) -> torch.Tensor:
+    """Cross-entropy of original against replaced.
+
+    Args:
+        logits: (n, length, 2), of original and replaced.
+        shown: (n, length) ids that the discriminator saw.
+        original: the sentences.
+        positions: which of them the mean is over.
+
+    Returns:
+        A scalar.
+    """
+    labels = (shown != original.ids).long() * original.mask
+    losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
+    counted = torch.ones_like(original.mask) if positions == "all" else original.mask.clone()
+    if positions == "words":
+        counted[:, 0] = 0
+    return (losses * counted).sum() / counted.sum()
+
+
+@settings
+class DiffCSE(Contrast):
+    r"""InfoNCE, and detection of replaced words by a network that knows the sentence's vector.
+
+    $$\ell = \ell_\mathrm{InfoNCE}(z, z') + \lambda\,\frac1{\sum_i n_i} \sum_i \sum_t
+        \mathrm{CE}\big(D(x''_i, z_i)_t,\ [x''_{it} \ne x_{it}]\big)$$
+
+    $x''$: the sentence with words that a frozen masked-language model filled in where $x'$ had
+    masks; $D$: a copy of the encoder, trained, which reads $x''$ with the projected vector $z_i$ in
+    the place of the first token's embedding; both views are used, each with masks of its own. The
+    gradient of the second term reaches the encoder through $z$ alone. Relations: lambda = 0 is
+    `simcse` with another head; SimCSE++ lays clean negatives and the contrast between dimensions
+    over it.
+    Paper and released code differ: the paper samples words at the masks; the code (followed here,
+    since with it lambda was tuned) takes the likeliest word at every place, masked or not. The
+    code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
+    it is over tokens, and `positions` all with `variant` released is the code to the letter. The
+    detector runs in float32, by transformers' own modules, on every process for the whole batch.
+    """
+
+    detection_weight: NonNegativeFloat = 0.005
+    """lambda (0.005 for STS, 0.05 for transfer)."""
+    mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Chance of a word to be masked (0.30 for BERT, 0.20 for RoBERTa; 0.15 for transfer)."""
+    generator: str | None = None
+    """The masked-language model that fills the masks, a folder or Hub name, of the encoder's own
+    vocabulary (the paper's: distilbert-base-uncased, distilroberta-base); "words" takes none and
+    draws words of the batch at the masks. Default: the checkpoint that training starts from, if it
+    is one."""
+    variant: Variant = "released"
+    """Replaced: all words by the likeliest (released code); the masked by the likeliest (masked);
+    the masked by sampled ones (paper)."""
+    positions: Positions = "tokens"
+    """Where replacement is detected: tokens; words, without the first token; all, padding included
+    (released code)."""
+
+    paper: ClassVar[Paper] = PAPER
+    own_term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
+    passes_beside: ClassVar[tuple[str, ...]] = ("2 generator", "2 discriminator")
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        """The sentence, and with masks, once for each view."""
+        return (View(), *(View(edit=MaskTokens(rate=self.mask_rate)),) * 2)
+
+    @property
+    def own_head_summary(self) -> str:
+        """The head in a few words."""
+        return "projector 2x with batch norm"
+
+    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+        """The projector."""
+        return heads.JointProjector(dim, generator)
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """Generator and discriminator."""
+        host: Any = encoder
+        try:
+            generator = None if self.generator == "words" else host.language_model(self.generator)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; name one by `generator`, or draw words of the batch: `generator` words"
+            ) from error
+        return {"detector": decoders.Detector(encoder, dim, generator, seed)}
+
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over the batch."""
+        return similarity.cosine_matrix(*views.projected) / self.temperature
+
+    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Detection of replaced words."""
+        z1, z2 = views.projected
+        detector: Any = views.companions["detector"]
+        original, *masked = views.inputs
+        everywhere = self.variant == "released" and self.generator != "words"
+        guesses = [detector.guesses(original, m, sampled=self.variant == "paper") for m in masked]
+        shown = torch.cat(
+            [
+                replaced(original, m, words, everywhere=everywhere)
+                for m, words in zip(masked, guesses, strict=True)
+            ]
+        )
+        both = TokenIds(original.ids.repeat(2, 1), original.mask.repeat(2, 1))
+        logits = detector(torch.cat([z1, z2]), shown, both.mask)
+        detected = detection(logits, shown, both, self.positions)
+        return {"detection": self.detection_weight * detected}

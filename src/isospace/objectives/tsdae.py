@@ -1,0 +1,79 @@
+"""TSDAE: rebuild a sentence from the vector of what deletion left of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+
+from isospace.objectives import companions, decoders
+from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.objectives.edits import DeleteWords
+from isospace.system.settings import settings
+
+PAPER = Paper(
+    title=(
+        "TSDAE: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised "
+        "Sentence Embedding Learning"
+    ),
+    year=2021,
+    url="https://aclanthology.org/2021.findings-emnlp.59",
+    bibtex="""@inproceedings{wang-etal-2021-tsdae,
+    title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised
+             Sentence Embedding Learning},
+    author = {Wang, Kexin and Reimers, Nils and Gurevych, Iryna},
+    booktitle = {Findings of EMNLP 2021},
+    pages = {671--688},
+    year = {2021},
+    url = {https://aclanthology.org/2021.findings-emnlp.59},
+}""",
+)
+
+
+@settings
+class TSDAE(Objective):
+    r"""A decoder rebuilds the sentence from the vector of its remains.
+
+    $$\ell = -\frac1{\sum_i n_i} \sum_i \sum_{t=1}^{n_i}
+        \log \mathrm{softmax}\big(E\,h_t(x_{i,<t}, s_i)\big)_{x_{it}}$$
+
+    $s_i$: the encoder's vector of sentence i after words were deleted, which is all that the
+    decoder's cross-attention sees. $h_t$: the decoder's state after the tokens before t, made ready
+    as for masked words; $E$: the word embeddings. The decoder is the encoder itself, with a causal
+    mask and cross-attention beside its layers: their parameters are the same. Relations: no other
+    row rebuilds text; there are no negatives, and nothing compares sentences.
+    The mean is over all tokens of the batch, so that long sentences weigh more. Words are those of
+    the encoder's tokenizer; the authors' are NLTK's. Newer example scripts of sentence-transformers
+    delete 1 - rate by mistake. The paper pools by the first token (`pooling` cls), and takes
+    batches of 8 at 3e-5 constant. The decoder runs in float32, by transformers' own modules, on
+    every process for the whole batch.
+    """
+
+    deletion_rate: Annotated[float, Field(ge=0, lt=1)] = 0.6
+    """Chance of a word to be deleted (section 5.1); one word always stays."""
+
+    paper: ClassVar[Paper] = PAPER
+    term_names: ClassVar[tuple[str, ...]] = ("reconstruction",)
+    passes_beside: ClassVar[tuple[str, ...]] = ("1 decoder",)
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The sentence without most of its words."""
+        return (View(edit=DeleteWords(rate=self.deletion_rate)),)
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        """The whole sentence, to be rebuilt."""
+        return (View(),)
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, companions.Companion]:
+        """The decoder."""
+        return {"decoder": decoders.Decoder(encoder, dim, seed)}
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Mean over the tokens of the batch."""
+        [sentences] = views.projected
+        return {"reconstruction": views.companions["decoder"](sentences, *views.inputs).mean()}

@@ -1,0 +1,91 @@
+"""Masked-language models of an encoder's vocabulary; states with something put in between."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from toy import sentences, write_toy_model
+
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.objectives.base import View
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory) -> Encoder:
+    folder = write_toy_model(tmp_path_factory.mktemp("masked") / "bert", masked_words=True)
+    return load_encoder(str(folder), device="cpu")
+
+
+def test_logits_are_those_of_the_checkpoint(encoder):
+    batch = encoder.collate(encoder.token_ids(sentences(3)))
+    before = torch.get_rng_state()
+    model = encoder.language_model().train()
+    assert torch.equal(torch.get_rng_state(), before)
+    logits = model(batch.input_ids, batch.attention_mask)
+    assert logits.shape == (*batch.input_ids.shape, len(encoder.tokenizer))
+    states = encoder.token_states(batch.input_ids, batch.attention_mask, 0.0)
+    head = model.head()
+    transformed = states @ head["dense.weight"].T + head["dense.bias"]
+    transformed = torch.nn.functional.layer_norm(
+        torch.nn.functional.gelu(transformed), states.shape[-1:], eps=1e-12
+    )
+    expected = transformed @ encoder.word_embeddings.weight.T + head["bias"]
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    assert not logits.requires_grad
+
+
+def test_an_encoder_alone_is_refused(toy_model):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    with pytest.raises(ValueError, match=r"no trained head for masked words \(cls.* is missing\)"):
+        encoder.language_model()
+
+
+def test_what_is_not_there_is_refused(encoder, tmp_path):
+    with pytest.raises(ValueError, match=r"masked-language model .*nowhere.*not a folder"):
+        encoder.language_model(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_states_are_those_of_a_view(encoder, pooling):
+    batch = encoder.collate(encoder.token_ids(sentences(4)))
+    [expected] = encoder(batch, (View(dropout=0.0, read="tokens"),))
+    found = encoder.token_states(batch.input_ids, batch.attention_mask, 0.0)
+    found = found * batch.attention_mask.unsqueeze(-1)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_states_under_a_rate_are_noisy_and_leave_the_flags(encoder):
+    batch = encoder.collate(encoder.token_ids(sentences(4)))
+    flags = [module.training for module in encoder.modules()]
+    first, second = (encoder.token_states(batch.input_ids, batch.attention_mask) for _ in range(2))
+    assert not torch.equal(first, second)
+    assert [module.training for module in encoder.modules()] == flags
+
+
+def test_functions_stand_behind_the_embeddings_and_every_attention(encoder):
+    batch = encoder.collate(encoder.token_ids(sentences(2)))
+    seen = []
+
+    def note(x):
+        seen.append(x.shape)
+        return x
+
+    attended = [note] * len(encoder.attentions)
+    args = batch.input_ids, batch.attention_mask, 0.0
+    states = encoder.token_states(*args, embedded=note, attended=attended)
+    assert torch.equal(states, encoder.token_states(*args))
+    assert seen == [(*batch.input_ids.shape, encoder.dim)] * 4  # three layers
+    changed = encoder.token_states(*args, embedded=torch.neg)
+    assert not torch.allclose(changed, states, atol=0.1)
+    changed = encoder.token_states(*args, attended=[*attended[1:], torch.neg])
+    assert not torch.allclose(changed, states, atol=0.1)
+
+
+def test_a_mask_of_pairs_says_what_each_token_sees(encoder):
+    ids = torch.tensor(encoder.token_ids(["the cat sat on the mat"]))
+    causal = torch.ones(1, ids.shape[1], ids.shape[1]).long().tril()
+    states = encoder.token_states(ids, causal, 0.0)
+    for length in range(1, ids.shape[1] + 1):
+        beginning = encoder.token_states(ids[:, :length], causal[:, :length, :length], 0.0)
+        torch.testing.assert_close(states[:, :length], beginning, rtol=1e-4, atol=1e-5)
