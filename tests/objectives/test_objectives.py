@@ -62,6 +62,9 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("simcse", {"clean_negatives": True, "group_whitening": True, "supervision": "triples"}),
     ("esimcse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
     ("diffcse", {"clean_negatives": True, "dimension_weight": 0.1}),
+    ("mixcse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
+    ("gs-infonce", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
+    ("arccse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
 ]
 """Options that are worth a test beside each choice alone, which `choices` finds by itself."""
 

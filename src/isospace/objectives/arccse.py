@@ -6,10 +6,10 @@ import math
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field, NonNegativeFloat
 
-from isospace.objectives.base import HeadChoice, Objective, Paper, Views
-from isospace.objectives.mlp_head import MLPOrNone
+from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
@@ -51,7 +51,7 @@ def triplet(
 
 
 @settings
-class ArcCSE(MLPOrNone, Objective):
+class ArcCSE(Contrast):
     r"""InfoNCE with an additive angular margin on the positive (ArcCon).
 
     $$\ell_i = -\log \frac{e^{\cos(\theta_{ii} + u)/\tau}}
@@ -76,8 +76,6 @@ class ArcCSE(MLPOrNone, Objective):
     """What becomes of the margin at angles near 180 degrees."""
     negatives: Negatives = "other-view"
     """Which cosines are the negatives of an anchor."""
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
@@ -97,14 +95,13 @@ class ArcCSE(MLPOrNone, Objective):
     url = {https://aclanthology.org/2022.acl-long.336},
 }""",
     )
-    term_names: ClassVar[tuple[str, ...]] = ("arc_con",)
+    own_term_names: ClassVar[tuple[str, ...]] = ("arc_con",)
 
-    def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy over the batch, its positives with the margin."""
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over the batch, its positives with the margin."""
         z1, z2 = views.projected
         cosines = similarity.cosine_matrix(z1, z1 if self.negatives == "same-view" else z2)
         if self.negatives == "transposed":
             cosines = cosines.T
         positives = with_margin(z1, z2, self.margin, self.far)
-        logits = similarity.with_diagonal(cosines, positives) / self.temperature
-        return {"arc_con": similarity.softmax_losses(logits).mean()}
+        return similarity.with_diagonal(cosines, positives) / self.temperature

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper, Views
+from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
 
 @settings
-class GSInfoNCE(Objective):
+class GSInfoNCE(Contrast):
     r"""InfoNCE whose negatives are extended by random directions.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
@@ -30,8 +31,6 @@ class GSInfoNCE(Objective):
 
     noise_rows: PositiveInt = 192
     """M, noise vectors in a step (code; 3 times the batch of 64)."""
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
@@ -49,25 +48,23 @@ class GSInfoNCE(Objective):
     url = {https://aclanthology.org/2022.coling-1.434},
 }""",
     )
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     def projected_views(self, batch: int) -> int:
         """The noise travels as further views."""
-        return 2 + -(-self.noise_rows // batch)
+        return super().projected_views(batch) + -(-self.noise_rows // batch)
 
     @property
-    def head_summary(self) -> str:
+    def own_head_summary(self) -> str:
         """The head in a few words."""
         return " + ".join(["tanh MLP"] * (self.head == "mlp") + ["Gaussian rows"])
 
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
         """The tanh MLP or nothing, then the noise."""
-        generator = heads.seeded(seed)
-        head = heads.mlp_or_none(self.head, dim, generator)
+        head = super().own_head(dim, generator)
         return torch.nn.Sequential(head, heads.GaussianRows(self.noise_rows, generator))
 
-    def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy over the batch and the noise."""
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over the batch and the noise."""
         z1, z2, *packed = views.projected
         noise = torch.cat(packed)[: self.noise_rows]
-        return {"info_nce": similarity.info_nce(z1, z2, self.temperature, noise)}
+        return similarity.cosine_matrix(z1, torch.cat([z2, noise])) / self.temperature

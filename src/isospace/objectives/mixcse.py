@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
-from isospace.objectives.base import HeadChoice, Objective, Paper, Views
-from isospace.objectives.mlp_head import MLPOrNone
+from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
@@ -31,7 +31,7 @@ def replaced(matrix: torch.Tensor, shift: int, value: float) -> torch.Tensor:
 
 
 @settings
-class MixCSE(MLPOrNone, Objective):
+class MixCSE(Contrast):
     r"""InfoNCE with negatives that are mixed from the positive and another sentence.
 
     $$\ell_i = -\log \frac{e^{s(z_i, z'_i)}}{\sum_j e^{s(z_i, z'_j)} + \sum_{j \ne i-1}
@@ -58,8 +58,6 @@ class MixCSE(MLPOrNone, Objective):
     """Excluded cells excluded (masked) or at logit 0 (released); or one mix per anchor (paper)."""
     stop_gradient: bool = True
     """Treat the mixes as constants (paper and code)."""
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
@@ -76,14 +74,12 @@ class MixCSE(MLPOrNone, Objective):
     url = {https://doi.org/10.1609/aaai.v36i10.21428},
 }""",
     )
-    term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
-    def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy over the batch and the mixes."""
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over the batch and the mixes."""
         z1, z2 = views.projected
         cosines = [similarity.cosine_matrix(z1, z2), *self._mixed(z1, z2)]
-        logits = torch.cat(cosines, dim=1) / self.temperature
-        return {"info_nce": similarity.softmax_losses(logits).mean()}
+        return torch.cat(cosines, dim=1) / self.temperature
 
     def _mixed(self, z1: torch.Tensor, z2: torch.Tensor) -> list[torch.Tensor]:
         """The cosines of the further columns, (batch, 1) or (batch, batch) each."""
