@@ -18,6 +18,7 @@ import numpy as np
 from common import draw
 from contest import machine
 from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.docstrings import DISTRIBUTIONS
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.tables import markdown_table
@@ -39,17 +40,22 @@ def main() -> None:
     runs = [_run(options.work / f"seed-{seed}", seed) for seed in seeds]
     # The names of the groups are not kept in a run: they say whose text it is.
     modules = np.array(load_data(DEMO).benchmark.groups)
-    packages = np.array([module.split("/")[0].removesuffix(".py") for module in modules])
+    firsts = [module.split("/")[0] for module in modules]
+    packages = np.array([name if name in DISTRIBUTIONS else "python" for name in firsts])
     tables = {
         "groups": _by_groups(runs, modules, packages),
         "packages": _by(runs, modules, packages),
     }
     seeds_table = [
-        {"seed": run.config.seed, "verdict": run.finished.verdict.text, "kept": run.finished.kept}
+        {
+            "seed": str(run.config.seed),
+            "verdict": run.finished.verdict.text,
+            "kept": run.finished.kept,
+        }
         for run in runs
     ]
-    parts = {name: markdown_table(rows) for name, rows in tables.items()}
-    draw(PAGE, {"seeds": markdown_table(seeds_table), "machine": machine() + ".\n", **parts})
+    parts = {name: f"{markdown_table(rows)}\n" for name, rows in tables.items()}
+    draw(PAGE, {"seeds": f"{markdown_table(seeds_table)}\n", "machine": machine() + ".\n", **parts})
 
 
 def _run(folder: Path, seed: int) -> Run:
@@ -91,7 +97,8 @@ def _by_groups(runs: list[Run], modules: np.ndarray, packages: np.ndarray) -> li
 def _by(runs: list[Run], modules: np.ndarray, packages: np.ndarray) -> list[dict[str, str]]:
     return [
         {"package": name} | _row(runs, modules, np.flatnonzero(packages == name))
-        for name in np.unique(packages)
+        for name, count in zip(*np.unique(packages, return_counts=True), strict=True)
+        if count > 1
     ]
 
 
