@@ -68,6 +68,8 @@ def test_the_corpus_is_read_in_the_encoding_that_is_named(capsys, monkeypatch, t
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_it_is_served_until_it_is_interrupted(capsys, toy_model, toy_corpus, as_json):
+    # A shell that starts the tests in the background has them ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with listen(0) as free:
         port = free.getsockname()[1]
     pages, served = [], threading.Event()
@@ -94,6 +96,7 @@ def test_it_is_served_until_it_is_interrupted(capsys, toy_model, toy_corpus, as_
     status = main([*map(str, words), *(["--json"] if as_json else [])])
     served.set()
     visitor.join()
+    signal.signal(signal.SIGINT, before)
     out, err = capsys.readouterr()
     assert status == 0
     url = f"http://{HOST}:{port}/"
