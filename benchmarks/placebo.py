@@ -36,7 +36,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, rank_targets
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.choosing import best_other, choose, choose_and_judge, loss
+from isospace.statistics.choosing import best_other, choose, judge_chosen, loss
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores, spearman_scores
@@ -597,8 +597,8 @@ def _chosen(
             reported = judged(everything[[place], third:], groups[third:])
         else:
             scores = [mean_scores(row[None], groups) for row in everything]
-            place, reported = choose_and_judge(scores)
-            told = best_other(scores)
+            place, told = choose(scores), best_other(scores)
+            reported = judge_chosen(scores, told)
         adapted.count += bool(place) and kind_of(reported) is VerdictKind.ADAPTED
         covered.count += reported.low <= truth[told] <= reported.high
         off.append(reported.mean - truth[told])

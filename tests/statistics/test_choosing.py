@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from isospace.statistics.choosing import choose, choose_and_judge, loss
+from isospace.statistics.choosing import best_other, choose, judge_chosen, loss
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
+
+
+def choose_and_judge(candidates):
+    """On the same items."""
+    return choose(candidates), judge_chosen(candidates, best_other(candidates))
 
 
 def scores(values, groups=None):

@@ -200,34 +200,6 @@ class MaskTokens(Edit):
 
 
 @dataclass(frozen=True)
-class MaskSpan(Edit):
-    """Replaces one run of tokens by the mask token (ArcCSE, section 3.3).
-
-    Spans of one `stream` are nested: the smaller lies within the larger.
-
-    Attributes:
-        share: of the tokens between the special ones, rounded up.
-    """
-
-    share: float = 0.2
-    needs_mask = True
-
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Mask a run whose middle lies at the same relative place for all shares."""
-        inner = vocabulary.inner(ids)
-        n = inner.stop - inner.start
-        size = min(n, int(np.ceil(self.share * n)))
-        place = random.random()
-        start = inner.start + int(place * (n - size + 1)) if n else inner.start
-        edited = ids.copy()
-        edited[start : start + size] = vocabulary.mask_id
-        return edited
-
-    def __str__(self) -> str:
-        return f"with a span of {self.share:.0%} masked"
-
-
-@dataclass(frozen=True)
 class Template(Edit):
     """Puts text around the sentence (PromptBERT, section 3).
 

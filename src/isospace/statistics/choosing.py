@@ -107,22 +107,12 @@ def _allowed(elsewhere: Sequence[Scores], margin: float) -> int:
     return len(elsewhere)
 
 
-def choose_and_judge(candidates: Sequence[Scores]) -> tuple[int, Gain]:
-    """Choose and judge on the same items, of which there are too few to split.
-
-    Args:
-        candidates: score of each candidate on the same items, the start's first; one seed each.
-
-    Returns:
-        The place of the candidate with the highest score, and the gain over the start of the best
-        of the others; also where the start itself is chosen, since gains that are told only where
-        they are good are flattered.
-    """
-    return choose(candidates), judge_chosen(candidates, best_other(candidates))
-
-
 def best_other(candidates: Sequence[Scores]) -> int:
-    """The place of the candidate with the highest score beside the start's."""
+    """The place of the candidate with the highest score beside the start's.
+
+    Its gain is told where the start itself is chosen too: gains that are told only where they are
+    good are flattered.
+    """
     return 1 + choose(candidates[1:])
 
 
