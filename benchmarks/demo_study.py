@@ -39,7 +39,7 @@ def main() -> None:
     seeds = range(DEMO.seed, DEMO.seed + options.seeds)
     runs = [_run(options.work / f"seed-{seed}", seed) for seed in seeds]
     # The names of the groups are not kept in a run: they say whose text it is.
-    modules = np.array(load_data(DEMO).benchmark.groups)
+    modules = np.array(load_data(DEMO).benchmark.pairs.groups)
     firsts = [module.split("/")[0] for module in modules]
     packages = np.array([name if name in DISTRIBUTIONS else "python" for name in firsts])
     tables = {

@@ -109,9 +109,8 @@ def test_the_users_own_pairs_have_groups(tmp_path):
     benchmark = Benchmark.make(corpus, own)
     assert benchmark.split
     assert benchmark.pairs.unit == "groups"
-    assert benchmark.groups == benchmark.pairs.groups
-    assert benchmark.groups[0] == benchmark.groups[5]
-    assert (len(benchmark.groups), len(set(benchmark.groups))) == (6, 5)
+    assert benchmark.pairs.groups[0] == benchmark.pairs.groups[5]
+    assert (len(benchmark.pairs.groups), len(set(benchmark.pairs.groups))) == (6, 5)
 
     rows = [(*pair, page) for pair, page in zip(own, "xxyyzz", strict=True)]
     file = table(tmp_path / "own.csv", ("query", "document", "page"), rows)

@@ -224,11 +224,6 @@ class Benchmark:
             split or labels is not None,
         )
 
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The group of each of `pairs`."""
-        return self.pairs.grouped().groups or ()
-
     def measure(self, encode: Encode) -> Measured:
         """Score one encoder."""
         retrieval = evaluate_retrieval(encode, self.pairs)
