@@ -75,7 +75,7 @@ class ArcCSE(Contrast):
     far: FarAngles = "paper"
     """What becomes of the margin at angles near 180 degrees."""
     negatives: Negatives = "other-view"
-    """Which cosines are the negatives of an anchor."""
+    """Which cosines are the negatives of an anchor; `clean_negatives` has its own."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
