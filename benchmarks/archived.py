@@ -1,0 +1,106 @@
+"""Comparisons that take hours: their finished runs lie in an archive, from which they go on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cell_archive import pack, unpack
+from isospace.comparison.compare import compare
+from isospace.comparison.judgement import judge_runs
+from isospace.comparison.results import ComparisonResults
+from isospace.config import TrainConfig
+from isospace.errors import Stopped, UserError
+from isospace.recipes import STS_COLUMNS
+from isospace.report.papers import mean_sd
+from isospace.system.tables import markdown_table
+from isospace.training.run import Run
+
+
+def parser(description: str, work: str, seeds: int) -> argparse.ArgumentParser:
+    """The options of every such script; --judge takes the place of the two paths."""
+    options = argparse.ArgumentParser(description=description.splitlines()[0])
+    options.add_argument("corpus", type=Path, nargs="?")
+    options.add_argument("sts", type=Path, nargs="?")
+    options.add_argument("--judge", type=Path, metavar="STS_FOLDER")
+    options.add_argument("--jobs", type=int, default=os.cpu_count())
+    options.add_argument("--seeds", type=int, default=seeds)
+    options.add_argument("--output", type=Path, default=Path("runs") / work)
+    return options
+
+
+def run(
+    candidates: Mapping[str, TrainConfig], seeds: int, runs: Path, archive: Path, jobs: int
+) -> ComparisonResults:
+    """Run what neither the folder of the runs nor the archive has, put it into both, and judge.
+
+    The candidates share one corpus and the STS sets.
+    """
+    first = next(iter(candidates.values()))
+    try:
+        unpack(archive, runs, Path(first.text.corpus[0]), Path(first.data or ""))
+        found = compare(candidates, seeds, runs, "sts", jobs)
+    except UserError as error:  # other settings than these, perhaps: not for the archive
+        sys.exit(str(error))
+    except Stopped as error:
+        pack(runs, archive)
+        sys.exit(str(error))
+    pack(runs, archive)
+    if found is None:
+        raise RuntimeError("the first of several processes judges")
+    return found
+
+
+def judged_again(
+    names: Mapping[str, TrainConfig], archive: Path, corpus: Path, sts: Path
+) -> ComparisonResults:
+    """What the finished runs of an archive say together; nothing is trained, no text is read."""
+    with TemporaryDirectory() as folder:
+        unpack(archive, Path(folder), corpus, sts)
+        seeds = {name: sorted(Path(folder).glob(f"{name}/seed-*")) for name in names}
+        there = {name: list(map(Run, found)) for name, found in seeds.items() if found}
+        return judge_runs(there, "Avg")
+
+
+def without_paths(results: ComparisonResults) -> ComparisonResults:
+    """The record as it is published."""
+    for settings in results.settings.values():
+        settings["text"]["corpus"] = [Path(corpus).name for corpus in settings["text"]["corpus"]]
+        settings["data"] = "STS"
+    return replace(results, verdict=replace(results.verdict, model=None))
+
+
+def papers_columns(results: ComparisonResults) -> str:
+    """The seven STS sets and their mean, each row with its spread over the seeds."""
+    return markdown_table(
+        [
+            {"": name} | {column: mean_sd(columns[column].seeds) for column in STS_COLUMNS}
+            for name, columns in results.scores.items()
+        ]
+    )
+
+
+def tested(results: ComparisonResults) -> str:
+    """The gain of each row in the score of the verdict, the largest first."""
+    measure = results.measure
+    rows = [{"": "start", measure: mean_sd(results.scores["start"][measure].seeds)}]
+    for name, columns in sorted(
+        results.gains.items(), key=lambda row: -row[1][measure].over_start.mean
+    ):
+        found = columns[measure]
+        rows.append(
+            {
+                "": name,
+                measure: mean_sd(results.scores[name][measure].seeds),
+                "gain": f"{100 * found.over_start.mean:+.2f}",
+                "95 % interval": found.over_start.interval,
+                "p (Holm)": f"{found.holm_p:.2g}",
+                "seeds": str(found.over_start.seeds),
+            }
+        )
+    return markdown_table(rows)

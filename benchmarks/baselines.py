@@ -1,0 +1,158 @@
+"""docs/results/baselines.md: every row of the papers' tables from the same start.
+
+    python benchmarks/baselines.py CORPUS STS_FOLDER [--jobs 2] [--seeds 3] [--only TABLE ...]
+    python benchmarks/baselines.py --judge STS_FOLDER
+
+Goes on where it was stopped, and with the cells whose records are in docs/results/baselines-cells.
+Rows of more than five passes have half the sentences and one seed, beside `simcse` with as many.
+`declutr` needs documents: paragraphs of the docstrings of the installed packages, at least 64
+tokens long, beside `simcse` on the same. With --judge the finished runs are judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import archived
+from common import draw
+from first_table import PROJECTOR
+from isospace.comparison.results import ComparisonResults, write_results
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.docstrings import installed_packages, read_docstrings
+from isospace.encoders.pooling import PoolingName
+from isospace.objectives import OBJECTIVES
+from isospace.system.files import write_text
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "baselines.md"
+CELLS = PAGE.with_name("baselines-cells")
+CORPUS = "english_mixed.txt.gz"
+"""The text of the runs in the archive."""
+SEEDS = 3
+
+FROM_CLS: dict[str, dict[str, Any]] = {
+    # The papers' 4096 and 8192 units would cost more than this encoder.
+    "scd": {"projector": PROJECTOR},
+    "barlow-twins": {"projector": PROJECTOR},
+    "vicreg": {"projector": PROJECTOR},
+    "iso": {"head": "mlp", "temperature": 0.05},
+    "declutr": {"min_span": 8, "max_span": 16},
+}
+"""Options that are not the defaults, from [CLS]."""
+FROM_MEAN: dict[str, dict[str, Any]] = {
+    name: {"head": "none", "temperature": 0.15} for name in ("whitenedcse", "simcse", "mixcse")
+}
+"""The same from mean pooling."""
+COSTLY = ("diffcse", "pcl", "noise-study")
+OUTSIDE = ("rank-study", "sbert-softmax")
+"""Rows that are no system of a table, or need labels."""
+PARAGRAPH_WORDS = 70
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that share text, budget and seeds.
+
+    Attributes:
+        rows: names of objectives.
+        options: of the objective, by row, where they are not the defaults.
+        sentences: the budget of a run.
+        seeds: of each row; `None`: those that were asked for.
+        learning_rate: of each row.
+        pooling: of the start; `None` for its own.
+        paragraphs: trained on paragraphs of docstrings in place of the corpus.
+    """
+
+    rows: tuple[str, ...]
+    options: Mapping[str, Mapping[str, Any]]
+    sentences: int = 16_000
+    seeds: int | None = None
+    learning_rate: float = 3e-5
+    pooling: PoolingName | None = "cls"
+    paragraphs: bool = False
+
+    def candidates(self, corpus: Path, sts: Path) -> dict[str, TrainConfig]:
+        """The settings of each row."""
+        base = TrainConfig(
+            text=CorpusConfig(corpus=(str(corpus),), held_out=1_000),
+            pooling=self.pooling,
+            learning_rate=self.learning_rate,
+            budget=(self.sentences, "sentences"),
+            evaluations=4,
+            select="labels",
+            data=str(sts),
+            seed=0,
+        )
+        return {
+            name: replace(base, objective=OBJECTIVES[name].from_json(self.options.get(name, {})))
+            for name in self.rows
+        }
+
+
+TABLES = {
+    "cls": Table(
+        tuple(name for name in OBJECTIVES if name not in (*COSTLY, *OUTSIDE, "declutr")), FROM_CLS
+    ),
+    "costly": Table(("simcse", *COSTLY), FROM_CLS, sentences=8_000, seeds=1),
+    "paragraphs": Table(("simcse", "declutr"), FROM_CLS, sentences=8_000, seeds=1, paragraphs=True),
+    "mean": Table(tuple(FROM_MEAN), FROM_MEAN, learning_rate=1e-5, pooling=None),
+}
+
+
+def main() -> None:
+    """Run what is missing; then draw the page."""
+    parser = archived.parser(__doc__, "baselines", SEEDS)
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--rows", nargs="+", help="of the tables; the others wait")
+    options = parser.parse_args()
+    if options.judge is None and options.sts is None:
+        parser.error("give CORPUS and STS_FOLDER, or --judge STS_FOLDER")
+    for name in options.only:
+        table, runs, cells = TABLES[name], options.output / name, CELLS / name
+        corpus = Path(CORPUS) if options.judge else options.corpus
+        if table.paragraphs:
+            corpus = options.output / "paragraphs.txt"
+        candidates = table.candidates(corpus, options.judge or options.sts)
+        if options.judge:
+            results = archived.judged_again(candidates, cells, corpus, options.judge)
+        else:
+            if table.paragraphs:
+                write_paragraphs(corpus)
+            if options.rows:
+                candidates = {row: candidates[row] for row in options.rows if row in candidates}
+            seeds = table.seeds or options.seeds
+            results = archived.run(candidates, seeds, runs, cells, options.jobs)
+        _draw(name, results)
+
+
+def write_paragraphs(path: Path) -> None:
+    """Sentences of the installed docstrings that follow each other, joined to paragraphs."""
+    sentences, _ = read_docstrings(installed_packages())
+    paragraphs: list[list[str]] = [[]]
+    for sentence in sentences:
+        if len(" ".join(paragraphs[-1]).split()) >= PARAGRAPH_WORDS:
+            paragraphs.append([])
+        paragraphs[-1].append(sentence)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "".join(" ".join(paragraph) + "\n" for paragraph in paragraphs))
+
+
+def _draw(name: str, results: ComparisonResults) -> None:
+    """The record beside the page; in the page the verdict and the rows, the largest gain first."""
+    record = archived.without_paths(results)
+    write_results(PAGE.with_name(f"baselines-{name}.json"), record)
+    tested = archived.tested(results)
+    draw(
+        PAGE,
+        {
+            f"verdict {name}": results.verdict.text + "\n",
+            f"gains {name}": tested,
+            f"scores {name}": archived.papers_columns(results),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
