@@ -35,6 +35,9 @@ def test_covariance_identity_penalises_the_encoder_not_the_head() -> None:
     assert terms["info_nce"].item() == pytest.approx(looped_info_nce(*projected, tau=0.05))
     mean = sum(identity_distance(view).item() for view in encoded) / 2
     assert terms["covariance"].item() == pytest.approx(0.01 * mean)
+    alone = CovarianceIdentity(contrast_weight=0.0)(Views(encoded, projected))
+    assert alone["info_nce"] == 0
+    assert alone["covariance"] == terms["covariance"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,11 @@ def test_covariance_identity_penalises_the_encoder_not_the_head() -> None:
             CovarianceIdentity,
             {"covariance_weight": -1.0},
             "`covariance_weight` -1.0: expected 0 or",
+        ),
+        (
+            CovarianceIdentity,
+            {"contrast_weight": 0.0, "covariance_weight": 0.0},
+            "are both 0: nothing is learnt",
         ),
     ],
 )

@@ -52,6 +52,8 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("rank-study", {"rows": 13}),
     ("rank-study", {"rows": 13, "rows_as": "dilution"}),
     ("barlow-twins", {"projector": ()}),
+    ("vicreg", {"contrast_weight": 1.0}),
+    ("covariance-identity", {"contrast_weight": 0.0}),
     ("declutr", {"mlm_weight": 0.0, "anchors": 1, "positives": 3}),
     ("gs-infonce", {"noise_rows": 13, "head": "none"}),
     ("arccse", {"far": "penalty", "negatives": "same-view"}),

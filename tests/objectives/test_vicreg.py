@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, total
-from objective_views import loss, random
+from objective_views import looped_info_nce, loss, random
 
 from isospace.errors import UserError
 from isospace.objectives.base import Views
@@ -50,6 +50,16 @@ def test_shifts_cost_invariance_alone_and_equal_views_nothing_of_it() -> None:
         assert shifted[term].item() == pytest.approx(plain[term].item())
     assert shifted["invariance"] > plain["invariance"]
     assert equal["invariance"] == 0
+
+
+def test_contrast_is_added_beside_the_three() -> None:
+    views = Views(random(2, 9, 5), random(2, 9, 5))
+    plain = VICReg(projector=())(views)
+    added = VICReg(projector=(), contrast_weight=0.5)(views)
+    assert added.pop("info_nce").item() == pytest.approx(
+        0.5 * looped_info_nce(*views.projected, tau=0.05)
+    )
+    assert added == plain
 
 
 def test_columns_that_vary_enough_and_apart_cost_nothing() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from isospace.errors import UserError
 from isospace.objectives import vicreg
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views
 from isospace.objectives.mlp_head import MLPOrNone
@@ -30,19 +31,22 @@ def identity_distance(x: torch.Tensor) -> torch.Tensor:
 class CovarianceIdentity(MLPOrNone, Objective):
     r"""InfoNCE plus a penalty on the covariance of what the encoder gives.
 
-    $$\ell = \ell_\mathrm{InfoNCE}(z, z')
+    $$\ell = w\,\ell_\mathrm{InfoNCE}(z, z')
       + \lambda \frac1V \sum_v \frac1d \Big\| \frac{d}{\mathrm{tr}\,C_v} C_v - I \Big\|_F^2, \qquad
       C_v = \mathrm{Cov}(h_v)$$
 
     $h_v$: view v before the head, where `whitenedcse` would whiten. The question is that of a talk
     on WhitenedCSE: if mild whitening is enough, would a loss do? The identity is meant up to a
     scale, because cosines do not see the scale. With a batch of N < d the penalty cannot fall below
-    d / (N - 1) - 1. Relations: no paper has this exact form; the nearest are the variance and
-    covariance terms of `vicreg`, and `dcl`, which compares the dimensions of two views.
+    d / (N - 1) - 1; w = 0 leaves it alone. Relations: no paper has this exact form; the nearest are
+    the variance and covariance terms of `vicreg`, and `dcl`, which compares the dimensions of two
+    views.
     """
 
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
+    contrast_weight: NonNegativeFloat = 1.0
+    """w, weight of InfoNCE; 0 leaves the penalty alone."""
     covariance_weight: NonNegativeFloat = 0.01
     """lambda, weight of the penalty (ours)."""
     head: HeadChoice = "mlp"
@@ -51,11 +55,17 @@ class CovarianceIdentity(MLPOrNone, Objective):
     paper: ClassVar[Paper] = vicreg.PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
 
+    def __post_init__(self) -> None:
+        if self.contrast_weight == self.covariance_weight == 0:
+            raise UserError(
+                "`contrast_weight` and `covariance_weight` are both 0: nothing is learnt"
+            )
+
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast after the head, penalty before it."""
         z1, z2 = views.projected
         distances = torch.stack([identity_distance(view) for view in views.encoded])
         return {
-            "info_nce": similarity.info_nce(z1, z2, self.temperature),
+            "info_nce": self.contrast_weight * similarity.info_nce(z1, z2, self.temperature),
             "covariance": self.covariance_weight * distances.mean(),
         }

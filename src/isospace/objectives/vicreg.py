@@ -58,6 +58,7 @@ class VICReg(Objective):
     Paper and released code differ: the paper sums the squared distance over D and does not halve
     the variances. Its first term is then D times larger; the default follows the code, with which
     25, 25 and 1 belong together. Biases before batch norm are left out: they change nothing.
+    `contrast_weight` adds InfoNCE of the projections, which neither has.
     """
 
     invariance_weight: NonNegativeFloat = 25.0
@@ -66,6 +67,10 @@ class VICReg(Objective):
     """mu, weight of the hinge on the standard deviations."""
     covariance_weight: NonNegativeFloat = 1.0
     """nu, weight of the covariances."""
+    contrast_weight: NonNegativeFloat = 0.0
+    """Weight of InfoNCE beside the three; 0, the paper's, leaves it out."""
+    temperature: PositiveFloat = 0.05
+    """tau, divides the cosines of InfoNCE."""
     target_deviation: PositiveFloat = 1.0
     """gamma, standard deviation below which a dimension is penalised."""
     projector: Widths = (8192, 8192, 8192)
@@ -76,7 +81,6 @@ class VICReg(Objective):
     """Squared distance averaged over D and variances halved (released), or neither (paper)."""
 
     paper: ClassVar[Paper] = PAPER
-    term_names: ClassVar[tuple[str, ...]] = ("invariance", "variance", "covariance")
 
     def __post_init__(self) -> None:
         if not (self.invariance_weight or self.variance_weight or self.covariance_weight):
@@ -84,6 +88,11 @@ class VICReg(Objective):
                 "`invariance_weight`, `variance_weight` and `covariance_weight` are all 0: "
                 "nothing is learnt"
             )
+
+    @property
+    def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The paper's three, and InfoNCE where it has a weight."""
+        return ("invariance", "variance", "covariance", *["info_nce"] * (self.contrast_weight > 0))
 
     @property
     def head_summary(self) -> str:
@@ -104,8 +113,12 @@ class VICReg(Objective):
             variance = variance / 2
         else:
             distance = distance * a.shape[1]
-        return {
+        terms = {
             "invariance": self.invariance_weight * distance,
             "variance": self.variance_weight * variance,
             "covariance": self.covariance_weight * (shared_variance(a) + shared_variance(b)),
         }
+        if self.contrast_weight:
+            contrast = similarity.info_nce(a, b, self.temperature)
+            terms["info_nce"] = self.contrast_weight * contrast
+        return terms
