@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,13 +24,21 @@ from isospace.training.run import Run
 
 def parser(description: str, work: str, seeds: int) -> argparse.ArgumentParser:
     """The options of every such script; --judge takes the place of the two paths."""
-    options = argparse.ArgumentParser(description=description.splitlines()[0])
-    options.add_argument("corpus", type=Path, nargs="?")
-    options.add_argument("sts", type=Path, nargs="?")
-    options.add_argument("--judge", type=Path, metavar="STS_FOLDER")
-    options.add_argument("--jobs", type=int, default=os.cpu_count())
-    options.add_argument("--seeds", type=int, default=seeds)
-    options.add_argument("--output", type=Path, default=Path("runs") / work)
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("corpus", type=Path, nargs="?")
+    parser.add_argument("sts", type=Path, nargs="?")
+    parser.add_argument("--judge", type=Path, metavar="STS_FOLDER")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--output", type=Path, default=Path("runs") / work)
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options, of which either both paths or --judge are there."""
+    options = parser.parse_args()
+    if options.judge is None and options.sts is None:
+        parser.error("give CORPUS and STS_FOLDER, or --judge STS_FOLDER")
     return options
 
 
@@ -56,9 +64,7 @@ def run(
     return found
 
 
-def judged_again(
-    names: Mapping[str, TrainConfig], archive: Path, corpus: Path, sts: Path
-) -> ComparisonResults:
+def judged_again(names: Iterable[str], archive: Path, corpus: Path, sts: Path) -> ComparisonResults:
     """What the finished runs of an archive say together; nothing is trained, no text is read."""
     with TemporaryDirectory() as folder:
         unpack(archive, Path(folder), corpus, sts)

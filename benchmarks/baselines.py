@@ -2,15 +2,19 @@
 
     python benchmarks/baselines.py CORPUS STS_FOLDER [--jobs 2] [--seeds 3] [--only TABLE ...]
     python benchmarks/baselines.py --judge STS_FOLDER
+    python benchmarks/baselines.py CORPUS STS_FOLDER --cost
 
 Goes on where it was stopped, and with the cells whose records are in docs/results/baselines-cells.
 Rows of more than five passes have half the sentences and one seed, beside `simcse` with as many.
-`declutr` needs documents: paragraphs of the docstrings of the installed packages, at least 64
-tokens long, beside `simcse` on the same. With --judge the finished runs are judged again.
+`declutr` needs documents: paragraphs of the docstrings of the installed packages, of 70 words
+or more, beside `simcse` on the same. With --judge the finished runs are judged again. With --cost
+updates of every row are timed in turn with those of `simcse`; nothing else should run then.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +22,7 @@ from typing import Any
 
 import archived
 from common import draw
+from contest import contest, machine
 from first_table import PROJECTOR
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.config import CorpusConfig, TrainConfig
@@ -25,6 +30,9 @@ from isospace.corpus.docstrings import installed_packages, read_docstrings
 from isospace.encoders.pooling import PoolingName
 from isospace.objectives import OBJECTIVES
 from isospace.system.files import write_text
+from isospace.system.progress import Silent
+from isospace.training.prepare import make_accelerator, prepare
+from training import updates
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "baselines.md"
 CELLS = PAGE.with_name("baselines-cells")
@@ -48,7 +56,9 @@ FROM_MEAN: dict[str, dict[str, Any]] = {
 COSTLY = ("diffcse", "pcl", "noise-study")
 OUTSIDE = ("rank-study", "sbert-softmax")
 """Rows that are no system of a table, or need labels."""
-PARAGRAPH_WORDS = 70
+PARAGRAPHS, PARAGRAPH_WORDS = "paragraphs.txt", 70
+COST = PAGE.with_name("baselines-cost.json")
+UPDATES, ROUNDS = 4, 3
 
 
 @dataclass(frozen=True)
@@ -106,14 +116,14 @@ def main() -> None:
     parser = archived.parser(__doc__, "baselines", SEEDS)
     parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--rows", nargs="+", help="of the tables; the others wait")
-    options = parser.parse_args()
-    if options.judge is None and options.sts is None:
-        parser.error("give CORPUS and STS_FOLDER, or --judge STS_FOLDER")
-    for name in options.only:
+    parser.add_argument("--cost", action="store_true")
+    options = archived.parse(parser)
+    if options.cost:
+        write_text(COST, json.dumps(cost(options), indent=1) + "\n")
+    for name in () if options.cost else options.only:
         table, runs, cells = TABLES[name], options.output / name, CELLS / name
-        corpus = Path(CORPUS) if options.judge else options.corpus
-        if table.paragraphs:
-            corpus = options.output / "paragraphs.txt"
+        corpus = options.output / PARAGRAPHS if table.paragraphs else options.corpus
+        corpus = corpus or Path(CORPUS)
         candidates = table.candidates(corpus, options.judge or options.sts)
         if options.judge:
             results = archived.judged_again(candidates, cells, corpus, options.judge)
@@ -125,6 +135,31 @@ def main() -> None:
             seeds = table.seeds or options.seeds
             results = archived.run(candidates, seeds, runs, cells, options.jobs)
         _draw(name, results)
+
+
+def cost(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Row -> times the seconds of an update of `simcse` (lowest and highest), memory, machine."""
+    found: dict[str, dict[str, Any]] = {}
+    for table in (TABLES[name] for name in options.only if name != "mean"):
+        corpus = options.output / PARAGRAPHS if table.paragraphs else options.corpus
+        if table.paragraphs:
+            write_paragraphs(corpus)
+        candidates = table.candidates(corpus, options.sts)
+        for name in table.rows[1:]:
+            results = contest(
+                {row: (_updates, (candidates[row],)) for row in ("simcse", name)}, ROUNDS
+            )
+            middle, low, high = results["simcse"].ratio_to(results[name])
+            found[name] = {"times simcse": middle, "from": low, "to": high}
+            found[name] |= {"peak MB": results[name].peak_mb, "machine": machine()}
+            found["simcse"] = {"peak MB": results["simcse"].peak_mb}
+    return found
+
+
+def _updates(config: TrainConfig) -> Any:
+    loop = prepare(config, make_accelerator(config), Silent())[1]
+    loop.total_steps = 10**6
+    return updates(loop, UPDATES)
 
 
 def write_paragraphs(path: Path) -> None:

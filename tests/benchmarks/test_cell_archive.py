@@ -86,7 +86,9 @@ def published():
         pytest.skip("needs the STS sets")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
-        return importlib.import_module("comparison").judged_again(DATA)
+        archived, comparison = map(importlib.import_module, ("archived", "comparison"))
+        corpus = Path(comparison.CORPUS)
+        return archived.judged_again(comparison.OBJECTIVES, comparison.CELLS, corpus, DATA)
 
 
 @pytest.mark.slow
