@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison judge-comparison selection-study demo-study whitening-study placebo st-versions constraints clean
+.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace train --corpus docstrings
@@ -44,9 +44,15 @@ first-table: .venv/test
 comparison: .venv/test
 	$(BIN)/python benchmarks/comparison.py $(CORPUS) $(STS)
 
-# Judges its finished runs again: no text, no training.
-judge-comparison: .venv/test
-	$(BIN)/python benchmarks/comparison.py --judge $(STS)
+baselines: .venv/test
+	$(BIN)/python benchmarks/baselines.py $(CORPUS) $(STS)
+
+questions: .venv/test
+	$(BIN)/python benchmarks/questions.py $(CORPUS) $(STS)
+
+# Judges the finished runs of one of the three again: no text, no training.
+judge-%: .venv/test
+	$(BIN)/python benchmarks/$*.py --judge $(STS)
 
 selection-study: .venv/test
 	$(BIN)/python benchmarks/selection_study.py $(CORPUS) $(STS)
