@@ -1,19 +1,33 @@
-"""ArcCSE: the margin at all angles, the triplet, golden files."""
+"""ArcCSE: the margin at all angles, the triplet and its spans, golden files."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from golden_files import BASELINE, check, files, precisions, read, total, vector
+from loops import CONFIG
 from objective_views import loss, random
+from toy import sentences
 
+from isospace.corpus.tokens import tokenise
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import SimCSE
 from isospace.objectives.arccse import ArcCSE, triplet, with_margin
+from isospace.objectives.base import View, Views
+from isospace.objectives.edits import MaskSpan, Vocabulary
+from isospace.training.loop import Loop
+from isospace.training.sources import Sources
+
+ArcCon = partial(ArcCSE, triplet_weight=0.0)
 
 
 @precisions
@@ -24,7 +38,7 @@ def test_arccon_and_the_readings_of_its_negatives(path: Path, precision: str) ->
     inputs = {name: file[name] for name in ("z1", "z2")}
     readings = {"ref_": "other-view", "transposed_": "transposed", "samefirst_": "same-view"}
     for key, negatives in readings.items():
-        objective = ArcCSE(negatives=negatives, **constants)  # type: ignore[arg-type]
+        objective = ArcCon(negatives=negatives, **constants)  # type: ignore[arg-type]
         check(file, key, precision, inputs, lambda *z, o=objective: total(o, *z), rel=BASELINE)
 
 
@@ -41,7 +55,7 @@ def test_angles_from_nought_to_nearly_pi(path: Path, precision: str) -> None:
         "cut_with_penalty_": "penalty",
     }
     for key, far in forms.items():
-        objective = ArcCSE(far=far, **constants)  # type: ignore[arg-type]
+        objective = ArcCon(far=far, **constants)  # type: ignore[arg-type]
         check(file, key, precision, inputs, lambda *z, o=objective: total(o, *z), rel=BASELINE)
 
 
@@ -67,8 +81,92 @@ def test_triplet(path: Path, precision: str) -> None:
 
 def test_without_margin_it_is_simcse() -> None:
     a, b = random(7, 5), random(7, 5, seed=1)
-    assert loss(ArcCSE(margin=0.0), a, b) == pytest.approx(loss(SimCSE(), a, b))
-    assert loss(ArcCSE(), a, a) > loss(SimCSE(), a, a)
+    assert loss(ArcCon(margin=0.0), a, b) == pytest.approx(loss(SimCSE(), a, b))
+    assert loss(ArcCon(), a, a) > loss(SimCSE(), a, a)
+
+
+def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s():
+    encoded, projected = random(5, 4, 6), random(5, 4, 6, seed=1)
+    found = ArcCSE(triplet_weight=0.3, triplet_margin=0.2)(Views(encoded, projected))
+    hinges = []
+    for x, less, more in zip(*encoded[2:], strict=True):
+        near, far = (torch.cosine_similarity(x, y, dim=0).item() for y in (less, more))
+        hinges.append(max(0.0, 0.2 + far - near))
+    assert min(hinges) == 0.0 < max(hinges)
+    assert found["triplet"].item() == pytest.approx(0.3 * sum(hinges) / 4)
+    assert found["arc_con"].item() == pytest.approx(loss(ArcCon(), *projected[:2]))
+
+
+def test_without_weight_the_triplet_and_its_passes_are_left_out():
+    assert ArcCon().views == (View(), View())
+    views = random(2, 4, 6)
+    assert ArcCon()(Views(views, views))["triplet"] == 0.0
+    assert ArcCSE().describe_views() == (
+        "2 dropout + 1 clean + 1 clean with a span of 20% masked + 1 clean with a span of 40% masked"
+    )
+
+
+def test_clean_negatives_leave_the_triplet_its_views():
+    encoded, projected = random(6, 4, 6), random(6, 4, 6, seed=1)
+    found = ArcCSE(clean_negatives=True)(Views(encoded, projected))
+    plain = ArcCSE()(Views(encoded[:5], projected[:5]))
+    assert found["triplet"] == plain["triplet"] > 0
+    assert found["off_dropout"] != plain["arc_con"]
+
+
+def test_of_spans_at_one_place_the_longer_holds_the_shorter():
+    fractions = {i / j for j in range(1, 66) for i in range(j)}
+    last = math.nextafter(1.0, 0.0)
+    places = {p for f in fractions for p in (f, min(math.nextafter(f, 1.0), last))} | {last}
+    for tokens in range(65):
+        ends = set()
+        for place in places:
+            inner, outer = (MaskSpan(share=share).span(tokens, place) for share in (0.2, 0.4))
+            assert 0 <= outer.start <= inner.start <= inner.stop <= outer.stop <= tokens
+            assert inner.stop - inner.start == -(-tokens // 5)
+            assert outer.stop - outer.start == -(-2 * tokens // 5)
+            ends |= {inner.start, inner.stop}
+        assert {0, tokens} <= ends
+
+
+def test_a_masked_span_leaves_the_special_tokens_and_the_length():
+    vocabulary = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
+    ids = np.array([1, *range(10, 20), 2])
+    starts = set()
+    for seed in range(100):
+        edited = MaskSpan(share=0.25)(ids, np.random.default_rng(seed), vocabulary)
+        (masked,) = np.nonzero(edited == 3)
+        assert masked.tolist() == list(range(masked[0], masked[0] + 3))
+        assert np.array_equal(np.delete(edited, masked), np.delete(ids, masked))
+        starts.add(int(masked[0]))
+    assert starts == set(range(1, 9))
+    nothing = ids[[0, -1]]
+    assert np.array_equal(MaskSpan()(nothing, np.random.default_rng(0), vocabulary), nothing)
+
+
+def test_the_triplet_s_views_of_a_sentence_lose_more_and_more_of_it(toy_model):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    ids = [np.array(row) for row in encoder.token_ids(["a big red dog reads " * 4] * 9)]
+    batch = Sources(ArcCSE().views, encoder, 0).batch([ids], np.arange(9), 0)
+    whole, less, more = batch.input_ids.chunk(3)
+    gone = [(view == encoder.vocabulary.mask_id) for view in (whole, less, more)]
+    assert [mask.sum(1).tolist() for mask in gone] == [[0] * 9, [4] * 9, [8] * 9]
+    assert (gone[1] <= gone[2]).all()
+    assert len({tuple(row.tolist()) for row in gone[1]}) > 1
+
+
+def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model, tmp_path):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model.tokenizer.mask_token = None
+    tokens = tokenise(sentences(40), "x", encoder.token_ids, encoder.fingerprint(None), tmp_path)
+
+    def loop(objective):
+        config = replace(CONFIG, objective=objective)
+        return Loop(config, encoder, tokens, np.arange(40), Accelerator(cpu=True))
+
+    with pytest.raises(UserError, match=r"no mask token .*: `triplet_weight` 0"):
+        loop(ArcCSE())
+    assert loop(ArcCon()).companions == {}
 
 
 def test_the_margin_turns_every_angle_and_equal_views_have_a_gradient() -> None:
@@ -99,6 +197,9 @@ def test_only_the_paper_s_margin_helps_a_positive_at_the_other_end() -> None:
     [
         ({"margin": 1.6}, "`margin` 1.6: expected less than 1.57"),
         ({"margin": -0.1}, "`margin` -0.1: expected 0 or more"),
+        ({"less": 0.4}, "`less` 0.4: expected less than `more` 0.4"),
+        ({"more": 1.0}, "`more` 1.0: expected less than 1"),
+        ({"groups": 4}, "`groups` 4: nothing is whitened"),
     ],
 )
 def test_impossible_values_are_refused(options: dict[str, Any], message: str) -> None:

@@ -56,7 +56,7 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("covariance-identity", {"contrast_weight": 0.0}),
     ("declutr", {"mlm_weight": 0.0, "anchors": 1, "positives": 3}),
     ("gs-infonce", {"noise_rows": 13, "head": "none"}),
-    ("arccse", {"far": "penalty", "negatives": "same-view"}),
+    ("arccse", {"far": "penalty", "negatives": "same-view", "triplet_weight": 0.0}),
     ("vascl", {"neighbours": 2, "stop_gradient": False}),
     ("iso", {"head": "mlp", "num_views": 3}),
     ("mocose", {"head_dropout": 0.0, "gradient_step": 1e-3}),

@@ -1,20 +1,26 @@
-"""ArcCSE: an angle as margin between the positive and the negatives."""
+"""ArcCSE: an angle as margin between positive and negatives, and an order of three sentences."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat
 
-from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.errors import UserError
+from isospace.objectives.base import HeadChoice, Paper, View, Views
 from isospace.objectives.contrast import Contrast
+from isospace.objectives.edits import MaskSpan
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
+if TYPE_CHECKING:
+    from isospace.objectives.companions import Companion
+
 FarAngles = Literal["paper", "easy", "cut", "penalty"]
 Negatives = Literal["other-view", "transposed", "same-view"]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 def with_margin(
@@ -43,7 +49,7 @@ def triplet(
 ) -> torch.Tensor:
     """Mean over i of `max(0, margin + cos(x_i, more_i) - cos(x_i, less_i))`, a scalar.
 
-    `less` and `more`, (batch, dim) like `x`: the sentence without a short span, and without a
+    `less` and `more`, (batch, dim) like `x`: the sentence with a short span masked, and with a
     longer one that holds it.
     """
     gaps = similarity.cosine_pairs(x, more) - similarity.cosine_pairs(x, less)
@@ -52,15 +58,25 @@ def triplet(
 
 @settings
 class ArcCSE(Contrast):
-    r"""InfoNCE with an additive angular margin on the positive (ArcCon).
+    r"""InfoNCE with an angle as margin on the positive (ArcCon), and a triplet of masked sentences.
 
     $$\ell_i = -\log \frac{e^{\cos(\theta_{ii} + u)/\tau}}
-        {e^{\cos(\theta_{ii} + u)/\tau} + \sum_{j \ne i} e^{\cos \theta_{ij}/\tau}}, \qquad
+        {e^{\cos(\theta_{ii} + u)/\tau} + \sum_{j \ne i} e^{\cos \theta_{ij}/\tau}}
+      + \lambda \max\big(0,\ m + \cos(h_i, h''_i) - \cos(h_i, h'_i)\big), \qquad
       \theta_{ij} = \angle(z_i, z'_j)$$
 
-    Relations: u = 0 is `simcse`. The paper adds a triplet term, `triplet`, over sentences with
-    masked spans; this class has the first alone. There is no released code.
+    $z, z'$: two views under dropout, behind the head. $h$: the sentence, $h'$: with a span of a
+    fifth of its tokens masked, $h''$: with a span of two fifths that holds the first; all three
+    without dropout, m `triplet_margin`. The sentence shall be nearer to what it loses less of.
+    Relations: u = 0 and lambda = 0 is `simcse`. There is no released code. Known of the triplet
+    from others are spans, lambda, margin 0 and that dropout is off; the rest are readings:
 
+    - The triplet reads the encoder's vectors, before the head: they are what is shipped, and a
+      re-implementation, which has no head, takes them. That one compares every sentence with the
+      masked ones of all others; here each is compared with its own.
+    - Spans are rounded up to whole tokens, so that every sentence loses one, and lie anywhere
+      between the special tokens, each place equally likely; each of their tokens becomes a mask
+      token. Of one or two tokens both spans are one token, and nothing is asked.
     - The paper's $\cos(\theta + u)$ grows again beyond $\pi - u$, where the margin helps a positive
       that is as far as can be. The default is the paper's, as dropout leads nowhere near; `far`
       has the usual remedies: the margin only at angles below 90 degrees ("easy"), only below
@@ -76,6 +92,14 @@ class ArcCSE(Contrast):
     """What becomes of the margin at angles near 180 degrees."""
     negatives: Negatives = "other-view"
     """Which cosines are the negatives of an anchor; `clean_negatives` has its own."""
+    triplet_weight: NonNegativeFloat = 0.1
+    """lambda, of the triplet; 0 leaves it out, and its three passes."""
+    less: Share = 0.2
+    """Share of the tokens in the shorter masked span."""
+    more: Share = 0.4
+    """Share of the tokens in the longer masked span, which holds the shorter."""
+    triplet_margin: NonNegativeFloat = 0.0
+    """m, by how much the cosine with the shorter span masked shall be the larger."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
@@ -95,13 +119,48 @@ class ArcCSE(Contrast):
     url = {https://aclanthology.org/2022.acl-long.336},
 }""",
     )
-    own_term_names: ClassVar[tuple[str, ...]] = ("arc_con",)
+    own_term_names: ClassVar[tuple[str, ...]] = ("arc_con", "triplet")
+
+    def __post_init__(self) -> None:
+        """Refuse spans in the wrong order."""
+        super().__post_init__()
+        if self.less >= self.more:
+            raise UserError(f"`less` {self.less}: expected less than `more` {self.more}")
+
+    @property
+    def own_views(self) -> tuple[View, ...]:
+        """Two under dropout, then the triplet's: whole, with a short and with a long span."""
+        two = (View(), View())
+        if not self.triplet_weight:
+            return two
+        spans = [MaskSpan("spans", share) for share in (self.less, self.more)]
+        return (*two, View(dropout=0.0), *(View(dropout=0.0, edit=span) for span in spans))
+
+    def build_companions(
+        self, encoder: torch.nn.Module, dim: int, seed: int
+    ) -> dict[str, Companion]:
+        """None; but the triplet's spans need a mask token."""
+        host: Any = encoder
+        if self.triplet_weight and host.vocabulary.mask is None:
+            raise ValueError(
+                "its tokenizer has no mask token for the spans of the triplet; leave it out: "
+                "`triplet_weight` 0"
+            )
+        return {}
 
     def logits(self, views: Views) -> torch.Tensor:
         """Over the batch, its positives with the margin."""
-        z1, z2 = views.projected
+        z1, z2 = views.projected[:2]
         cosines = similarity.cosine_matrix(z1, z1 if self.negatives == "same-view" else z2)
         if self.negatives == "transposed":
             cosines = cosines.T
         positives = with_margin(z1, z2, self.margin, self.far)
         return similarity.with_diagonal(cosines, positives) / self.temperature
+
+    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """The triplet, of vectors before the head."""
+        term = views.encoded.new_zeros(())
+        if self.triplet_weight:
+            x, less, more = views.encoded[2:]
+            term = self.triplet_weight * triplet(x, less, more, self.triplet_margin)
+        return {"triplet": term}

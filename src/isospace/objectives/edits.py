@@ -7,6 +7,7 @@ that they are the same on one process and on several, and in a run that was resu
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -197,6 +198,36 @@ class MaskTokens(Edit):
 
     def __str__(self) -> str:
         return f"with {self.rate:.0%} of tokens masked"
+
+
+@dataclass(frozen=True)
+class MaskSpan(Edit):
+    """Replaces one run of tokens by mask tokens, at a place that is drawn (ArcCSE).
+
+    Of spans of one `stream` a longer one holds every shorter one, in sentences of any length.
+
+    Attributes:
+        share: of the tokens between the special ones, rounded up to whole tokens.
+    """
+
+    share: float = 0.2
+    needs_mask = True
+
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Draw where the span lies."""
+        inner = vocabulary.inner(ids)
+        edited = ids.copy()
+        edited[inner][self.span(inner.stop - inner.start, random.random())] = vocabulary.mask_id
+        return edited
+
+    def span(self, tokens: int, place: float) -> slice:
+        """The span among so many tokens; `place`, in [0, 1), goes from the first to the last."""
+        size = math.ceil(self.share * tokens)
+        start = int(place * (tokens - size + 1))
+        return slice(start, start + size)
+
+    def __str__(self) -> str:
+        return f"with a span of {self.share:.0%} masked"
 
 
 @dataclass(frozen=True)

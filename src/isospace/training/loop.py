@@ -235,8 +235,8 @@ class Loop:
         encoder.model.similarity_fn_name = "cosine"
         self.head = make_head(config, encoder)
         plan = (*self.objective.views, *self.objective.inputs)
-        self.sources = Sources(plan, encoder, config.seed)
         self.companions = make_companions(config, encoder)
+        self.sources = Sources(plan, encoder, config.seed)
         first = self._micro_batch(0)
         self._freeze(
             require_distinct_views(encoder, first, self.objective.views, self.sources.of_view)
