@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isospace.config import CorpusConfig, TrainConfig
+from isospace.encoders.pooling import PoolingName
 from isospace.objectives.base import Objective
 
 STS_COLUMNS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
@@ -62,6 +63,14 @@ def average(value: float) -> dict[str, float]:
     return {"Avg": value}
 
 
+def weights(name: str, pooling: PoolingName = "cls") -> str:
+    """How the authors' published weights are scored, as a sentence of a note."""
+    return (
+        "The authors' weights check the table without training: "
+        f"isospace evaluate {name} with `pooling` {pooling} and `data` FOLDER."
+    )
+
+
 def setting(
     objective: Objective,
     model: str = "bert-base-uncased",
@@ -73,8 +82,12 @@ def setting(
     every: int = 125,
     labels: str = "stsb-dev",
     columns: tuple[str, ...] = (),
+    pooling: PoolingName = "cls",
+    max_length: int = 32,
+    dropout: float | None = None,
+    weight_decay: float = 0.0,
 ) -> TrainConfig:
-    """SimCSE's protocol, which the other papers keep; the defaults are BERT-base's.
+    """SimCSE's protocol, which most other papers keep; the defaults are BERT-base's.
 
     [CLS], sentences of 32 tokens, AdamW with linear decay, the best of an evaluation every `every`
     updates by Spearman on a labelled dev set. A run is given a number of evaluations and no
@@ -84,9 +97,12 @@ def setting(
         text=CorpusConfig(columns=columns, near_duplicates=False, min_chars=1, max_chars=100_000),
         objective=objective,
         model=model,
-        pooling="cls",
+        pooling=pooling,
+        dropout=dropout,
+        max_length=max_length,
         batch_size=batch_size,
         learning_rate=learning_rate,
+        weight_decay=weight_decay,
         budget=(epochs, "epochs"),
         evaluations=int(epochs * sentences / (batch_size * every)),
         select="labels",

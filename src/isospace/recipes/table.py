@@ -6,10 +6,24 @@ import difflib
 
 from isospace.config import TrainConfig
 from isospace.errors import UserError
+from isospace.recipes.arccse import ARCCSE
 from isospace.recipes.base import Recipe
+from isospace.recipes.consert import CONSERT
+from isospace.recipes.ct import CT_ROWS
+from isospace.recipes.dclr import DCLR_ROWS
+from isospace.recipes.declutr import DECLUTR
+from isospace.recipes.diffcse import DIFFCSE
+from isospace.recipes.esimcse import ESIMCSE
+from isospace.recipes.gs_infonce import GS_INFONCE
+from isospace.recipes.is_bert import IS_BERT
+from isospace.recipes.mixcse import MIXCSE
+from isospace.recipes.mocose import MOCOSE
+from isospace.recipes.pcl import PCL_ROWS
+from isospace.recipes.promptbert import PROMPTBERT
 from isospace.recipes.scd import SCD_ROWS
 from isospace.recipes.simcse import SIMCSE
 from isospace.recipes.simcsepp import SIMCSEPP
+from isospace.recipes.vascl import VASCL
 from isospace.recipes.whitenedcse import WHITENEDCSE
 
 RECIPES: dict[str, Recipe] = {
@@ -24,6 +38,20 @@ RECIPES: dict[str, Recipe] = {
     **WHITENEDCSE,
     **SCD_ROWS,
     **SIMCSEPP,
+    **IS_BERT,
+    **CT_ROWS,
+    **CONSERT,
+    **DECLUTR,
+    **DCLR_ROWS,
+    **ARCCSE,
+    **MIXCSE,
+    **MOCOSE,
+    **DIFFCSE,
+    **ESIMCSE,
+    **GS_INFONCE,
+    **VASCL,
+    **PCL_ROWS,
+    **PROMPTBERT,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isospace.objectives import WhitenedCSE
-from isospace.recipes.base import Recipe, average, setting, sts, transfer
+from isospace.recipes.base import Recipe, average, setting, sts, transfer, weights
 
 _RELEASED = (
     "No re-run is known to us; the released code does not run, and has 128 groups, batch 128 and "
@@ -13,10 +13,6 @@ _RELEASED = (
     "(`stop_gradient` false); 1e-5 is added to the variances, which is in neither (`eps` 0); the "
     "raw [CLS] is evaluated, as in the code, where the paper says the MLP's output."
 )
-_WEIGHTS = (
-    "The authors' weights check the table without training: "
-    "isospace evaluate {} with `pooling` cls and `data` FOLDER."
-).format
 _ABLATION = (
     "The published ablation was picked on the seven test sets. It departs from the paper as "
     "whitenedcse-bert-base does."
@@ -28,7 +24,7 @@ _RESULTS = {
         "WhitenedCSE, Table 1",
         sts(74.03, 84.90, 76.40, 83.40, 80.23, 81.14, 71.33, 78.78),
         "In the ablations this row is SGW, 384 groups shuffled, 3 positives, both modules. "
-        f"{_RELEASED} {_WEIGHTS('SupstarZh/whitenedcse-bert-base')}",
+        f"{_RELEASED} {weights('SupstarZh/whitenedcse-bert-base')}",
         transfer(81.31, 86.33, 96.15, 89.78, 86.08, 89.74, 75.43, 86.40),
     ),
     "whitenedcse-bert-large": Recipe(
@@ -37,7 +33,7 @@ _RESULTS = {
         sts(74.65, 85.79, 77.49, 84.71, 80.33, 81.48, 75.34, 79.97),
         "The paper states 384 groups, which do not divide 1024 dimensions; 512 groups of 2 are run "
         f"instead, the group size of BERT-base. {_RELEASED} "
-        + _WEIGHTS("SupstarZh/whitenedcse-bert-large"),
+        + weights("SupstarZh/whitenedcse-bert-large"),
         transfer(85.54, 89.70, 96.16, 89.57, 90.74, 92.21, 76.78, 88.67),
     ),
     "whitenedcse-roberta-base": Recipe(
