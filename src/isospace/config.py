@@ -69,6 +69,13 @@ class CorpusConfig:
     columns: Names = ()
     """Columns of the texts that belong together, for objectives that learn from such: anchor and
     positive, or anchor, positive and hard negative. A row counts as one sentence."""
+    label_column: str | None = None
+    """Column that says what the texts of a row of `columns` are to each other (entailment, neutral,
+    contradiction), as text or whole numbers, for objectives that learn from such labels."""
+    positive_label: str | None = None
+    """Label of the rows whose texts belong together. They alone are held out and give pairs to
+    measure by. Default: entailment; where no row has it, the halves of held-out anchors are
+    measured."""
     group: str | None = None
     """Column that says which rows belong together (document, thread, customer): they are held out
     together, and count as one where chance is judged. It is read in `pairs` too. Default: rows that
@@ -92,6 +99,16 @@ class CorpusConfig:
         if self.min_chars > self.max_chars:
             raise UserError(
                 f"`min_chars` {self.min_chars} `max_chars` {self.max_chars}: nothing is left"
+            )
+        if self.label_column is not None and not self.columns:
+            raise UserError(
+                f"`label_column` {self.label_column}: says what several texts of a row are to each "
+                "other; name the columns that hold them: `columns` ANCHOR POSITIVE"
+            )
+        if self.positive_label is not None and self.label_column is None:
+            raise UserError(
+                f"`positive_label` {self.positive_label}: is a label of `label_column`; name that "
+                "column too"
             )
 
 

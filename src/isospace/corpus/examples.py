@@ -103,6 +103,7 @@ def hold_out(
     texts: NDArray[np.int64],
     groups: NDArray[np.int64],
     count: int,
+    positive: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which examples to hold out and which to train on, both ascending.
 
@@ -117,6 +118,8 @@ def hold_out(
         texts: (example, text) number of each text, equal where they (nearly) repeat each other.
         groups: (example,) group of each, from 0 on.
         count: how many to hold out at most.
+        positive: (example,) whether anchor and positive belong together; no other is held out, and
+            no group without such. Default: all do.
 
     >>> hashes = np.array([[1, 9], [5, 6], [7, 9], [1, 8]], dtype=np.uint64)
     >>> held, train = hold_out(hashes, hashes.astype(np.int64), np.array([0, 1, 2, 0]), 2)
@@ -124,6 +127,8 @@ def hold_out(
     ([3], [1, 2])
     """
     order = np.lexsort(hashes.T[::-1])
+    if positive is not None:
+        order = order[positive[order]]
     first = np.unique(groups[order], return_index=True)[1]
     apart = whole_groups(groups, groups[order][np.sort(first)], count)
     held: list[int] = []

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from isospace.corpus.groups import (
     split_groups,
     unit_of,
 )
+from isospace.corpus.labels import Labels, belonging
 from isospace.corpus.prose import split_sentences
 from isospace.corpus.records import Column, Source
 from isospace.errors import UserError
@@ -48,8 +49,22 @@ logger = logging.getLogger(__name__)
 # Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
 
-Row = tuple[str | None, tuple[str, ...]]
-"""The group of a row, if it has one, and its texts."""
+
+class Row(NamedTuple):
+    """A row to be cleaned.
+
+    Attributes:
+        texts: of the example, or the sentence.
+        place: the file and the line, for messages.
+        group: `None` where it has none.
+        label: as the file has it.
+    """
+
+    texts: tuple[str, ...]
+    place: str = ""
+    group: str | None = None
+    label: Any = None
+
 
 _LINE_COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
@@ -96,6 +111,8 @@ class Corpus(Lines):
         chooses: positions in `held_out()` of those that choose, such as between checkpoints.
         judges: of those that are reported on; others, where there are enough for a split by group.
         train_rows: (n,) positions of the sentences to train on, ascending.
+        classes: the labels that examples have, sorted; none without a column of labels.
+        labels: (example,) place in `classes` of each example's label, `None` without such a column.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -113,11 +130,26 @@ class Corpus(Lines):
         self.chooses, self.judges = split_groups(self.held_groups)
         self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
         self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
+        self.classes: list[str] = about["classes"]
+        self.labels: NDArray[np.int64] | None = None
+        if self.classes:
+            self.labels = np.load(folder / "labels.npy")
 
     @property
     def summary(self) -> str:
         """The counts in words."""
         return ", ".join(f"{n:,} {what}" for what, n in self.counts.items() if n)
+
+    @property
+    def label_summary(self) -> str:
+        """How many examples of each class are trained on, in words; of ten classes."""
+        if self.labels is None:
+            return ""
+        texts = len(self) // len(self.labels)
+        counts = np.bincount(self.labels[self.train_rows // texts], minlength=len(self.classes))
+        words = [f"{n:,} {name}" for n, name in zip(counts, self.classes, strict=True)]
+        others = len(words) - 10
+        return ", ".join(words[:10]) + (f" and {others:,} other labels" if others > 0 else "")
 
     def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
         """Sentences to measure on without labels, never to train on.
@@ -184,11 +216,13 @@ def clean(text: str) -> str:
 
 
 def _columns(config: CorpusConfig) -> list[Column]:
-    """The columns to read: those of the texts, then that of the group, if there is one."""
+    """The columns to read: of the texts, then of the group and of the label, if there are such."""
     columns = [Column(name, "`columns`") for name in config.columns]
     columns = columns or [Column(config.column, "`column`")]
     if config.group is not None:
         columns.append(Column(config.group, "`group`", text=False))
+    if config.label_column is not None:
+        columns.append(Column(config.label_column, "`label_column`", text=False))
     return columns
 
 
@@ -224,16 +258,18 @@ def _build(
     pairs = Pairs()
     if packages:
         sentences, pairs = read_docstrings(packages, excluded)
-        rows = chain(((None, (sentence,)) for sentence in sentences), rows)
+        rows = chain((Row((sentence,)) for sentence in sentences), rows)
         excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
     parts = chain(excluded, *map(split_sentences, excluded))
     references = [text for text in dict.fromkeys(map(clean, parts)) if text]
     counts = dict.fromkeys(_LINE_COUNTS, 0)
     keys = array("Q")
+    labels = Labels(config.label_column) if config.label_column is not None else None
     width = max(1, len(config.columns))
     distinct = config.near_duplicates and not config.columns
     with tempfile.TemporaryFile(dir=folder) as staged:
-        text, hashes = _stage(chain(references, _usable(rows, config, counts, keys)), staged)
+        usable = _usable(rows, config, counts, keys, labels)
+        text, hashes = _stage(chain(references, usable), staged)
         if distinct:
             lines = select_sentences(text, hashes, len(references), folder, counts)
         else:
@@ -245,14 +281,22 @@ def _build(
         if count and not distinct:
             same = same_texts(text, lines, hashes[lines], folder)
         same = same.reshape(examples.shape)
+        rows_kept = (lines[::width] - len(references)) // width
         if config.group is None:
             groups = components(same[:, :2])  # a hard negative may come from anywhere
         else:
-            rows_kept = (lines[::width] - len(references)) // width
             groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
-        held, train = hold_out(examples, same, groups, count)
+        classes: list[str] = []
+        positive = None
+        content: tuple[Any, ...] = (digest, packages)
+        if labels is not None:
+            classes, numbers = labels.of(rows_kept)
+            positive = belonging(classes, numbers, config.positive_label)
+            np.save(folder / "labels.npy", numbers)
+            content = (*content, classes, _hash(numbers.tobytes()))
+        held, train = hold_out(examples, same, groups, count, positive)
         held_groups = group_names(groups[held], examples[held])
-        if config.columns:
+        if config.columns and (labels is None or positive is not None):
             held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
             unit = unit_of(config.group)
             pairs = Pairs.of(held_pairs, held_groups, *split_groups(held_groups), unit)
@@ -266,11 +310,12 @@ def _build(
     }
     about = {
         "counts": counts,
-        "digest": _hash(repr((digest, packages)).encode()),
+        "digest": _hash(repr(content).encode()),
         "packages": packages,
         "pairs": asdict(pairs),
         "group": config.group,
         "held_groups": held_groups,
+        "classes": classes,
     }
     (folder / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
 
@@ -278,27 +323,35 @@ def _build(
 def _rows(sources: list[Source], config: CorpusConfig) -> Iterator[Row]:
     """The rows of the files, a missing text as the empty text."""
     columns = _columns(config)
-    grouped = config.group is not None
+    width = max(1, len(config.columns))
     for source in sources:
-        for record in records.read_records(source, columns):
-            texts = record.values[:-1] if grouped else record.values
-            group = group_key(record.values[-1]) if grouped else None
-            yield group, tuple(text or "" for text in texts)
+        for file, line, values in records.read_records(source, columns):
+            yield Row(
+                tuple(text or "" for text in values[:width]),
+                f"{file}:{line}",
+                group_key(values[width]) if config.group is not None else None,
+                values[-1] if config.label_column is not None else None,
+            )
 
 
 def _usable(
-    rows: Iterable[Row], config: CorpusConfig, counts: dict[str, int], keys: array[int]
+    rows: Iterable[Row],
+    config: CorpusConfig,
+    counts: dict[str, int],
+    keys: array[int],
+    labels: Labels | None,
 ) -> Iterator[str]:
     """The clean texts of the rows whose texts all have a usable length; counts the other rows.
 
-    `keys` receives a hash of each such row's group, 0 for none, where `group` is set.
+    `keys` receives a hash of each such row's group, 0 for none, where `group` is set, and `labels`
+    its label.
     """
-    for group, row in rows:
-        texts = [clean(text) for text in row]
+    for row in rows:
+        texts = [clean(text) for text in row.texts]
         lengths = list(map(len, texts))
         shortest, longest = min(lengths), max(lengths)
         counts["read"] += 1
-        if any(map(_CONTROL.search, row)):
+        if any(map(_CONTROL.search, row.texts)):
             counts["control characters removed"] += 1
         if not shortest:
             counts["empty"] += 1
@@ -308,7 +361,9 @@ def _usable(
             counts["too long"] += 1
         else:
             if config.group is not None:
-                keys.append(_key(group))
+                keys.append(_key(row.group))
+            if labels is not None:
+                labels.add(row.label, row.place)
             yield from texts
 
 

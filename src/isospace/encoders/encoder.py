@@ -60,6 +60,7 @@ class Batch:
         texts: per example.
         changed: number of a text -> what is changed in its embeddings, where something is.
         targets: number of a text -> (batch, length) token ids to be guessed, where some are.
+        labels: (batch,) int64 class of each example, `None` where examples have none.
     """
 
     input_ids: Tensor
@@ -67,6 +68,7 @@ class Batch:
     texts: int = 1
     changed: Mapping[int, Changes] = field(default_factory=dict)
     targets: Mapping[int, Tensor] = field(default_factory=dict)
+    labels: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids) // self.texts
@@ -76,7 +78,8 @@ class Batch:
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
         targets = {text: ids.to(device) for text, ids in self.targets.items()}
         ids, mask = self.input_ids.to(device), self.attention_mask.to(device)
-        return Batch(ids, mask, self.texts, changed, targets)
+        labels = None if self.labels is None else self.labels.to(device)
+        return Batch(ids, mask, self.texts, changed, targets, labels)
 
     def stack(self, texts: Sequence[int]) -> Batch:
         """A batch of single texts: these, one after the other (view-major rows).

@@ -108,9 +108,12 @@ class Views:
             in `encoded` with the mean of their tokens.
         companions: name -> what `Objective.build_companions` made.
         inputs: the token ids of `Objective.inputs`.
+        labels: (batch,) int64, the number of each example's class; `None` where examples have no
+            labels.
 
     Raises:
-        ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point.
+        ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point, or
+            labels that are not whole numbers.
     """
 
     encoded: torch.Tensor
@@ -118,6 +121,7 @@ class Views:
     tokens: Mapping[int, TokenStates] = field(default_factory=dict)
     companions: Mapping[str, Companion] = field(default_factory=dict)
     inputs: tuple[TokenIds, ...] = ()
+    labels: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
@@ -132,6 +136,14 @@ class Views:
             raise ValueError(
                 "encoded and projected: expected the same batch; got "
                 f"{tuple(self.encoded.shape)} and {tuple(self.projected.shape)}"
+            )
+        labels = self.labels
+        if labels is not None and (
+            labels.dtype != torch.int64 or labels.shape != self.encoded.shape[1:2]
+        ):
+            raise ValueError(
+                f"labels: expected a whole number for each of {self.encoded.shape[1]} examples; "
+                f"got {labels.dtype} of shape {tuple(labels.shape)}"
             )
 
 
@@ -149,6 +161,8 @@ class Objective(ABC):
     term_names: ClassVar[tuple[str, ...]]
     passes_beside: ClassVar[tuple[str, ...]] = ()
     """Passes of companions that the terms make, such as "1 decoder"."""
+    reads_labels: ClassVar[bool] = False
+    """Whether the terms read `Views.labels`; the head is then that of `build_classifier`."""
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -198,6 +212,10 @@ class Objective(ABC):
         """
         return torch.nn.Identity()
 
+    def build_classifier(self, dim: int, classes: int, seed: int) -> torch.nn.Module:
+        """The head of an objective that reads labels, of so many classes; else as `build_head`."""
+        return self.build_head(dim, seed)
+
     def build_companions(
         self, encoder: torch.nn.Module, dim: int, seed: int
     ) -> dict[str, Companion]:
@@ -223,8 +241,8 @@ class Objective(ABC):
         """Named scalar terms; the loss is their sum. Computed in float32 or better.
 
         Raises:
-            ValueError: views or inputs are not those of the plan, or the head is another
-                objective's.
+            ValueError: views or inputs are not those of the plan, the head is another
+                objective's, or there are no labels where they are read.
         """
         if len(views.encoded) != len(self.views):
             raise ValueError(
@@ -242,13 +260,15 @@ class Objective(ABC):
                 f"{type(self).__name__} reads the tokens of {len(self.inputs)} inputs; "
                 f"got {len(views.inputs)}"
             )
+        if self.reads_labels and views.labels is None:
+            raise ValueError(f"{type(self).__name__} reads labels; got none")
         with similarity.without_autocast(views.encoded):
             encoded, projected = map(similarity.upcast, (views.encoded, views.projected))
             tokens = {
                 place: replace(tokens, states=similarity.upcast(tokens.states))
                 for place, tokens in views.tokens.items()
             }
-            return self.terms(Views(encoded, projected, tokens, views.companions, views.inputs))
+            return self.terms(replace(views, encoded=encoded, projected=projected, tokens=tokens))
 
     def projected_views(self, batch: int) -> int:
         """How many views the head returns for a batch of this size."""

@@ -37,7 +37,9 @@ vectors = model.encode(["one sentence", "another sentence"])
 
 def model_card(config: TrainConfig, results: RunResults, usage: Usage = CLASSIC) -> str:
     """Markdown for the README.md of a run's model."""
-    title = "the starting encoder, unchanged" if results.ships_start else "adapted without labels"
+    title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
+    if results.ships_start:
+        title = "the starting encoder, unchanged"
     origin = results.origin
     return f"""{heading(origin, title, usage)}
 

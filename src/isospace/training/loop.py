@@ -128,14 +128,14 @@ def _gather_tokens(tokens: TokenStates) -> TokenStates:
     return TokenStates(states, gathered.ids, gathered.mask, targets)
 
 
-def make_head(config: TrainConfig, encoder: Encoder) -> nn.Module:
-    """The objective's head for this encoder.
+def make_head(config: TrainConfig, encoder: Encoder, classes: int) -> nn.Module:
+    """The objective's head for this encoder, and for so many classes of labels.
 
     Raises:
         UserError: the objective does not fit the encoder.
     """
     try:
-        return config.objective.build_head(encoder.dim, config.seed)
+        return config.objective.build_classifier(encoder.dim, classes, config.seed)
     except ValueError as error:
         raise UserError(f"{encoder.source} and this objective: {error}") from error
 
@@ -198,7 +198,7 @@ def make_companions(config: TrainConfig, encoder: Encoder) -> dict[str, Companio
 def _without_gradient(views: Views) -> Views:
     tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
     encoded, projected = views.encoded.detach(), views.projected.detach()
-    return Views(encoded, projected, tokens, views.companions, views.inputs)
+    return replace(views, encoded=encoded, projected=projected, tokens=tokens)
 
 
 class Loop:
@@ -211,6 +211,8 @@ class Loop:
         rows: (n,) positions of the sentences that may be trained on; where the objective sees
             several texts of an example, of the anchors, each followed by the others.
         accelerator: devices, processes and precision.
+        labels: (example,) class of each example of the corpus, from 0 on, for an objective that
+            reads labels.
     """
 
     def __init__(
@@ -220,10 +222,12 @@ class Loop:
         tokens: Tokens,
         rows: np.ndarray,
         accelerator: Accelerator,
+        labels: np.ndarray | None = None,
     ) -> None:
         self.config, self.encoder, self.tokens = config, encoder, tokens
         self.rows = self._long_enough(rows)
         self.accelerator = accelerator
+        self.labels = labels
         self.objective = config.objective
         self.step = 0
         self._order: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
@@ -233,7 +237,7 @@ class Loop:
         encoder.to(accelerator.device)
         # What the objectives and the scores compare by, whatever the start did.
         encoder.model.similarity_fn_name = "cosine"
-        self.head = make_head(config, encoder)
+        self.head = make_head(config, encoder, 0 if labels is None else int(labels.max()) + 1)
         plan = (*self.objective.views, *self.objective.inputs)
         self.companions = make_companions(config, encoder)
         self.sources = Sources(plan, encoder, config.seed)
@@ -294,7 +298,11 @@ class Loop:
         start = self.accelerator.process_index * share
         mine = rows[start : start + share]
         texts = [self.tokens.batch(mine + text) for text in range(self.objective.texts)]
-        return self.sources.batch(texts, mine, micro)
+        batch = self.sources.batch(texts, mine, micro)
+        if self.labels is None:
+            return batch
+        labels = torch.from_numpy(self.labels[mine // self.objective.texts])
+        return replace(batch, labels=labels.to(self.encoder.device))
 
     def _with_added(self, batch: Batch) -> Batch:
         """The batch with what companions add to its embeddings."""
@@ -336,7 +344,8 @@ class Loop:
             tokens[place] = _gather_tokens(read)
         encoded = gather(torch.stack([made[i] for i in range(len(plan))]))
         inputs = tuple(self._input(batch, source) for source in self.sources.of_view[len(plan) :])
-        return Views(encoded, self.head(encoded), tokens, self.companions, inputs)
+        labels = None if batch.labels is None else gather(batch.labels[None])[0]
+        return Views(encoded, self.head(encoded), tokens, self.companions, inputs, labels)
 
     def _input(self, batch: Batch, source: int) -> TokenIds:
         """The token ids of one source, of the global batch."""

@@ -61,6 +61,11 @@ class ObjectiveLoss(nn.Module):
                 f"{objective_name(objective)} edits tokens, reads them, or has networks beside the "
                 "model, which the stock trainer does not make; train it by `isospace train`"
             )
+        if objective.reads_labels:
+            raise UserError(
+                f"{objective_name(objective)} learns from labels, whose classes `isospace train` "
+                "finds in the corpus; train it by that"
+            )
         self.model = model  # by this name the trainer finds it, and wraps it
         self.objective = objective
         self.head = objective.build_head(int(model.get_embedding_dimension() or 0), seed)

@@ -21,6 +21,7 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels, load_sts_data
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
+from isospace.objectives import OBJECTIVES
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
@@ -88,11 +89,14 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
         UserError: what is wrong, where, and what to do.
     """
     _require_texts(config)
+    _require_labels(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
     with accelerator.main_process_first():
         data = load_data(config)
     progress.line("corpus", data.corpus.summary)
+    if data.corpus.classes:
+        progress.line("labels", data.corpus.label_summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     progress.line("encoder", encoder.summary(arithmetic(accelerator), config.objective.views))
@@ -109,7 +113,8 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
             cache_folder(),
             progress=advance,
         )
-    return data, Loop(config, encoder, tokens, data.corpus.train_rows, accelerator)
+    corpus = data.corpus
+    return data, Loop(config, encoder, tokens, corpus.train_rows, accelerator, corpus.labels)
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:
@@ -123,6 +128,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     """
     for config in configs:
         _require_texts(config)
+        _require_labels(config)
         _require_trackers(config)
     data = load_data(configs[0])
     for config in configs[1:]:
@@ -133,7 +139,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     for alike in by_start.values():
         encoder = _load_encoder(alike[0], "cpu")
         for config in alike:
-            _require_fit(config, encoder)
+            _require_fit(config, encoder, len(data.corpus.classes))
     return data
 
 
@@ -149,6 +155,11 @@ def load_data(config: TrainConfig) -> Data:
     own_texts = [*pairs.first, *pairs.second] if pairs else []
     corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
     _require_a_batch(config, corpus)
+    if len(corpus.classes) == 1:
+        raise UserError(
+            f"`label_column` {config.text.label_column}: all examples have the label "
+            f"{corpus.classes[0]}. Expected two or more different ones"
+        )
     benchmark, held_out = Benchmark.make(corpus, pairs, tasks, labels), choosing_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
         raise UserError(
@@ -174,9 +185,9 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     return encoder
 
 
-def _require_fit(config: TrainConfig, encoder: Encoder) -> None:
+def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
-    make_head(config, encoder)
+    make_head(config, encoder, classes)
     make_companions(config, encoder)
     plan = config.objective.views
     sources = Sources((*plan, *config.objective.inputs), encoder, config.seed)
@@ -210,6 +221,20 @@ def _require_texts(config: TrainConfig) -> None:
         f"`columns` {' '.join(columns)}: {name} as set sees {texts} texts of each example, and "
         f"{len(columns)} are named; name the columns that hold them: `columns` {wanted}"
     )
+
+
+def _require_labels(config: TrainConfig) -> None:
+    column, name = config.text.label_column, objective_name(config.objective)
+    if config.objective.reads_labels and column is None:
+        raise UserError(
+            f"`label_column` is missing: {name} learns from labels; name the column that holds them"
+        )
+    if column is not None and not config.objective.reads_labels:
+        readers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.reads_labels)
+        raise UserError(
+            f"`label_column` {column}: {name} reads no labels; leave the setting out, or train one "
+            f"that does ({readers})"
+        )
 
 
 def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:

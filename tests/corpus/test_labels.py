@@ -1,0 +1,188 @@
+"""Labels of examples: each stays with its texts from the file to the batch."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from toy import sentences
+
+from isospace.config import CorpusConfig
+from isospace.corpus.labels import Labels
+from isospace.corpus.sentences import Corpus, load_corpus
+from isospace.errors import UserError
+
+HEADER = ("premise", "hypothesis", "label")
+NLI = ("entailment", "neutral", "contradiction")
+Row = tuple[str, str, object]
+
+
+def rows(count: int, labels: Sequence[object] = NLI) -> list[Row]:
+    """Pairs that share no text, the labels in turn."""
+    texts = zip(sentences(count, 0), sentences(count, 1), strict=True)
+    return [(*pair, labels[i % len(labels)]) for i, pair in enumerate(texts)]
+
+
+def put(path: Path, made: list[Row]) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(dict(zip(HEADER, zip(*made, strict=True), strict=True))), path)
+    elif path.suffix == ".jsonl":
+        lines = [json.dumps(dict(zip(HEADER, row, strict=True))) for row in made]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        with path.open("w", encoding="utf-8") as file:
+            csv.writer(file).writerows([HEADER, *made])
+    return path
+
+
+def load(cache: Path, *files: Path, exclude: Sequence[str] = (), **options: object) -> Corpus:
+    config = CorpusConfig(
+        corpus=files, columns=HEADER[:2], label_column="label", **{"held_out": 0, **options}
+    )
+    return load_corpus(config, cache, exclude)
+
+
+def labelled(corpus: Corpus, places: Sequence[int] | None = None) -> list[tuple[str, str, str]]:
+    """The examples with their labels, all or those at these places."""
+    places = range(len(corpus) // 2) if places is None else places
+    return [(corpus[2 * i], corpus[2 * i + 1], corpus.classes[corpus.labels[i]]) for i in places]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("labels", [NLI, (2, 0, 1)])
+def test_labels_of_every_format(tmp_path, name, labels):
+    made = rows(9, labels)
+    corpus = load(tmp_path, put(tmp_path / name, made))
+    assert corpus.classes == sorted(map(str, labels))
+    assert labelled(corpus) == [(a, b, str(label)) for a, b, label in made]
+
+
+def test_one_label_in_files_of_two_kinds_is_one_class(tmp_path):
+    made = rows(12, (0, 1))
+    files = put(tmp_path / "a.csv", made[:6]), put(tmp_path / "b.jsonl", made[6:])
+    assert load(tmp_path, *files).classes == ["0", "1"]
+
+
+def test_a_row_that_is_dropped_takes_its_label_with_it(tmp_path):
+    """By its length, as a repetition, as a text of the benchmark; of equal rows the first stays."""
+    good = rows(30)
+    a, b = "the old cat reads here", "a cat that reads over there"
+    dropped: list[Row] = [
+        ("", b, "empty"),
+        (a, "short", "short"),
+        (a, "x" * 1001, "long"),
+        (a, "A text of the benchmark.", "leaked"),
+        (f" {good[4][0]}", good[4][1], "again"),
+        (a, "", None),
+    ]
+    made = [*good[:2], *dropped[:2], *good[2:9], *dropped[2:], *good[9:]]
+    file = put(tmp_path / "a.jsonl", made)
+    corpus = load(tmp_path, file, exclude=("A text of the benchmark.",))
+    assert labelled(corpus) == good
+    assert corpus.classes == sorted(NLI)
+    assert corpus.label_summary == "10 contradiction, 10 entailment, 10 neutral"
+
+
+def test_labels_stand_beside_groups_and_a_blank_line(tmp_path):
+    made = rows(40)
+    lines = [f"{a},{i // 4},{label},{b}" for i, (a, b, label) in enumerate(made)]
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join(["premise,doc,label,hypothesis", *lines[:7], "", *lines[7:]]))
+    corpus = load(tmp_path, file, group="doc", held_out=10)
+    assert labelled(corpus) == made
+    held = [i for i, row in enumerate(made) if row[:2] in corpus.pairs.test]
+    assert len(held) == len(corpus.pairs.test) > 0
+    assert len({i // 4 for i in held}) == 1
+    assert {made[i][2] for i in held} == {"entailment"}
+
+
+@pytest.mark.parametrize(("labels", "options"), [(NLI, {}), ((0, 1, 2), {"positive_label": "0"})])
+def test_only_positive_examples_are_held_out(tmp_path, labels, options):
+    made = rows(900, labels)
+    corpus = load(tmp_path, put(tmp_path / "a.jsonl", made), held_out=60, **options)
+    positive = {(a, b) for a, b, label in made if label == labels[0]}
+    pairs = {*corpus.pairs.dev, *corpus.pairs.test}
+    assert len(pairs) == 60
+    assert pairs <= positive
+    trained = labelled(corpus, (corpus.train_rows // 2).tolist())
+    assert sorted(trained) == sorted(
+        (a, b, str(label)) for a, b, label in made if (a, b) not in pairs
+    )
+
+
+def test_what_shares_a_text_with_what_is_held_out_is_not_trained_on(tmp_path):
+    """The other hypotheses of a premise, whatever their label."""
+    made = rows(100, NLI[:1])
+    other = sentences(200, 2)
+    made += [(row[0], text, NLI[1]) for row, text in zip(made, other, strict=False)]
+    corpus = load(tmp_path, put(tmp_path / "a.jsonl", made), held_out=20)
+    held = {premise for premise, _ in corpus.pairs.test}
+    assert len(held) == 10  # groups of two rows
+    assert held.isdisjoint(row[0] for row in labelled(corpus, (corpus.train_rows // 2).tolist()))
+    assert len(corpus.train_rows) == 180
+
+
+def test_without_a_positive_label_no_pairs_are_held_out(tmp_path):
+    corpus = load(tmp_path, put(tmp_path / "a.jsonl", rows(100, ("0", "1"))), held_out=10)
+    assert corpus.pairs.dev == corpus.pairs.test == []
+    assert len(corpus.held_out()) == 10
+
+
+def test_other_labels_are_another_corpus(tmp_path):
+    """A run would not be resumed on it."""
+    made = rows(9)
+    one = load(tmp_path, put(tmp_path / "a.jsonl", made))
+    made[0], made[1] = (*made[0][:2], made[1][2]), (*made[1][:2], made[0][2])
+    two = load(tmp_path, put(tmp_path / "a.jsonl", made))
+    assert list(one) == list(two)
+    assert one.classes == two.classes
+    assert one.digest != two.digest
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"), [(None, "None"), ("", "''"), (" ", "' '"), (0.5, "0.5"), ([1], r"\[1\]")]
+)
+def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
+    made = rows(5)
+    made[3] = (*made[3][:2], label)
+    with pytest.raises(UserError, match=rf'a\.jsonl:4: "label" is {shown}, expected a label'):
+        load(tmp_path, put(tmp_path / "a.jsonl", made))
+
+
+def test_a_file_without_the_column_is_named(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("premise,hypothesis\na,b\n")
+    with pytest.raises(UserError, match=r'a\.csv:1: no column "label".*Name one with `label_col'):
+        load(tmp_path, file)
+
+
+def test_a_positive_label_that_no_row_has_is_refused_with_the_labels(tmp_path):
+    with pytest.raises(UserError, match=r"`positive_label` entails: .* contradiction, entailment"):
+        load(tmp_path, put(tmp_path / "a.jsonl", rows(9)), positive_label="entails")
+
+
+def test_settings_of_labels_need_what_they_are_about():
+    config = CorpusConfig(corpus="a.csv", columns=HEADER[:2], label_column="label")
+    with pytest.raises(UserError, match=r"`label_column` label: .*`columns` ANCHOR POSITIVE"):
+        replace(config, columns=())
+    with pytest.raises(UserError, match=r"`positive_label` 0: .*`label_column`"):
+        replace(config, label_column=None, positive_label="0")
+
+
+def test_classes_of_some_rows_are_sorted_and_numbered_without_gaps():
+    labels = Labels("label")
+    made = random.Random(0).choices(["c", "a", "d", "b"], k=50)
+    for label in made:
+        labels.add(label, "")
+    kept = np.flatnonzero([label != "b" for label in made])
+    classes, numbers = labels.of(kept)
+    assert classes == ["a", "c", "d"]
+    assert [classes[number] for number in numbers] == [made[row] for row in kept]
