@@ -5,20 +5,28 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from accelerate.state import AcceleratorState
+from safetensors.torch import load_file
 from toy import sentences
 
-from isospace.config import CorpusConfig
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.labels import Labels
 from isospace.corpus.sentences import Corpus, load_corpus
-from isospace.errors import UserError
+from isospace.encoders.loading import load_encoder
+from isospace.errors import Stopped, UserError
+from isospace.objectives import SBERTSoftmax, SimCSE
+from isospace.training.card import model_card
+from isospace.training.prepare import require_usable
+from isospace.training.train import train
 
 HEADER = ("premise", "hypothesis", "label")
 NLI = ("entailment", "neutral", "contradiction")
@@ -186,3 +194,98 @@ def test_classes_of_some_rows_are_sorted_and_numbered_without_gaps():
     classes, numbers = labels.of(kept)
     assert classes == ["a", "c", "d"]
     assert [classes[number] for number in numbers] == [made[row] for row in kept]
+
+
+@pytest.fixture
+def config(toy_model, tmp_path) -> Iterator[TrainConfig]:
+    """Ten updates on labelled pairs without noise, in float32."""
+    file = put(tmp_path / "nli.jsonl", rows(240))
+    text = CorpusConfig(corpus=file, columns=HEADER[:2], label_column="label", held_out=20)
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield TrainConfig(
+        text=text,
+        objective=SBERTSoftmax(),
+        model=str(toy_model),
+        dropout=0.0,
+        batch_size=16,
+        budget=(160, "sentences"),
+        learning_rate=1e-3,
+        precision="float32",
+        output=tmp_path / "run",
+        select="last",
+    )
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def first_loss(config: TrainConfig, batch: list[Row]) -> float:
+    """Of labels in sorted order, by what `embed` makes of each text and the head of the seed."""
+    encoder = load_encoder(config.model, device="cpu")
+    first, second, labels = zip(*batch, strict=True)
+    u, v = (encoder.embed(texts).astype(np.float64) for texts in (first, second))
+    head = config.objective.build_classifier(32, 3, config.seed).layer
+    features = np.concatenate([u, v, abs(u - v)], axis=1)
+    logits = features @ head.weight.detach().numpy().T + head.bias.detach().numpy()
+    own = logits[np.arange(len(batch)), [sorted(NLI).index(label) for label in labels]]
+    return float(np.mean(np.log(np.exp(logits).sum(axis=1)) - own))
+
+
+def test_a_run_sees_each_pair_with_its_label(config, tmp_path):
+    outcome = train(config)
+    steps = [line for line in outcome.run.metrics() if line["kind"] == "step"]
+    corpus = load_corpus(config.text, tmp_path)
+    order = np.random.default_rng([config.seed, 0]).permutation(corpus.train_rows)[:16]
+    batch = labelled(corpus, (order // 2).tolist())
+    assert set(batch) <= set(rows(240))
+    assert steps[0]["loss"] == pytest.approx(first_loss(config, batch), rel=1e-4)
+    others = [(*one[:2], other[2]) for one, other in pairwise(batch)]
+    assert steps[0]["loss"] != pytest.approx(first_loss(config, others), rel=1e-3)
+    assert outcome.results.start.pairs.queries == 20
+    assert "held-out pairs" in outcome.results.verdict.protocol
+    assert "adapted with labels" in model_card(
+        config, replace(outcome.results, model_step=outcome.results.steps)
+    )
+
+
+def test_an_interrupted_run_on_labels_resumes_bit_for_bit(config, tmp_path, monkeypatch):
+    """With noise, and a loss that breaks at step 8: the run goes on from step 5."""
+    noisy = replace(config, dropout=0.1)
+    whole = train(noisy)
+    original, calls = SBERTSoftmax.terms, []
+
+    def terms(self, views):
+        calls.append(1)
+        scale = float("nan") if len(calls) > 7 else 1.0
+        return {name: value * scale for name, value in original(self, views).items()}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SBERTSoftmax, "terms", terms)
+        with pytest.raises(Stopped, match=r"step 8.*step 5"):
+            train(replace(noisy, output=tmp_path / "broken"))
+    resumed = train(resume=tmp_path / "broken")
+    assert resumed.results.evaluations == whole.results.evaluations
+    one, other = load_file(whole.run.kept_weights), load_file(resumed.run.kept_weights)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_labels_and_what_reads_them_come_together(config, monkeypatch):
+    monkeypatch.setattr("isospace.training.prepare.load_encoder", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr("isospace.training.prepare.load_data", lambda *_: pytest.fail("read"))
+    without = replace(config.text, label_column=None)
+    for text, objective, message in (
+        (without, config.objective, "`label_column` is missing: sbert-softmax learns from labels"),
+        (config.text, SimCSE(supervision="pairs"), r"`label_column` label: simcse .*sbert-softmax"),
+        (replace(without, columns=()), config.objective, "sees 2 texts .* 0 are named"),
+    ):
+        wrong = replace(config, text=text, objective=objective)
+        with pytest.raises(UserError, match=message):
+            train(wrong)
+        with pytest.raises(UserError, match=message):
+            require_usable([wrong])
+
+
+def test_one_class_is_no_task(config, tmp_path):
+    put(tmp_path / "nli.jsonl", rows(240, NLI[:1]))
+    with pytest.raises(
+        UserError, match=r"`label_column` label: .* entailment\. Expected two or more"
+    ):
+        train(replace(config, model="no such model"))

@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 import tempfile
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -30,7 +30,7 @@ from isospace.objectives.edits import NO_TARGET
 from isospace.objectives.heads import GroupWhitening
 from isospace.operators.similarity import upcast
 
-DIM, BATCH, LENGTH = 8, 6, 5
+DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
 SMALL = {"projector": (10, 10, 8), "passes": 2, "width": 8}
 """Widths and counts that the paper has larger than a test needs."""
 TOGETHER: list[tuple[str, dict[str, Any]]] = [
@@ -125,6 +125,10 @@ def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Ten
     return (shared + 0.5 * own).to(dtype)
 
 
+def head_of(objective: Objective, seed: int) -> nn.Module:
+    return objective.build_classifier(DIM, CLASSES, seed)
+
+
 @functools.cache
 def encoder_of(dtype: torch.dtype) -> Encoder:
     """One layer, without dropout, with a head for masked words."""
@@ -184,7 +188,7 @@ def inputs_of(objective: Objective, rows: list[int]) -> tuple[TokenIds, ...]:
 def see(
     objective: Objective, encoded: Tensor, projected: Tensor, rows: list[int] | None = None
 ) -> Views:
-    """The views as the loop gives them, with tokens, and companions that remember a batch."""
+    """The views as the loop gives them: tokens, labels, companions that remember a batch."""
     generator = torch.Generator().manual_seed(1)
     plan = enumerate(objective.views)
     tokens = {i: tokens_for(encoded[i]) for i, view in plan if view.read == "tokens"}
@@ -193,8 +197,9 @@ def see(
         if isinstance(companion, Queue):
             drawn = torch.randn(BATCH, companion.dim, generator=generator)
             companion.push(drawn.bfloat16().to(encoded))  # the same numbers in every precision
-    inputs = inputs_of(objective, rows or list(range(encoded.shape[1])))
-    return Views(encoded, projected, tokens, companions, inputs)
+    rows = rows or list(range(encoded.shape[1]))
+    labels = torch.tensor(rows) % CLASSES if objective.reads_labels else None
+    return Views(encoded, projected, tokens, companions, inputs_of(objective, rows), labels)
 
 
 def terms_of(
@@ -210,7 +215,7 @@ def total(terms: dict[str, Tensor]) -> Tensor:
 @cases
 def test_terms_are_finite_named_scalars(case: tuple[str, dict[str, Any]]) -> None:
     objective = build(*case)
-    terms = terms_of(objective, objective.build_head(DIM, 0), encoded_for(objective).float())
+    terms = terms_of(objective, head_of(objective, 0), encoded_for(objective).float())
     assert tuple(terms) == objective.term_names
     for value in terms.values():
         assert value.shape == ()
@@ -221,7 +226,7 @@ def test_terms_are_finite_named_scalars(case: tuple[str, dict[str, Any]]) -> Non
 @cases
 def test_gradient_reaches_every_planned_view_and_the_head(case: tuple[str, dict[str, Any]]) -> None:
     objective = build(*case)
-    head = objective.build_head(DIM, 0)
+    head = head_of(objective, 0)
     encoded = encoded_for(objective).float().requires_grad_()
     total(terms_of(objective, head, encoded)).backward()
     assert encoded.grad is not None
@@ -245,7 +250,7 @@ def test_the_order_of_the_batch_does_not_matter(case: tuple[str, dict[str, Any]]
         pytest.skip("words are sampled row by row")
     order = [3, 0, 5, 1, 4, 2]
     first, second = (
-        terms_of(objective, objective.build_head(DIM, 0).double(), encoded[:, rows], rows)
+        terms_of(objective, head_of(objective, 0).double(), encoded[:, rows], rows)
         for rows in (list(range(BATCH)), order)
     )
     for term, value in first.items():
@@ -262,7 +267,7 @@ def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
     objective = build(*case)
     if "stop_gradient" in {f.name for f in fields(objective)}:
         objective = build(case[0], {**case[1], "stop_gradient": False})
-    head = objective.build_head(DIM, 0).double()
+    head = head_of(objective, 0).double()
     made = encoded_for(objective)
     learning = torch.tensor([has_gradient(objective, view.by) for view in objective.views])
     for module in head.modules():
@@ -281,10 +286,10 @@ def test_gradients_are_exact(case: tuple[str, dict[str, Any]]) -> None:
 def test_half_precision_gives_float32_terms(case: tuple[str, dict[str, Any]]) -> None:
     objective = build(*case)
     encoded = encoded_for(objective).bfloat16()
-    projected = objective.build_head(DIM, 0)(encoded).bfloat16()
+    projected = head_of(objective, 0)(encoded).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         half = objective(see(objective, encoded, projected))
-        under_autocast = terms_of(objective, objective.build_head(DIM, 0), encoded)
+        under_autocast = terms_of(objective, head_of(objective, 0), encoded)
     full = objective(see(objective, encoded.float(), projected.float()))
     for term, value in half.items():
         assert value.dtype == torch.float32
@@ -297,18 +302,30 @@ def test_half_precision_gives_float32_terms(case: tuple[str, dict[str, Any]]) ->
 def test_wrong_shapes_are_refused_with_the_shape(name: str) -> None:
     objective = build(name, {})
     encoded = encoded_for(objective)
-    projected = objective.build_head(DIM, 0).double()(encoded)
+    projected = head_of(objective, 0).double()(encoded)
     for wrong, message in (
         (encoded[0], r"\(view, batch, dim\); got \(6, 8\)"),
         (encoded[:, :1], r"at least 2 sentences; got \(\d+, 1, 8\)"),
         (encoded.long(), r"floating point; got torch.int64"),
-        (encoded[:, :3], r"same batch; got \(\d+, 3, 8\) and \(\d+, 6, 8\)"),
+        (encoded[:, :3], r"same batch; got \(\d+, 3, 8\) and \(\d+, 6, \d+\)"),
         (encoded[:0], r"plans \d+ views .*\(0, 6, 8\)"),
     ):
         with pytest.raises(ValueError, match=message):
             objective(Views(wrong, projected))
     with pytest.raises(ValueError, match=r"head gives \d+ views; got .*\(9, 6, 8\)"):
         objective(Views(encoded, encoded[:1].repeat(9, 1, 1)))
+
+
+@pytest.mark.parametrize("name", [n for n, kind in OBJECTIVES.items() if kind.reads_labels])
+def test_labels_are_needed_where_they_are_read(name: str) -> None:
+    objective = build(name, {})
+    encoded = encoded_for(objective)
+    views = see(objective, encoded, head_of(objective, 0).double()(encoded))
+    with pytest.raises(ValueError, match="reads labels; got none"):
+        objective(replace(views, labels=None))
+    for wrong in (torch.zeros(BATCH), torch.zeros(BATCH - 1, dtype=torch.int64)):
+        with pytest.raises(ValueError, match=r"a whole number for each of 6 examples; got torch\."):
+            replace(views, labels=wrong)
 
 
 @cases
@@ -365,11 +382,11 @@ def test_head_continues_its_random_stream_from_a_checkpoint(
 ) -> None:
     objective = build(*case)
     encoded = encoded_for(objective).float()
-    head = objective.build_head(DIM, 0)
+    head = head_of(objective, 0)
     head(encoded)
     saved = {key: value.clone() for key, value in head.state_dict().items()}
     expected = head(encoded)
-    resumed = objective.build_head(DIM, 1)
+    resumed = head_of(objective, 1)
     resumed.load_state_dict(saved)
     assert torch.equal(resumed(encoded), expected)
     for key, value in head.state_dict().items():
@@ -383,7 +400,7 @@ def test_heads_depend_on_their_seed_and_leave_the_global_generator_alone(
     objective = build(*case)
     encoded = encoded_for(objective).float()
     before = torch.get_rng_state()
-    first, again, other = (objective.build_head(DIM, seed)(encoded) for seed in (0, 0, 1))
+    first, again, other = (head_of(objective, seed)(encoded) for seed in (0, 0, 1))
     total(objective(see(objective, encoded, first)))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first, again)

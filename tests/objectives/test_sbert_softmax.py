@@ -1,4 +1,4 @@
-"""SBERT's softmax loss: golden files, a case by hand."""
+"""SBERT's softmax loss: golden files, a case by hand, a loop."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from golden_files import BASELINE, DTYPES, check_gradient, files, leaf, precisions, read, scalar
+from torch import nn
 
+from isospace.objectives.base import Views
 from isospace.objectives.heads import PairClassifier, pair_features, seeded
-from isospace.objectives.sbert_softmax import relation_loss
+from isospace.objectives.sbert_softmax import SBERTSoftmax, relation_loss
 
 
 @precisions
@@ -44,3 +46,57 @@ def test_features_and_loss_by_hand() -> None:
     assert relation_loss(torch.zeros(2, 3), torch.tensor([0, 2])).item() == pytest.approx(
         math.log(3)
     )
+
+
+def pairs(count: int, dim: int = 4) -> torch.Tensor:
+    return torch.randn(2, count, dim, generator=seeded(1), dtype=torch.float64)
+
+
+def relation(
+    objective: SBERTSoftmax, head: nn.Module, encoded: torch.Tensor, labels: list[int]
+) -> float:
+    views = Views(encoded, head(encoded), labels=torch.tensor(labels))
+    return objective(views)["relation"].item()
+
+
+@pytest.mark.parametrize("options", [{}, {"with_product": True}, {"bias": False}])
+def test_the_row_is_a_loop_over_pairs_and_labels(options: dict[str, bool]) -> None:
+    objective, labels = SBERTSoftmax(**options), [2, 0, 1, 2, 2]
+    encoded = pairs(len(labels))
+    head = objective.build_classifier(4, 3, seed=7).double()
+    weights = head.layer.weight.tolist()
+    biases = head.layer.bias.tolist() if objective.bias else [0.0] * 3
+    total = 0.0
+    for u, v, label in zip(*encoded.tolist(), labels, strict=True):
+        features = [*u, *v, *(abs(a - b) for a, b in zip(u, v, strict=True))]
+        if objective.with_product:
+            features += [a * b for a, b in zip(u, v, strict=True)]
+        scores = [
+            math.exp(sum(w * x for w, x in zip(row, features, strict=True)) + bias)
+            for row, bias in zip(weights, biases, strict=True)
+        ]
+        total -= math.log(scores[label] / sum(scores)) / len(labels)
+    found = relation(objective, head, encoded, labels)
+    assert found == pytest.approx(total, rel=1e-12)
+
+
+def test_without_the_vectors_themselves_the_order_of_the_texts_does_not_matter() -> None:
+    objective, labels, encoded = SBERTSoftmax(), [0, 1, 1], pairs(3)
+    head = objective.build_classifier(4, 2, seed=0).double()
+    swapped = relation(objective, head, encoded.flip(0), labels)
+    assert relation(objective, head, encoded, labels) != pytest.approx(swapped)
+    with torch.no_grad():
+        head.layer.weight[:, :8] = 0.0
+    swapped = relation(objective, head, encoded.flip(0), labels)
+    assert relation(objective, head, encoded, labels) == swapped
+
+
+def test_no_example_meets_another() -> None:
+    objective, encoded, labels = SBERTSoftmax(), pairs(6), [0, 1, 2, 0, 1, 2]
+    head = objective.build_classifier(4, 3, seed=0).double()
+    halves = [
+        relation(objective, head, encoded[:, part], labels[part])
+        for part in (slice(0, 3), slice(3, 6))
+    ]
+    whole = relation(objective, head, encoded, labels)
+    assert whole == pytest.approx(sum(halves) / 2, rel=1e-12)

@@ -59,7 +59,9 @@ def make_loop(
         sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
     )
     anchors = np.arange(0, lines, config.objective.texts)
-    loop = Loop(config, encoder, tokens, anchors, Accelerator(cpu=True, mixed_precision=precision))
+    labels = np.arange(texts) % 3 if config.objective.reads_labels else None
+    accelerator = Accelerator(cpu=True, mixed_precision=precision)
+    loop = Loop(config, encoder, tokens, anchors, accelerator, labels)
     loop.total_steps = steps
     return loop
 

@@ -85,6 +85,11 @@ def test_what_is_no_objective_is_refused(toy_model):
         ObjectiveLoss(load_encoder(str(toy_model)).model, "simcse")
 
 
+def test_an_objective_that_learns_from_labels_is_refused(toy_model):
+    with pytest.raises(UserError, match=r"sbert-softmax learns from labels.*`isospace train`"):
+        ObjectiveLoss(load_encoder(str(toy_model)).model, OBJECTIVES["sbert-softmax"]())
+
+
 def test_a_model_without_dropout_is_refused(toy_model):
     model = load_encoder(str(toy_model)).model
     Noise(model).set(0.0)

@@ -20,6 +20,7 @@ from isospace.objectives.mocose import MoCoSE
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.pcl import PCL
 from isospace.objectives.promptbert import PromptBERT
+from isospace.objectives.sbert_softmax import SBERTSoftmax
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
 from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
@@ -54,6 +55,7 @@ __all__ = [
     "OffDropout",
     "PromptBERT",
     "RankStudy",
+    "SBERTSoftmax",
     "SimCSE",
     "SimCSEPP",
     "VICReg",
@@ -89,5 +91,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "declutr": DeCLUTR,
     "tsdae": TSDAE,
     "diffcse": DiffCSE,
+    "sbert-softmax": SBERTSoftmax,
     "iso": Iso,
 }

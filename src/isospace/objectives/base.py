@@ -45,8 +45,9 @@ class View:
 
     Attributes:
         dropout: the rate in the network; `None` is its own, 0.0 is a clean pass.
-        text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive,
-            2 its hard negative. Lines of text have text 0 only.
+        text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive
+            (of labelled pairs the second text), 2 its hard negative. Lines of text have text 0
+            only.
         edit: of the tokens, before they are encoded.
         perturb: of their embeddings, before the first layer.
         by: "encoder", or the name of a companion that encodes (`companions.Network`).
@@ -301,7 +302,7 @@ class Objective(ABC):
 def _describe(view: View) -> str:
     rate = "dropout" if view.dropout is None else f"dropout {view.dropout:g}"
     words = "clean" if view.dropout == 0.0 else rate
-    words += ("", " of the positive", " of the hard negative")[view.text]
+    words += ("", " of the second text", " of the third text")[view.text]
     words += "".join(f" {change}" for change in (view.edit, view.perturb) if change is not None)
     words += {"pooled": "", "mask": " at the mask", "tokens": " of all tokens"}[view.read]
     return words + ("" if view.by == "encoder" else f" by the {view.by} network")
