@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from golden_files import BASELINE, check, files, precisions, read, scalar, vecto
 from torch import nn
 
 from isospace.errors import UserError
-from isospace.objectives.base import TokenStates, Views
+from isospace.objectives.base import TokenIds, TokenStates, Views
 from isospace.objectives.companions import MaskedHead
 from isospace.objectives.declutr import DeCLUTR, span_contrast
 from isospace.objectives.edits import NO_TARGET, Vocabulary
@@ -82,12 +83,12 @@ def test_views_of_a_document_are_pieces_of_one_draw():
 
 def test_masked_tokens_are_what_is_to_be_guessed():
     ids = np.array([1, *range(10, 910), 2])
-    spans = [Span(sampling=Sampling(1, 1, 400, 450), masked=m) for m in (0.0, 0.15)]
+    plain = Span(sampling=Sampling(1, 1, 400, 450))
+    spans = [plain, replace(plain, masked=0.15), replace(plain, masked=0.15, targets=True)]
     counts = np.zeros(4)
     for seed in range(40):
-        (plain, masked), targets = (
-            [span(ids, np.random.default_rng(seed), VOCABULARY) for span in spans],
-            spans[1].targets(ids, np.random.default_rng(seed), VOCABULARY),
+        plain, masked, targets = (
+            span(ids, np.random.default_rng(seed), VOCABULARY) for span in spans
         )
         wanted = targets != NO_TARGET
         assert np.array_equal(targets[wanted], plain[wanted])
@@ -104,14 +105,15 @@ def test_masked_head_is_the_mean_over_what_is_to_be_guessed():
     random = torch.Generator().manual_seed(0)
     states = torch.randn(2, 3, 6, generator=random)
     targets = torch.tensor([[NO_TARGET, 4, NO_TARGET], [2, NO_TARGET, 0]])
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])  # a place that is padded asks for nothing
     with torch.random.fork_rng():
         head = MaskedHead(words := nn.Embedding(9, 6), 6)
     losses = []
-    for state, target in ((states[0, 1], 4), (states[1, 0], 2), (states[1, 2], 0)):
+    for state, target in ((states[0, 1], 4), (states[1, 0], 2)):
         hidden = nn.functional.layer_norm(nn.functional.gelu(state), (6,))
         losses.append(-torch.log_softmax(words.weight @ hidden, 0)[target])
-    tokens = TokenStates(states, targets, torch.ones(2, 3), targets)
-    assert float(head.loss([tokens]).detach()) == pytest.approx(
+    found = head.loss([TokenStates(states, mask)], [TokenIds(targets, mask)])
+    assert float(found.detach()) == pytest.approx(
         float(torch.stack(losses).mean().detach()), rel=1e-5
     )
     assert "weight" not in {name.split(".")[-1] for name in head.state_dict() if "word" in name}

@@ -23,7 +23,7 @@ def drawn_tokens():
     random = torch.Generator().manual_seed(0)
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]])
     states = torch.randn(3, 4, 6, generator=random) * mask.unsqueeze(-1)
-    return TokenStates(states, torch.zeros_like(mask), mask)
+    return TokenStates(states, mask)
 
 
 def test_estimate_is_the_formula_token_by_token():
@@ -54,8 +54,7 @@ def terms(objective, tokens, dim):
 def test_padding_changes_nothing(variant):
     tokens = drawn_tokens()
     longer = TokenStates(
-        *(torch.cat([x, torch.zeros_like(x)], dim=1) for x in (tokens.states, tokens.ids)),
-        torch.cat([tokens.mask, torch.zeros_like(tokens.mask)], dim=1),
+        *(torch.cat([x, torch.zeros_like(x)], dim=1) for x in (tokens.states, tokens.mask))
     )
     objective = ISBERT(channels=5, variant=variant)
     for name, value in terms(objective, tokens, 6).items():
@@ -100,7 +99,7 @@ def test_convolutions_are_the_authors(path, key, precision):
     def loss(h):
         # What the encoder gives is zero at the padding; the release lets it leak.
         states = h if key == "official" else h * mask.unsqueeze(-1)
-        tokens = TokenStates(states, mask, mask)
+        tokens = TokenStates(states, mask)
         encoded = states.mean(1).unsqueeze(0)
         found = objective(Views(encoded, encoded, {0: tokens}, {"convolutions": convolutions}))
         own, others = found.values()

@@ -28,6 +28,7 @@ from isospace.objectives.base import Objective, TokenIds, TokenStates, Views
 from isospace.objectives.companions import Companion, Network, Queue
 from isospace.objectives.edits import NO_TARGET
 from isospace.objectives.heads import GroupWhitening
+from isospace.objectives.spans import Span
 from isospace.operators.similarity import upcast
 
 DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
@@ -161,21 +162,28 @@ def has_gradient(objective: Objective, network: str) -> bool:
 
 def tokens_for(encoded: Tensor) -> TokenStates:
     """Token states of (batch, dim) vectors, the same of a sentence wherever it stands."""
-    positive = (encoded.detach() > 0).long()
-    lengths = 2 + positive.sum(1) % (LENGTH - 1)
+    lengths = 2 + (encoded.detach() > 0).sum(1) % (LENGTH - 1)
     mask = (torch.arange(LENGTH) < lengths[:, None]).long()
     states = torch.stack([encoded.roll(t, dims=1) for t in range(LENGTH)], dim=1)
-    word_ids = (5 + (positive.cumsum(1)[:, :LENGTH] * 3) % 25) * mask
-    targets = torch.where(torch.arange(LENGTH) == 1, word_ids, NO_TARGET)
-    return TokenStates(states * mask.unsqueeze(-1), word_ids, mask, targets)
+    return TokenStates(states * mask.unsqueeze(-1), mask)
 
 
-def inputs_of(objective: Objective, rows: list[int]) -> tuple[TokenIds, ...]:
+def targets_for(encoded: Tensor) -> TokenIds:
+    """The second token of each sentence is to be guessed."""
+    words = (5 + ((encoded.detach() > 0).long().cumsum(1)[:, :LENGTH] * 3) % 25).long()
+    targets = torch.where(torch.arange(LENGTH) == 1, words, NO_TARGET)
+    return TokenIds(targets, tokens_for(encoded).mask)
+
+
+def inputs_of(objective: Objective, encoded: Tensor, rows: list[int]) -> tuple[TokenIds, ...]:
     """The tokens of some sentences, edited as the plan says."""
     encoder = encoder_of(torch.float32)
     ids = [np.array(row) for row in encoder.token_ids(sentences(BATCH), LENGTH + 3)]
     inputs = []
-    for view in objective.inputs:
+    for place, view in enumerate(objective.inputs):
+        if isinstance(view.edit, Span):  # of documents, of which the states here are not
+            inputs.append(targets_for(encoded[place]))
+            continue
         edited = [
             view.edit(ids[i], np.random.default_rng(i), encoder.vocabulary) if view.edit else ids[i]
             for i in rows
@@ -199,7 +207,8 @@ def see(
             companion.push(drawn.bfloat16().to(encoded))  # the same numbers in every precision
     rows = rows or list(range(encoded.shape[1]))
     labels = torch.tensor(rows) % CLASSES if objective.reads_labels else None
-    return Views(encoded, projected, tokens, companions, inputs_of(objective, rows), labels)
+    inputs = inputs_of(objective, encoded, rows)
+    return Views(encoded, projected, tokens, companions, inputs, labels)
 
 
 def terms_of(

@@ -113,16 +113,15 @@ def test_a_tokenizer_without_a_mask_token_is_refused(encoder):
 
 def test_targets_are_of_the_tokens_that_the_view_shows(encoder):
     span = Span(sampling=Sampling(1, 1, 3, 5), masked=0.5)
-    plan = [View(0.0, edit=replace(span, masked=0.0)), View(0.0, edit=span, read="tokens")]
-    plan = [replace(view, edit=replace(view.edit, stream="spans")) for view in plan]
+    edits = [replace(span, masked=0.0), span, replace(span, targets=True)]
+    plan = [View(0.0, edit=replace(edit, stream="spans")) for edit in edits]
     sources = Sources(plan, encoder, 0)
     ids = [np.array(row) for row in encoder.token_ids(["a big red dog reads " * 4] * 9)]
     batch = sources.batch([ids], np.arange(9), 0)
-    shown, hidden = batch.input_ids.chunk(2)
-    assert list(batch.targets) == [1]
-    wanted = batch.targets[1] != NO_TARGET
+    shown, hidden, targets = batch.input_ids.chunk(3)
+    wanted = (targets != NO_TARGET) & batch.attention_mask.chunk(3)[2].bool()
     assert wanted.any()
-    assert torch.equal(batch.targets[1][wanted], shown[wanted])
+    assert torch.equal(targets[wanted], shown[wanted])
     assert torch.equal(shown[~wanted], hidden[~wanted])
 
 

@@ -59,7 +59,6 @@ class Batch:
         attention_mask: (texts * batch, length) int64, 1 for tokens.
         texts: per example.
         changed: number of a text -> what is changed in its embeddings, where something is.
-        targets: number of a text -> (batch, length) token ids to be guessed, where some are.
         labels: (batch,) int64 class of each example, `None` where examples have none.
     """
 
@@ -67,7 +66,6 @@ class Batch:
     attention_mask: Tensor
     texts: int = 1
     changed: Mapping[int, Changes] = field(default_factory=dict)
-    targets: Mapping[int, Tensor] = field(default_factory=dict)
     labels: Tensor | None = None
 
     def __len__(self) -> int:
@@ -76,10 +74,9 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
-        targets = {text: ids.to(device) for text, ids in self.targets.items()}
         ids, mask = self.input_ids.to(device), self.attention_mask.to(device)
         labels = None if self.labels is None else self.labels.to(device)
-        return Batch(ids, mask, self.texts, changed, targets, labels)
+        return Batch(ids, mask, self.texts, changed, labels)
 
     def stack(self, texts: Sequence[int]) -> Batch:
         """A batch of single texts: these, one after the other (view-major rows).

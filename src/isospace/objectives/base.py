@@ -73,24 +73,19 @@ class TokenStates:
 
     Attributes:
         states: (batch, length, dim), zero at the padding.
-        ids: (batch, length) token ids.
         mask: (batch, length), 1 for tokens.
-        targets: (batch, length) token ids to be guessed, `NO_TARGET` elsewhere; `None` where the
-            view's edit has none.
     """
 
     states: torch.Tensor
-    ids: torch.Tensor
     mask: torch.Tensor
-    targets: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class TokenIds:
-    """The tokens of one input that no network has encoded yet.
+    """The tokens of one input, as its edit gives them.
 
     Attributes:
-        ids: (batch, length) token ids.
+        ids: (batch, length) token ids, or `NO_TARGET` of an edit that gives what is to be guessed.
         mask: (batch, length), 1 for tokens.
     """
 
@@ -108,7 +103,7 @@ class Views:
         tokens: place in the plan -> states, of the views of which all tokens are read; these are
             in `encoded` with the mean of their tokens.
         companions: name -> what `Objective.build_companions` made.
-        inputs: the token ids of `Objective.inputs`.
+        inputs: the token ids of `Objective.inputs`, the one way by which terms see any.
         labels: (batch,) int64, the number of each example's class; `None` where examples have no
             labels.
 
@@ -179,7 +174,8 @@ class Objective(ABC):
     def inputs(self) -> tuple[View, ...]:
         """Token ids that the terms read as they are, such as a decoder's targets; by itself none.
 
-        Of each only the text and the edit are asked for: no pass through the encoder.
+        Of each only the text and the edit are asked for: no pass through the encoder. An edit of
+        the same `stream` as a view's draws what it draws.
         """
         return ()
 

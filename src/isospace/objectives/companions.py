@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import torch
 
-from isospace.objectives.base import TokenStates, Views
+from isospace.objectives.base import TokenIds, TokenStates, Views
 from isospace.objectives.edits import NO_TARGET
 
 
@@ -301,18 +301,19 @@ class MaskedHead(Companion):
         hidden = self.norm(torch.nn.functional.gelu(self.dense(states)))
         return torch.nn.functional.linear(hidden, self._words[0].weight.to(hidden), self.bias)
 
-    def loss(self, views: Sequence[TokenStates]) -> torch.Tensor:
-        """Cross-entropy, mean over the tokens to guess in all views; 0 where there is none."""
-        states, targets = [], []
-        for tokens in views:
-            if tokens.targets is None:
-                raise ValueError("tokens: nothing is to be guessed")
-            wanted = tokens.targets != NO_TARGET
-            states.append(tokens.states[wanted])
-            targets.append(tokens.targets[wanted])
-        logits, wanted = self(torch.cat(states)), torch.cat(targets)
-        total = torch.nn.functional.cross_entropy(logits, wanted, reduction="sum")
-        return total / max(1, len(wanted))
+    def loss(self, views: Sequence[TokenStates], targets: Sequence[TokenIds]) -> torch.Tensor:
+        """Cross-entropy, mean over the tokens to guess in all views; 0 where there is none.
+
+        Args:
+            views: the states of masked sentences.
+            targets: of each view, `NO_TARGET` where nothing is to be guessed.
+        """
+        wanted = [(target.ids != NO_TARGET) & target.mask.bool() for target in targets]
+        states = [view.states[here] for view, here in zip(views, wanted, strict=True)]
+        ids = torch.cat([target.ids[here] for target, here in zip(targets, wanted, strict=True)])
+        logits = self(torch.cat(states))
+        total = torch.nn.functional.cross_entropy(logits, ids, reduction="sum")
+        return total / max(1, len(ids))
 
 
 C = TypeVar("C", bound=Companion)

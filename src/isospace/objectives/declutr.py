@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -9,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
 from isospace.objectives import companions
-from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.objectives.base import Objective, Paper, Read, View, Views
 from isospace.objectives.spans import Sampling, Span
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -86,17 +87,28 @@ class DeCLUTR(Objective):
     @property
     def views(self) -> tuple[View, ...]:
         """All anchors, then the positives of the first, of the second ..."""
-        sampling = Sampling(
-            self.anchors, self.positives, self.min_span, self.max_span, self.strategy
-        )
-        masked = MASKED if self.mlm_weight else 0.0
-        spans = [Span("spans", sampling, i, masked=masked) for i in range(self.anchors)]
-        spans += [
-            Span("spans", sampling, i, p)
+        positives = [
+            Span("spans", self._sampling, i, p)
             for i in range(self.anchors)
             for p in range(self.positives)
         ]
-        return tuple(View(edit=span, read="tokens" if masked else "pooled") for span in spans)
+        read: Read = "tokens" if self.mlm_weight else "pooled"
+        return tuple(View(edit=span, read=read) for span in (*self._anchors, *positives))
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        """What the masked tokens of each anchor were, if they are to be guessed."""
+        spans = self._anchors if self.mlm_weight else []
+        return tuple(View(edit=replace(span, targets=True)) for span in spans)
+
+    @property
+    def _sampling(self) -> Sampling:
+        return Sampling(self.anchors, self.positives, self.min_span, self.max_span, self.strategy)
+
+    @property
+    def _anchors(self) -> list[Span]:
+        masked = MASKED if self.mlm_weight else 0.0
+        return [Span("spans", self._sampling, i, masked=masked) for i in range(self.anchors)]
 
     def build_companions(
         self, encoder: torch.nn.Module, dim: int, seed: int
@@ -125,5 +137,5 @@ class DeCLUTR(Objective):
         if self.mlm_weight:
             head = companions.companion(views, "masked_language", companions.MaskedHead)
             tokens = [views.tokens[i] for i in range(self.anchors)]
-            guessed = self.mlm_weight * head.loss(tokens)
+            guessed = self.mlm_weight * head.loss(tokens, views.inputs)
         return {"nt_xent": contrast, "masked_language": guessed}

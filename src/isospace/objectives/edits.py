@@ -97,13 +97,6 @@ class Edit(ABC):
         """(token',) positions of the tokens that it makes of `ids`, where it `moves`."""
         raise NotImplementedError
 
-    def targets(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids | None:
-        """(token',) what stood where a token is to be guessed, else `NO_TARGET`.
-
-        The arguments are those of the edit; `None`: nothing is to be guessed.
-        """
-        return None
-
     def adds(self, vocabulary: Vocabulary) -> int:
         """Tokens that it may add to a sentence, which is cut first where there is no room."""
         return 0

@@ -95,12 +95,14 @@ class Span(Edit):
         positive: which of its positives; `None`: the anchor itself.
         masked: share of the tokens that are to be guessed: 8 of 10 are masked, one is a random
             token, one stays (BERT's rule).
+        targets: gives what the tokens to guess were, and `NO_TARGET` elsewhere.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
     anchor: int = 0
     positive: int | None = None
     masked: float = 0.0
+    targets: bool = False
     whole = True
 
     @property
@@ -114,16 +116,7 @@ class Span(Edit):
         return self.sampling.needs
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """The span's tokens, some of them masked."""
-        return self._draw(ids, random, vocabulary)[0]
-
-    def targets(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids | None:
-        """What the tokens to guess were."""
-        return self._draw(ids, random, vocabulary)[1] if self.masked else None
-
-    def _draw(
-        self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary
-    ) -> tuple[Ids, Ids]:
+        """The span's tokens, some of them masked, or what these were."""
         inner = vocabulary.inner(ids)
         words = ids[inner]
         anchors, positives = self.sampling.draw(len(words), random)
@@ -141,7 +134,7 @@ class Span(Edit):
             drawn = own.integers(vocabulary.size, size=len(guessed))
             edited[guessed[fate < 0.9]] = drawn[fate < 0.9]
             edited[guessed[fate < 0.8]] = vocabulary.mask_id
-        return edited, targets
+        return targets if self.targets else edited
 
     def __str__(self) -> str:
         words = "of a span" if self.positive is None else "of a span beside it"

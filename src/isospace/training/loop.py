@@ -23,7 +23,6 @@ from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import TokenIds, TokenStates, View, Views
 from isospace.objectives.companions import C, Companion, GradientSign, Network
-from isospace.objectives.edits import NO_TARGET
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.sources import Sources
@@ -105,27 +104,11 @@ def _longest(length: int, device: torch.device) -> int:
     return int(longest)
 
 
-def _gather_ids(tokens: TokenIds, length: int) -> TokenIds:
-    """Of all processes, padded to one length."""
-    missing = length - tokens.ids.shape[1]
-    ids, mask = (
-        gather(functional.pad(x, (0, missing)).unsqueeze(0))[0] for x in (tokens.ids, tokens.mask)
-    )
-    return TokenIds(ids, mask)
-
-
-def _gather_tokens(tokens: TokenStates) -> TokenStates:
-    """Of all processes, padded to the longest."""
-    batch, length, dim = tokens.states.shape
-    longest = _longest(length, tokens.states.device)
-    missing = longest - length
-    padded = functional.pad(tokens.states, (0, 0, 0, missing))
-    states = gather(padded.view(1, batch, -1))[0].view(-1, longest, dim)
-    gathered = _gather_ids(TokenIds(tokens.ids, tokens.mask), longest)
-    targets = tokens.targets
-    if targets is not None:
-        targets = gather(functional.pad(targets, (0, missing), value=NO_TARGET).unsqueeze(0))[0]
-    return TokenStates(states, gathered.ids, gathered.mask, targets)
+def _gather_tokens(tokens: Tensor) -> Tensor:
+    """What tokens have, (batch, length, ...), of all processes; zero where it is padded."""
+    missing = _longest(tokens.shape[1], tokens.device) - tokens.shape[1]
+    padding = (0, 0) * (tokens.dim() - 2) + (0, missing)
+    return gather(functional.pad(tokens, padding).unsqueeze(0))[0]
 
 
 def make_head(config: TrainConfig, encoder: Encoder, classes: int) -> nn.Module:
@@ -260,7 +243,7 @@ class Loop:
         self._views: nn.Module = accelerator.prepare_model(encoder)
         self._first_terms: dict[str, float] = {}
         self._seen: Views | None = None
-        self._added: dict[str, tuple[Tensor, Batch]] = {}
+        self._added: dict[str, Tensor] = {}
 
     def _long_enough(self, rows: np.ndarray) -> np.ndarray:
         """Rows that the objective can serve."""
@@ -311,15 +294,14 @@ class Loop:
             first = self.accelerator.process_index * len(batch)
             added = self._companion(name, GradientSign).added(changed[source].kept.float(), first)
             changed[source] = replace(changed[source], added=added)
-            self._added[name] = (added, batch.stack([source]))
+            self._added[name] = added
         return replace(batch, changed=changed)
 
     def _remember_gradients(self) -> None:
         """Give companions the gradient of what they added."""
-        for name, (added, batch) in self._added.items():
+        for name, added in self._added.items():
             assert added.grad is not None
-            read = TokenStates(added.grad, batch.input_ids, batch.attention_mask)
-            self._companion(name, GradientSign).remember(_gather_tokens(read).states)
+            self._companion(name, GradientSign).remember(_gather_tokens(added.grad))
 
     def _make_views(self, batch: Batch) -> Views:
         """The global batch of views, each made by its network."""
@@ -337,11 +319,9 @@ class Loop:
             made |= zip(places, map(upcast, vectors), strict=True)
         tokens = {}
         for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
-            number = self.sources.of_view[place]
-            source, targets = batch.stack([number]), batch.targets.get(number)
-            read = TokenStates(made[place], source.input_ids, source.attention_mask, targets)
-            made[place] = read.states.sum(1) / read.mask.sum(1, keepdim=True)
-            tokens[place] = _gather_tokens(read)
+            states, mask = made[place], batch.stack([self.sources.of_view[place]]).attention_mask
+            made[place] = states.sum(1) / mask.sum(1, keepdim=True)
+            tokens[place] = TokenStates(_gather_tokens(states), _gather_tokens(mask))
         encoded = gather(torch.stack([made[i] for i in range(len(plan))]))
         inputs = tuple(self._input(batch, source) for source in self.sources.of_view[len(plan) :])
         labels = None if batch.labels is None else gather(batch.labels[None])[0]
@@ -350,8 +330,7 @@ class Loop:
     def _input(self, batch: Batch, source: int) -> TokenIds:
         """The token ids of one source, of the global batch."""
         own = batch.stack([source])
-        tokens = TokenIds(own.input_ids, own.attention_mask)
-        return _gather_ids(tokens, _longest(own.input_ids.shape[1], own.input_ids.device))
+        return TokenIds(_gather_tokens(own.input_ids), _gather_tokens(own.attention_mask))
 
     def _network(self, name: str) -> tuple[nn.Module, bool]:
         """What makes views under this name, and whether it is trained."""

@@ -15,7 +15,7 @@ from isospace.encoders.changes import Changes
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
-from isospace.objectives.edits import NO_TARGET, Edit, Ids
+from isospace.objectives.edits import Edit, Ids
 from isospace.objectives.perturbations import Perturbation
 
 
@@ -34,7 +34,6 @@ class _Input:
     """What a source makes of one sentence; shapes (token,), and of `kept` (token, dim) or less."""
 
     ids: NDArray[Any]
-    targets: Ids | None = None
     positions: Ids | None = None
     kept: NDArray[np.bool_] | None = None
 
@@ -99,31 +98,28 @@ class Sources:
         ]
         batch = self.encoder.collate([one.ids for made in inputs for one in made], len(inputs))
         length = batch.input_ids.shape[1]
-        changed, targets = {}, {}
-        for place, (source, made) in enumerate(zip(self._distinct, inputs, strict=True)):
-            if source.changes_embeddings:
-                changed[place] = _changes(made, length, self.encoder.token_dim)
-            if any(one.targets is not None for one in made):
-                targets[place] = _targets(made, length)
-        return replace(batch, changed=changed, targets=targets).to(self.encoder.device)
+        changed = {
+            place: _changes(made, length, self.encoder.token_dim)
+            for place, (source, made) in enumerate(zip(self._distinct, inputs, strict=True))
+            if source.changes_embeddings
+        }
+        return replace(batch, changed=changed).to(self.encoder.device)
 
     def _input(self, source: _Source, ids: NDArray[Any], seed: list[int]) -> _Input:
         if not source.stream:
             return _Input(ids)
-        random, targets, positions = np.random.default_rng(seed), None, None
+        random, positions = np.random.default_rng(seed), None
         if source.edit is not None:
             sentence = self._fitting(source.edit, np.asarray(ids, dtype=np.int64))
             ids = source.edit(sentence, random, self.vocabulary)
-            same_draws = np.random.default_rng(seed)
-            targets = source.edit.targets(sentence, same_draws, self.vocabulary)
             if source.edit.moves:
                 positions = source.edit.positions(sentence, self.vocabulary)
         if source.perturb is None:
-            return _Input(ids, targets, positions)
+            return _Input(ids, positions)
         places = source.perturb.positions(len(ids), random)
         positions = places if positions is None else positions[places]
         kept = source.perturb.kept(len(ids), self.encoder.token_dim, random)
-        return _Input(ids, targets, positions, kept)
+        return _Input(ids, positions, kept)
 
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:
         """A sentence, so short that the encoder can read what the edit makes of it."""
@@ -151,11 +147,3 @@ def _changes(inputs: Sequence[_Input], length: int, dim: int) -> Changes:
         if one.kept is not None:
             kept[i, : len(one.ids)] = one.kept
     return Changes(torch.from_numpy(positions), torch.from_numpy(kept))
-
-
-def _targets(inputs: Sequence[_Input], length: int) -> torch.Tensor:
-    padded = np.full((len(inputs), length), NO_TARGET, dtype=np.int64)
-    for i, one in enumerate(inputs):
-        if one.targets is not None:
-            padded[i, : len(one.ids)] = one.targets
-    return torch.from_numpy(padded)
