@@ -10,13 +10,14 @@ import pytest
 import torch
 from accelerate import Accelerator
 from loops import CONFIG, NAMES, make_loop, save_clean_terms, small
-from toy import sentences
+from toy import sentences, write_toy_model
 from warm import run_together
 
+from isospace.config import objective_name
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import DeCLUTR, SimCSE, WhitenedCSE
+from isospace.objectives import DCLR, PCL, DeCLUTR, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
 from isospace.training import checkpoint
 from isospace.training.loop import Diverged, Loop, make_companions
 
@@ -49,6 +50,39 @@ def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, nam
     checkpoint.set_random_state(state["random"])
     assert [s.step for s in second] == [3, 4]
     assert torch.equal(weights(whole), weights(second))
+
+
+@pytest.mark.parametrize(
+    "objective", [DCLR(), PCL(peer="frozen"), DiffCSE(), MoCoSE()], ids=objective_name
+)
+def test_a_checkpoint_has_no_network_that_never_changes(tmp_path, objective):
+    """It is smaller by the size of that network, and goes on as one that holds it does."""
+    model = write_toy_model(tmp_path / "model", masked_words=True)
+    config = replace(CONFIG, objective=objective)
+    whole = make_loop(model, tmp_path, config)
+    frozen = sum(
+        x.nbytes
+        for companion in whole.companions.values()
+        for part in companion.frozen.values()
+        for x in part.state_dict().values()
+    )
+    assert (frozen > 0) != isinstance(objective, MoCoSE)  # whose copy follows the encoder
+    list(whole)
+    first = make_loop(model, tmp_path, config)
+    next(iter(first))
+    state = {**first.state(), "random": checkpoint.random_state()}
+    older = {**state, "beside": first._beside.state_dict()}
+    sizes, weights_of = [], []
+    for i, content in enumerate((older, state)):
+        checkpoint.save(tmp_path / f"{i}.pt", content)
+        sizes.append((tmp_path / f"{i}.pt").stat().st_size)
+        resumed = make_loop(model, tmp_path, config)
+        resumed.load_state(checkpoint.load(tmp_path / f"{i}.pt"))
+        checkpoint.set_random_state(state["random"])
+        list(resumed)
+        weights_of.append(weights(resumed))
+    assert sizes[0] - sizes[1] >= frozen
+    assert all(torch.equal(weights(whole), found) for found in weights_of)
 
 
 def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):

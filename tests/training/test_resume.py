@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from toy import sentences, short_run
+from toy import sentences, short_run, write_toy_model
 from warm import WarmProcess, isospace, isospace_main, run_together, together
 
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
+from isospace.objectives import DiffCSE
 from isospace.training import checkpoint
 from isospace.training.run import Run
 from isospace.training.train import _Session, train
@@ -202,6 +203,20 @@ def test_another_encoder_of_the_same_name_is_refused_on_resume(config, toy_model
     save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
     with pytest.raises(UserError, match="is not the one that this run began with"):
         train(resume=config.output)
+
+
+def test_another_generator_of_the_same_name_is_refused_on_resume(config, tmp_path):
+    """It is no part of the checkpoint, and what it fills in would be other words."""
+    generator = write_toy_model(tmp_path / "generator", masked_words=True)
+    objective = DiffCSE(generator=str(generator))
+    train_without_results(replace(config, objective=objective, budget=(32, "sentences")))
+    weights = load_file(generator / "model.safetensors")
+    other = {name: value + 1 for name, value in weights.items()}
+    save_file(other, generator / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match=r"what `generator` names .* is not what this run began"):
+        train(resume=config.output)
+    save_file(weights, generator / "model.safetensors", {"format": "pt"})
+    assert train(resume=config.output).results.steps == 2
 
 
 def test_a_changed_corpus_is_refused_on_resume(config, tmp_path):

@@ -13,6 +13,7 @@ import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from sentence_transformers import SentenceTransformer
+from torch import nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
@@ -220,8 +221,13 @@ def weights_hash(encoder: Encoder) -> str:
         for module in encoder.model
     ]
     about = [encoder.fingerprint(None), encoder.pooling, modules]
-    content = hashlib.sha256(json.dumps(about).encode())
-    for name, tensor in sorted(encoder.model.state_dict().items()):
+    return state_hash(encoder.model, json.dumps(about))
+
+
+def state_hash(module: nn.Module, about: str = "") -> str:
+    """40 hexadecimal digits that name the parameters and buffers of a module, and what is said."""
+    content = hashlib.sha256(about.encode())
+    for name, tensor in sorted(module.state_dict().items()):
         content.update(name.encode())
         content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return content.hexdigest()[:40]

@@ -7,7 +7,7 @@ parameters and buffers saved with the checkpoint, and its gradients averaged ove
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -19,6 +19,14 @@ from isospace.objectives.edits import NO_TARGET
 
 class Companion(torch.nn.Module):
     """Base of all companions."""
+
+    @property
+    def frozen(self) -> Mapping[str, torch.nn.Module]:
+        """Parts that never change, by the setting that names where each comes from; by itself none.
+
+        A checkpoint holds their hash alone: a resumed run has them from there again.
+        """
+        return {}
 
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
         """What is to be done once the optimiser has stepped; by itself nothing.
@@ -54,6 +62,12 @@ class Network(Companion):
         self.trained, self.momentum = trained, momentum
         self._updates: torch.Tensor
         self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
+
+    @property
+    def frozen(self) -> Mapping[str, torch.nn.Module]:
+        """The copy, where neither the optimiser nor momentum moves it."""
+        moves = self.trained or self.momentum is not None
+        return {} if moves else {"model": self.encoder}
 
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
         """Follow the encoder."""

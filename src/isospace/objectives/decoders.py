@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -116,6 +117,11 @@ class Detector(Draws):
         with torch.no_grad():
             self.head.weight.normal_(0.0, 0.02, generator=self.generator)
             self.head.bias.zero_()
+
+    @property
+    def frozen(self) -> Mapping[str, torch.nn.Module]:
+        """The generator, if it is a model."""
+        return {} if self.language_model is None else {"generator": self.language_model}
 
     def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> torch.Tensor:
         """Words for every place of the masked sentences, (n, length) ids.

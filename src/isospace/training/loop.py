@@ -20,6 +20,7 @@ from torch.nn import functional
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import Tokens
 from isospace.encoders.encoder import Batch, Encoder
+from isospace.encoders.loading import state_hash
 from isospace.errors import UserError
 from isospace.objectives.base import TokenIds, TokenStates, View, Views
 from isospace.objectives.companions import C, Companion, GradientSign, Network
@@ -196,6 +197,10 @@ class Loop:
         accelerator: devices, processes and precision.
         labels: (example,) class of each example of the corpus, from 0 on, for an objective that
             reads labels.
+
+    Attributes:
+        frozen: setting -> hash of the network beside the encoder that came from it and never
+            changes (`Companion.frozen`).
     """
 
     def __init__(
@@ -231,6 +236,10 @@ class Loop:
         self._beside = nn.ModuleDict({**self.companions, "head": self.head})
         self._beside.to(accelerator.device).train()
         self._told = [part for part in self._beside.children() if isinstance(part, Companion)]
+        frozen = dict(part for companion in self._told for part in companion.frozen.items())
+        self.frozen = {setting: state_hash(part) for setting, part in frozen.items()}
+        names = {part: name for name, part in self._beside.named_modules()}
+        self._frozen_names = tuple(f"{names[part]}." for part in frozen.values())
         self._parameters = [
             p for m in (encoder, self._beside) for p in m.parameters() if p.requires_grad
         ]
@@ -383,14 +392,14 @@ class Loop:
     def seconds_per_step(self) -> float:
         """Time one update's forward and backward, leaving no trace in weights or random states."""
         random_state = checkpoint.random_state()
-        beside = copy.deepcopy(self._beside.state_dict())
+        beside = copy.deepcopy(self._beside_state())
         seconds = []
         for _ in range(4):
             started = time.perf_counter()
             self._backward()
             self.optimizer.zero_grad(set_to_none=True)
             seconds.append(time.perf_counter() - started)
-        self._beside.load_state_dict(beside)
+        self._load_beside(beside)
         checkpoint.set_random_state(random_state)
         return float(np.median(seconds[1:]))
 
@@ -426,13 +435,25 @@ class Loop:
                 time.perf_counter() - started,
             )
 
+    def _beside_state(self) -> dict[str, Any]:
+        """Of head and companions, without what never changes."""
+        state = self._beside.state_dict()
+        return {name: x for name, x in state.items() if not name.startswith(self._frozen_names)}
+
+    def _load_beside(self, state: dict[str, Any]) -> None:
+        """Put back what `_beside_state` returned; older checkpoints hold everything."""
+        own = self._beside.state_dict()
+        frozen = {name: x for name, x in own.items() if name.startswith(self._frozen_names)}
+        self._beside.load_state_dict({**frozen, **state})
+
     def state(self) -> dict[str, Any]:
         """Everything that decides the rest of the run, but for the random states."""
         return {
             "step": self.step,
             "total_steps": self.total_steps,
             "encoder": self.encoder.model.state_dict(),
-            "beside": self._beside.state_dict(),
+            "beside": self._beside_state(),
+            "frozen": self.frozen,
             "optimizer": self.optimizer.state_dict(),
             "first_terms": self._first_terms,
         }
@@ -441,6 +462,6 @@ class Loop:
         """Put back what `state` returned."""
         self.step, self.total_steps = state["step"], state["total_steps"]
         self.encoder.model.load_state_dict(state["encoder"])
-        self._beside.load_state_dict(state["beside"])
+        self._load_beside(state["beside"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._first_terms = dict(state["first_terms"])

@@ -243,6 +243,13 @@ class _Session:
                 f"{run.folder}: the encoder {self.config.model} is not the one that this run began "
                 "with; put that one back, or start a new run"
             )
+        frozen = self.loop.frozen
+        for setting, digest in state.get("frozen", frozen).items():
+            if digest != frozen[setting]:
+                raise UserError(
+                    f"{run.folder}: what `{setting}` names beside the encoder is not what this run "
+                    "began with; put that back, or start a new run"
+                )
         if len(state["random"]) != self.accelerator.num_processes:
             raise UserError(
                 f"{run.folder}: was started on {len(state['random'])} processes; resume it on as "
