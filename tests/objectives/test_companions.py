@@ -16,6 +16,7 @@ from isospace.objectives.companions import (
     Queue,
     Scale,
     companion,
+    costs,
 )
 from isospace.objectives.edits import Reverse
 
@@ -56,6 +57,22 @@ def test_a_network_may_follow_faster_or_slower():
     network.after_update(encoder, nothing)
     assert asked == [2, 3]
     assert network.encoder.weight.item() == pytest.approx(0.5 / 3 + 2 / 3)
+
+
+def test_costs_are_of_what_is_kept_for_training():
+    """A float is 4 bytes; what is trained has a gradient and two moments beside it."""
+    layer = nn.Linear(400, 250, bias=False)
+    beside = {
+        "frozen": Network(layer),
+        "second": Network(layer, trained=True),
+        "queue": Queue(1000, 50, 0),
+        "noise": Draws(0),
+    }
+    assert costs(beside) == (
+        "frozen network, 0.1 M parameters, 0.4 MB; second network, 0.1 M parameters, 1.6 MB; "
+        "queue, 0.2 MB"
+    )
+    assert costs({"noise": Draws(0)}) == ""
 
 
 def test_steps_are_signs_at_the_same_places():

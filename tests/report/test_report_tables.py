@@ -45,6 +45,7 @@ def test_seeds_are_one_row_and_other_settings_another(tmp_path):
     assert rows[0]["gain in MRR"] == "+3.00"
     assert rows[0]["verdict"] == "2 adapted, 1 unfinished"
     assert rows[0]["kept"] == "label-free, step 4, 4"
+    assert rows[0]["cost"] == "12 s, 1.6 GB"
     assert rows[1]["MRR result"] == "55.00"
 
 

@@ -102,6 +102,7 @@ def results_of(
         split=True,
         evaluations=tuple(evaluations(mrr)),
         seconds=12.3,
+        memory_mb=1620.0,
         environment={"python": "3.11.7", "processor": "a <b>processor</b>"},
     )
     return replace(results, **changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,18 @@ def test_a_run_of_the_first_format_is_read(tmp_path):
     assert results.split
 
 
+def test_a_run_of_the_third_format_has_no_memory(tmp_path):
+    results = results_of()
+    assert results.cost == "12 s, 1.6 GB"
+    write_results(tmp_path / "results.json", results)
+    content = json.loads((tmp_path / "results.json").read_text())
+    del content["memory_mb"]
+    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 3}))
+    older = read_results(tmp_path / "results.json")
+    assert older == replace(results, memory_mb=None)
+    assert older.cost == "12 s"
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -48,7 +61,7 @@ def test_a_run_of_the_first_format_is_read(tmp_path):
         (lambda text: "[1, 2]", "expected an object"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
         (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
-        (lambda text: text.replace('"format": 3', '"format": 99'), "newer isospace .* 99"),
+        (lambda text: text.replace('"format": 4', '"format": 99'), "newer isospace .* 99"),
         (lambda text: '{"isospace": "0.0.1"}', "result is missing"),
     ],
 )

@@ -265,8 +265,10 @@ def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
         train(resume=tmp_path)
 
 
-def test_seconds_count_the_sessions_before_a_resumption(config):
+def test_seconds_and_memory_are_of_the_sessions_before_a_resumption_too(config):
     train_without_results(config)
     last = Run(config.output).last_checkpoint
-    checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6})
-    assert train(resume=config.output).results.seconds > 1e6
+    checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6, "memory_mb": 1e6})
+    results = train(resume=config.output).results
+    assert results.seconds > 1e6
+    assert results.memory_mb == 1e6

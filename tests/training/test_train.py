@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy import WORDS, sentences
+from toy import WORDS, sentences, write_toy_model
 
 from isospace.config import TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
-from isospace.objectives import SCD, SimCSE
+from isospace.objectives import SCD, DiffCSE, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
@@ -36,8 +37,10 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     assert [evaluation["step"] for evaluation in results.evaluations] == [0, 10, 20]
     assert results.verdict.text.startswith(("Adapted", "No gain", "Cannot tell", "Keep the start"))
     assert "halves of held-out sentences" in results.verdict.protocol
+    assert 100 < results.memory_mb < 100_000
     card = (run.model_folder / "README.md").read_text()
     assert "WhitenedCSE" in card
+    assert f"Took {results.cost}" in card
     for sentence in sentences(400):
         assert sentence not in card
     report = write_report(collect([run.folder]), tmp_path / "report.html").read_text()
@@ -45,6 +48,14 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     assert "http://" not in report.replace("http://www.w3.org", "").replace(
         "http://purl.org", ""
     ).replace("http://creativecommons.org", "")
+
+
+def test_the_log_says_what_stands_beside_the_encoder(config, caplog, tmp_path):
+    model = write_toy_model(tmp_path / "model", masked_words=True, intermediate_size=1024)
+    with caplog.at_level(logging.INFO, "isospace"):
+        train(replace(config, model=str(model), objective=DiffCSE(), budget=(16, "sentences")))
+    said = "beside detector, 0.4 M parameters, 4.4 MB (general path, float32: the sentence's vector"
+    assert said in caplog.text
 
 
 def test_the_callers_random_generators_are_left_as_they_were(config):

@@ -38,7 +38,7 @@ from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
 from isospace.encoders.words import WordIds
 from isospace.errors import UserError
-from isospace.objectives.base import Read, View
+from isospace.objectives.base import Read, View, describe
 from isospace.objectives.edits import Vocabulary
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
@@ -240,11 +240,12 @@ class Encoder(nn.Module):
         """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
         size = sum(p.numel() for p in self.parameters()) / 1e6
-        changing = sum(view.changes_embeddings for view in plan)
-        general = f" (general path: {changing} of {len(plan)} views change the embeddings)"
+        path, changing = self.path, [view for view in plan if view.changes_embeddings]
+        if changing and self._why_general_path() is None:
+            path += f" (general path where the embeddings change: {describe(changing)})"
         return (
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
-            f"{self.device.type}, {arithmetic}; {self.path}{general if changing else ''}"
+            f"{self.device.type}, {arithmetic}; {path}"
         )
 
     def set_pooling(self, name: PoolingName) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -278,8 +278,7 @@ class Objective(ABC):
         >>> SimCSE().describe_views()
         '2 dropout'
         """
-        words = Counter(map(_describe, self.views))
-        return " + ".join(f"{n} {view}" for view, n in words.items())
+        return describe(self.views)
 
     def to_json(self) -> dict[str, Any]:
         """Hyper-parameters as JSON values."""
@@ -293,6 +292,11 @@ class Objective(ABC):
             UserError: a name that is no hyper-parameter of this objective, or an impossible value.
         """
         return cls(**values)
+
+
+def describe(plan: Sequence[View]) -> str:
+    """Views in words, those that read alike counted together."""
+    return " + ".join(f"{n} {view}" for view, n in Counter(map(_describe, plan)).items())
 
 
 def _describe(view: View) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 
@@ -19,6 +19,9 @@ from isospace.objectives.edits import NO_TARGET
 
 class Companion(torch.nn.Module):
     """Base of all companions."""
+
+    general_path: ClassVar[str] = ""
+    """Why its own passes in the terms take the general path, in float32; empty: it makes none."""
 
     @property
     def frozen(self) -> Mapping[str, torch.nn.Module]:
@@ -328,6 +331,29 @@ class MaskedHead(Companion):
         logits = self(torch.cat(states))
         total = torch.nn.functional.cross_entropy(logits, ids, reduction="sum")
         return total / max(1, len(ids))
+
+
+def costs(companions: Mapping[str, Companion]) -> str:
+    """What companions cost, in words; those of less than 0.1 MB are left out.
+
+    Memory is that of parameters and buffers, and where parameters are trained of their gradient and
+    the optimiser's two moments.
+    """
+    said = []
+    for name, part in companions.items():
+        parameters = list(part.parameters())
+        trained = [p for p in parameters if p.requires_grad]
+        memory = sum(x.nbytes for x in (*parameters, *part.buffers(), *3 * trained)) / 1e6
+        if memory < 0.1:
+            continue
+        words = name.replace("_", " ") + " network" * isinstance(part, Network)
+        if parameters:
+            words += f", {sum(p.numel() for p in parameters) / 1e6:.1f} M parameters"
+        words += f", {memory:.{0 if memory >= 10 else 1}f} MB"
+        if part.general_path:
+            words += f" (general path, float32: {part.general_path})"
+        said.append(words)
+    return "; ".join(said)
 
 
 C = TypeVar("C", bound=Companion)

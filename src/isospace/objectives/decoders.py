@@ -48,6 +48,8 @@ class Decoder(Draws):
         ValueError: the encoder's layers or vectors are not of BERT's form.
     """
 
+    general_path = "its attention stands between the layers"
+
     def __init__(self, encoder: torch.nn.Module, dim: int, seed: int) -> None:
         super().__init__(seed)
         host: Any = encoder
@@ -100,6 +102,8 @@ class Detector(Draws):
         language_model: the generator, (ids, mask) to logits; `None` draws words of the batch.
         seed: of weights and draws.
     """
+
+    general_path = "the sentence's vector stands among the embeddings"
 
     def __init__(
         self,

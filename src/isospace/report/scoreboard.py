@@ -194,7 +194,10 @@ def runs_table(run_set: RunSet) -> Table:
     )
     note = "; ".join(protocols)
     if note:
-        note = f"x 100, {MEAN_SD}, n of them, where they differ. Measured by: {note}."
+        note = (
+            f"x 100, {MEAN_SD}, n of them, where they differ. Cost: time and peak memory of the "
+            f"longest run. Measured by: {note}."
+        )
     return Table("runs", "Runs: before and after", rows, note)
 
 
@@ -219,6 +222,7 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
                 row[f"STS {state}"] = _mean_sd_of_different(averages)
         row["n"] = str(len(done))
         row["kept"] = _kept(done)
+        row["cost"] = max(done, key=lambda results: results.seconds).cost
     return row | {"model": Path(config.model).name}
 
 

@@ -208,7 +208,7 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     if scores.sts:
         facts["STS by"] = PAPER_PROTOCOL
     facts["Machine"] = f"isospace {results.isospace}, {machine}"
-    facts["Time"] = f"{results.seconds:.0f} s, evaluations included"
+    facts["Cost"] = f"{results.cost}, evaluations included"
     return facts
 
 

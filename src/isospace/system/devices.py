@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from pathlib import Path
 
 import accelerate
@@ -54,6 +55,18 @@ def memory_gb() -> float:
     if torch.cuda.is_available():
         return float(torch.cuda.max_memory_allocated()) / 1e9
     return float(psutil.Process(os.getpid()).memory_info().rss) / 1e9
+
+
+def peak_memory_mb() -> float:
+    """The most memory ever in use: the GPU's where there is one, else this process's, in MB."""
+    if torch.cuda.is_available():
+        return float(torch.cuda.max_memory_allocated()) / 1e6
+    if sys.platform == "win32":
+        return float(psutil.Process().memory_info().peak_wset) / 1e6
+    import resource  # which Windows does not have
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def environment() -> dict[str, str | int]:

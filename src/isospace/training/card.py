@@ -125,4 +125,5 @@ def _training(config: TrainConfig, results: RunResults) -> str:
   `{corpus.digest}`; {counts}
 - Updates: {results.steps} of {config.batch_size * config.accumulate} sentences, peak learning
   rate {config.learning_rate:g}, seed {config.seed}
+- Took {results.cost}
 - Made with isospace {results.isospace}"""

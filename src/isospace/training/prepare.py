@@ -22,6 +22,7 @@ from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels,
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
 from isospace.objectives import OBJECTIVES
+from isospace.objectives.companions import costs
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
@@ -114,7 +115,10 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
             progress=advance,
         )
     corpus = data.corpus
-    return data, Loop(config, encoder, tokens, corpus.train_rows, accelerator, corpus.labels)
+    loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator, corpus.labels)
+    if beside := costs(loop.companions):
+        progress.line("beside", beside)
+    return data, loop
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:

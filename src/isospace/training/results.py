@@ -12,9 +12,9 @@ from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 3
+FORMAT = 4
 """Of results.json. 1 had no number, called evaluations looks and the benchmark exam; 2 had the
-intervals of a bootstrap of single items, and three kinds of verdict."""
+intervals of a bootstrap of single items, and three kinds of verdict; 3 had no memory."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class RunResults:
         split: whether the pairs that choose are others than those of the verdict.
         evaluations: measurements during training, the start (step 0) first.
         seconds: wall clock, sessions before a resumption included.
+        memory_mb: at its peak, of the GPU where there is one, else of the process, of several the
+            first; `None` of older runs.
         environment: versions and machine.
         pairs: digest of the verdict's pairs alone, by which the ledger knows them.
         format: of the file.
@@ -68,6 +70,7 @@ class RunResults:
     split: bool
     evaluations: tuple[dict[str, float], ...]
     seconds: float
+    memory_mb: float | None
     environment: dict[str, str | int]
     pairs: str = ""
     format: int = FORMAT
@@ -92,6 +95,13 @@ class RunResults:
             f"{self.choice.reason}"
         )
 
+    @property
+    def cost(self) -> str:
+        """Time and memory, in words."""
+        if self.memory_mb is None:
+            return f"{self.seconds:.0f} s"
+        return f"{self.seconds:.0f} s, {self.memory_mb / 1e3:.1f} GB"
+
     def evaluation(self, step: int) -> dict[str, float]:
         """The measurements at a step; 0 is the start."""
         return next(measured for measured in self.evaluations if measured["step"] == step)
@@ -112,9 +122,13 @@ def read_results(path: Path) -> RunResults:
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    for upgrade in (_from_first, _from_second)[content.get("format", 1) - 1 :]:
+    for upgrade in (_from_first, _from_second, _from_third)[content.get("format", 1) - 1 :]:
         content = upgrade(content)
     return content
+
+
+def _from_third(content: dict[str, Any]) -> dict[str, Any]:
+    return {**content, "memory_mb": None, "format": 4}
 
 
 def _from_second(content: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from isospace.evaluation.vector_cache import cached
 from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.cache import cache_folder
-from isospace.system.devices import environment, memory_gb
+from isospace.system.devices import environment, memory_gb, peak_memory_mb
 from isospace.system.processes import agreed, anywhere, arithmetic
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.system.signals import StopRequest, polite_stop
@@ -97,6 +97,7 @@ class _Session:
 
     def __init__(self, config: TrainConfig, progress: Progress, stop: StopRequest) -> None:
         self.started, self._earlier_seconds = time.monotonic(), 0.0
+        self._earlier_memory_mb = 0.0
         self.config, self._stop = config, stop
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
@@ -211,6 +212,10 @@ class _Session:
         """Wall clock of the run, the sessions before a resumption included."""
         return self._earlier_seconds + time.monotonic() - self.started
 
+    def _memory_mb(self) -> float:
+        """The run's most memory, the sessions before a resumption included."""
+        return max(self._earlier_memory_mb, peak_memory_mb())
+
     def _save(self, run: Run) -> None:
         """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""
         states = gather_object([checkpoint.random_state()])
@@ -223,6 +228,7 @@ class _Session:
                 "evaluations": self.evaluations,
                 "ranks": self._ranks,
                 "seconds": self._seconds(),
+                "memory_mb": self._memory_mb(),
             }
             checkpoint.save(run.last_checkpoint, state)
         # Last, so that kept weights are never of an evaluation that the checkpoint does not know.
@@ -260,6 +266,7 @@ class _Session:
     def _restore(self, run: Run, state: dict[str, Any]) -> None:
         self.loop.load_state(state)
         self._earlier_seconds = state["seconds"]
+        self._earlier_memory_mb = state.get("memory_mb", 0.0)
         if self.main:
             self.evaluations, self._ranks = list(state["evaluations"]), list(state["ranks"])
             run.rewind(self.loop.step)
@@ -390,6 +397,7 @@ class _Session:
             split=self.benchmark.split,
             evaluations=tuple(self.evaluations),
             seconds=self._seconds(),
+            memory_mb=self._memory_mb(),
             environment={**environment(), "precision": arithmetic(self.accelerator)},
         )
 
