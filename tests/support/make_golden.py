@@ -1,7 +1,7 @@
 """Make the small reference files of tests/golden: python tests/support/make_golden.py
 
-Inputs are drawn here, in make_golden_losses.py and in make_golden_baselines.py; the formulas are
-those of golden_reference.py, in float64.
+Inputs are drawn here and in the make_golden_*.py that it calls; the formulas are those of
+golden_reference.py, in float64.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from golden_reference import FOLDER, cos, draw, group_whiten, save
 from make_golden_baselines import make_baselines
+from make_golden_draws import make_draws
 from make_golden_losses import (
     make_barlow,
     make_info_nce,
@@ -18,6 +19,7 @@ from make_golden_losses import (
     make_simcsepp,
     make_whitening_head,
 )
+from make_golden_mocose import make_mocose
 from make_golden_posthoc import make_flow, make_flow_initialisation, make_glove
 from torch import Tensor
 
@@ -105,6 +107,8 @@ if __name__ == "__main__":
     make_barlow(0)
     make_barlow(9)
     make_baselines()
+    make_draws()
+    make_mocose()
     make_flow()
     make_flow_initialisation()
     make_glove()
