@@ -161,6 +161,8 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert [row[""] for row in table.rows] == list(comparison.scores)
     assert table.rows[1]["MRR"] == "52.00 ± 1.41"
     assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
+    chose = [row["MRR of other held-out pairs"] for row in table.rows]
+    assert chose == ["", "54.00", "50.00"]
     assert table.note.startswith("x 100, mean ± standard deviation of 2 seeds. ")
     assert "The interval is for other seeds and other test items." in table.note
     assert "too few to split" not in table.note

@@ -76,6 +76,7 @@ def judge_runs(
             name: tuple("/".join(run.folder.parts[-2:]) for run in seeds)
             for name, seeds in runs.items()
         },
+        criterion=rows.criterion,
         scores={
             name: {
                 c: SeedScores.of(seeds) for c, seeds in (exact[name] | rows.scores[name]).items()
@@ -145,8 +146,7 @@ class _Judge:
     protocol: ComparisonProtocol
 
     def verdict(self) -> ComparisonVerdict:
-        criterion, first = self.rows.criterion, next(iter(self.runs.values()))[0]
-        chosen_by = _criterion_in_words(first, self.protocol)
+        criterion, chosen_by = self.rows.criterion, self.protocol.criterion
         words = _in_words(self.measure, self.protocol)
         order = list(criterion)
         name = order[choose([criterion[row] for row in order])]
@@ -317,13 +317,18 @@ def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
 
 def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
     results = run.finished
+    split = results.split or results.labels is not None
+    criterion = f"MRR of {'other held-out' if split else 'the same'} pairs"
+    if results.choice.criterion == LABELS:
+        criterion = f"Spearman on {results.labels}"
     return ComparisonProtocol(
         pairs=results.verdict.protocol,
         sts=PAPER_PROTOCOL if results.result.sts else None,
         checkpoints=f"labels: {results.labels}" if results.labels else results.choice.rule,
         labels=results.labels,
         unseen=shared.unseen_in_words,
-        split=results.split or results.labels is not None,
+        split=split,
+        criterion=criterion,
     )
 
 
@@ -341,9 +346,3 @@ def _criterion(run: Run, step: int | None = None) -> float:
     results = run.finished
     criterion = PAIRS if results.choice.criterion == LAST else results.choice.criterion
     return results.evaluation(results.choice.step if step is None else step)[criterion]
-
-
-def _criterion_in_words(run: Run, protocol: ComparisonProtocol) -> str:
-    if run.finished.choice.criterion == LABELS:
-        return f"Spearman on {protocol.labels}"
-    return f"MRR of {'other held-out' if protocol.split else 'the same'} pairs"

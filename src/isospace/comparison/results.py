@@ -15,7 +15,7 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 5
+FORMAT = 6
 """Of results.json; older ones are not read, as the comparison is judged anew in a second."""
 
 
@@ -30,6 +30,7 @@ class ComparisonProtocol:
         labels: the labels that chose them, `None` where none did.
         unseen: which test pairs are left out because the labels have them, `None` where none are.
         split: whether other items than the pairs of MRR have chosen.
+        criterion: the score that chose among the rows, in words.
     """
 
     pairs: str
@@ -38,6 +39,7 @@ class ComparisonProtocol:
     labels: str | None
     unseen: str | None
     split: bool
+    criterion: str
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class ComparisonResults:
         protocol: how the numbers were made.
         settings: row -> the settings that its runs share.
         runs: row -> the folders of its runs, relative to the comparison's.
+        criterion: row -> the score that chose its checkpoints and the row that is judged, 0 to 1,
+            mean over the seeds; of a start only where it was one of those that it chose among.
         scores: row -> score -> of each seed. "start" is what the first row's runs began with,
             "start of NAME" another start.
         gains: row -> score -> gain.
@@ -109,6 +113,7 @@ class ComparisonResults:
     protocol: ComparisonProtocol
     settings: dict[str, dict[str, Any]]
     runs: dict[str, tuple[str, ...]]
+    criterion: dict[str, float]
     scores: dict[str, dict[str, SeedScores]]
     gains: dict[str, dict[str, RowGain]]
     differences: dict[str, tuple[Difference, ...]]

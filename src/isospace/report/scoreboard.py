@@ -48,11 +48,13 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
 
     The papers' columns have a table of their own.
     """
-    measure = results.measure
+    measure, criterion = results.measure, results.protocol.criterion
     rows = []
     for candidate, columns in results.scores.items():
         shown = dict.fromkeys([measure, "MRR", "R@1"])
         row = {"": candidate} | {column: mean_sd(columns[column].seeds) for column in shown}
+        chose = results.criterion.get(candidate)
+        row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
         if candidate in results.gains:
             found = results.gains[candidate][measure]
             row["seeds"] = str(found.over_start.seeds)
@@ -66,7 +68,8 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     )
     spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
-        f"x 100{spread}. {_protocol(protocol)} {_settings_that_differ(results)}The interval is "
+        f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, chose the row "
+        f"that is judged. {_settings_that_differ(results)}The interval is "
         f"{_chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
