@@ -169,6 +169,26 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert gains_table("which", comparison) is None  # no other score than that
 
 
+def test_baselines_are_rows_without_seeds_and_the_note_names_them(which):
+    found = read_results(which / "results.json")
+    once = found.gains["dcl"]["MRR"]
+    once = replace(once, over_start=replace(once.over_start, seeds=1, sd=None))
+    glove = {"MRR": SeedScores.of([47.0]), "R@1": SeedScores.of([37.0])}
+    beside = replace(
+        found,
+        baselines={"glove": "glove:vectors.txt"},
+        scores={"start": found.scores["start"], "glove": glove, **found.scores},
+        gains={"glove": {"MRR": once}, **found.gains},
+    )
+    table = comparison_table("which", beside)
+    assert [row[""] for row in table.rows] == ["start", "glove", "simcse:head=none", "dcl"]
+    shown = {"MRR": "47.00", "MRR of other held-out pairs": "", "gain in MRR": "-3.00"}
+    assert table.rows[1].items() >= shown.items()
+    assert [row["seeds"] for row in table.rows[1:]] == ["", "2", "2"]
+    assert "as they are: glove (glove:vectors.txt); nothing was chosen among them" in table.note
+    assert "Baselines" not in comparison_table("which", found).note
+
+
 def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
     write_run(which / "dcl" / "seed-3")
     write_run(which / "scd" / "seed-1")

@@ -160,6 +160,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             for name, objective in objectives.items()
         },
         runs={name: tuple(f"{place}/seed-{n}" for n in (1, 2)) for name, place in places.items()},
+        baselines={},
         criterion={"simcse:head=none": 0.54, "dcl": 0.5},
         scores={
             row: {column: SeedScores.of(seeds) for column, seeds in found.items()}

@@ -1,7 +1,8 @@
 """Several objectives by several seeds on one corpus: which one gains, and would it again?
 
-One run folder per cell, `FOLDER/NAME/seed-S`, each with the same corpus, start and budget. A
-comparison that was stopped goes on where it was: finished cells are read, a broken one is resumed.
+One run folder per cell, `FOLDER/NAME/seed-S`, each with the same corpus, start and budget, and
+`FOLDER/baselines/NAME` for what an encoder that is not trained here came to. A comparison that was
+stopped goes on where it was: finished cells are read, a broken one is resumed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from isospace.comparison.baselines import Baseline
 from isospace.comparison.cells import Cell, require_runnable, run_cells
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
@@ -89,6 +91,7 @@ def compare(
     folder: Path | str,
     measure: Measure = "pairs",
     jobs: int = 1,
+    baselines: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> ComparisonResults | None:
     """Run what is missing and compare; `None` in other processes than the first.
@@ -101,6 +104,8 @@ def compare(
         folder: of the comparison; made, or gone on with.
         measure: what the verdict is about: the pairs of the runs, or the average of the STS sets.
         jobs: runs at a time, each a process of its own if more than one.
+        baselines: name -> model, as `isospace.load` takes it: encoders that are scored as they
+            are, once, each a row of its own that the verdict does not choose among.
         progress: where it is shown; default: the log.
 
     Raises:
@@ -109,7 +114,15 @@ def compare(
     """
     try:
         with polite_stop():
-            return _compare(candidates, seeds, Path(folder), measure, jobs, progress or Logged())
+            return _compare(
+                candidates,
+                seeds,
+                Path(folder),
+                measure,
+                jobs,
+                baselines or {},
+                progress or Logged(),
+            )
     except (KeyboardInterrupt, Interrupted) as error:
         what = "interrupted; nothing is lost. Continue with the same command"
         raise Interrupted(what) from error
@@ -121,9 +134,11 @@ def _compare(
     folder: Path,
     measure: Measure,
     jobs: int,
+    baselines: Mapping[str, str],
     progress: Progress,
 ) -> ComparisonResults | None:
     _require_comparable(candidates, seeds, folder, jobs)
+    _require_other_names(baselines, candidates)
     # In the settings, because the command that goes on may find another environment.
     settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
     if measure == "sts" and not all(config.data for config in settings.values()):
@@ -137,7 +152,9 @@ def _compare(
     if folder.is_dir():
         with _held(folder):
             pass  # refused now, and not after the checks, which take long and make no folder
-    missing = not all(cell.finished for cell in cells)
+    scored = _scored_before(folder, baselines)
+    scored_now: dict[str, Baseline] = {}
+    missing = not all(cell.finished for cell in cells) or scored.keys() != baselines.keys()
     if missing:
         data = require_usable(list(settings.values()))
         if measure == "sts":
@@ -146,14 +163,18 @@ def _compare(
         if first():
             progress.line("start", f"scoring the encoder ({data.benchmark.protocol}) ...")
             progress.line("pairs", _can_be_shown(cells[0].config, data.benchmark, measure))
+            scored_now = _score(baselines, scored, data.benchmark, progress)
     with _held(folder):
         if missing:
             for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
                 (folder / old).unlink(missing_ok=True)
+        for name, baseline in scored_now.items():
+            baseline.write(_baseline_folder(folder, name))
         if not run_cells(cells, jobs, progress):
             return None
         runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
-        results = judge_runs(runs, "Avg" if measure == "sts" else "MRR")
+        rows = {name: (scored | scored_now)[name] for name in baselines}
+        results = judge_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
         write_results(folder / _RESULTS, results)
     return results
 
@@ -184,6 +205,41 @@ def _require_comparable(
         for earlier in names[:place]:
             if _slug(name) == _slug(earlier) or candidates[name] == candidates[earlier]:
                 raise UserError(f"{earlier} and {name}: the same candidate twice; leave one out")
+
+
+def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:
+    """Refuse a name of which there would be two rows, or two folders."""
+    taken = {_slug(name): name for name in ("start", *candidates)}
+    for name in baselines:
+        if _slug(name) in taken or name.startswith("start of "):
+            other = taken.get(_slug(name), "a start")
+            raise UserError(f"`baselines` {name}: {other} is a row already; give another name")
+        taken[_slug(name)] = name
+
+
+def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Baseline]:
+    """Those of the baselines that are in the folder."""
+    there = {name: Baseline.read(_baseline_folder(folder, name)) for name in baselines}
+    return {
+        name: baseline
+        for name, baseline in there.items()
+        if baseline is not None and baseline.about.model == baselines[name]
+    }
+
+
+def _score(
+    baselines: Mapping[str, str],
+    scored: Mapping[str, Baseline],
+    benchmark: Benchmark,
+    progress: Progress,
+) -> dict[str, Baseline]:
+    """Those of the baselines that nobody has scored on these items."""
+    found = {}
+    for name, model in baselines.items():
+        if name not in scored or scored[name].about.benchmark != benchmark.digest():
+            progress.line("baseline", f"scoring {name}, {model} ...")
+            found[name] = Baseline.score(model, benchmark)
+    return found
 
 
 def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
@@ -221,6 +277,10 @@ def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
 
 def _slug(name: str) -> str:
     return "".join(c if c.isalnum() or c in "+-._=" else "_" for c in name)
+
+
+def _baseline_folder(folder: Path, name: str) -> Path:
+    return folder / "baselines" / _slug(name)
 
 
 def _cell(folder: Path, name: str, config: TrainConfig) -> Cell:

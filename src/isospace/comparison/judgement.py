@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from isospace.comparison.baselines import Baseline
 from isospace.comparison.results import (
     ComparisonProtocol,
     ComparisonResults,
@@ -30,7 +31,9 @@ from isospace.training.selection import LABELS, LAST, PAIRS
 
 
 def judge_runs(
-    runs: Mapping[str, Sequence[Run]], measure: Literal["MRR", "Avg"]
+    runs: Mapping[str, Sequence[Run]],
+    measure: Literal["MRR", "Avg"],
+    baselines: Mapping[str, Baseline] | None = None,
 ) -> ComparisonResults:
     """Compare finished runs with the start of the first of them, and with each other.
 
@@ -39,33 +42,48 @@ def judge_runs(
     pairs that stand among the labels which chose the checkpoints are left out of the gains.
 
     The row with the highest criterion, the score that chose its checkpoints, is judged once; how
-    the others are tested (gains and differences, corrected by Holm) decides nothing.
+    the others are tested (gains and differences, corrected by Holm) decides nothing. Baselines have
+    no criterion: they are tested like the others, and are never what the verdict is about.
 
     Args:
         runs: name -> runs that differ in their seed alone.
         measure: what the verdict is about.
+        baselines: name -> what an encoder that was not trained here came to.
 
     Raises:
         UserError: the runs were not trained on one text and scored on the same items, or the
             measure needs sets that were not scored, or of which the labels leave nothing.
     """
+    baselines = baselines or {}
     _require_one_benchmark([run for seeds in runs.values() for run in seeds])
     first = next(iter(runs.values()))[0]
+    for name, baseline in baselines.items():
+        if baseline.about.benchmark != first.finished.benchmark:
+            raise UserError(
+                f"`baselines` {name}: was scored on other test items than the runs; remove its "
+                "folder in baselines/, and it is scored again"
+            )
     shared = SharedItems.of(first)
     shown = shared.shown(measure)
     if shown is None or measure not in _scores(first.finished.start):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     rows = _Rows.of(runs, shared)
     start = rows.tested["start"]
+    # A table names what is known first.
+    tested = {"start": start}
+    tested |= {name: shared.scores([baseline.items]) for name, baseline in baselines.items()}
+    tested |= rows.tested
+    plain = {name: _columns([_scores(one.about.scores)]) for name, one in baselines.items()}
+    plain |= rows.scores
     gains = {
         name: {column: gain(scores, start[column]) for column, scores in columns.items()}
-        for name, columns in rows.tested.items()
+        for name, columns in tested.items()
         if name != "start"
     }
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in start}
     exact = {
         name: {c: list(map(float, 100 * scores.by_seed)) for c, scores in columns.items()}
-        for name, columns in rows.tested.items()
+        for name, columns in tested.items()
     }
     protocol = _protocol(first, shared)
     return ComparisonResults(
@@ -76,18 +94,19 @@ def judge_runs(
             name: tuple("/".join(run.folder.parts[-2:]) for run in seeds)
             for name, seeds in runs.items()
         },
+        baselines={name: baseline.about.model for name, baseline in baselines.items()},
         criterion=rows.criterion,
         scores={
-            name: {
-                c: SeedScores.of(seeds) for c, seeds in (exact[name] | rows.scores[name]).items()
-            }
+            name: {c: SeedScores.of(seeds) for c, seeds in (exact[name] | plain[name]).items()}
             for name in exact
         },
         gains={
             name: {c: RowGain(found[c], adjusted[c][name]) for c in start}
             for name, found in gains.items()
         },
-        differences={c: differences({name: rows.tested[name][c] for name in runs}) for c in start},
+        differences={
+            c: differences({name: tested[name][c] for name in (*baselines, *runs)}) for c in start
+        },
         verdict=_Judge(runs, rows, shared, measure, protocol).verdict(),
     )
 

@@ -99,12 +99,13 @@ class ComparisonResults:
         protocol: how the numbers were made.
         settings: row -> the settings that its runs share.
         runs: row -> the folders of its runs, relative to the comparison's.
+        baselines: row -> the model that was scored as it is, once.
         criterion: row -> the score that chose its checkpoints and the row that is judged, 0 to 1,
             mean over the seeds; of a start only where it was one of those that it chose among.
         scores: row -> score -> of each seed. "start" is what the first row's runs began with,
             "start of NAME" another start.
         gains: row -> score -> gain.
-        differences: score -> every pair of candidates, the largest difference first.
+        differences: score -> every pair of candidates and baselines, the largest difference first.
         verdict: what is advised.
         format: of the file.
     """
@@ -113,6 +114,7 @@ class ComparisonResults:
     protocol: ComparisonProtocol
     settings: dict[str, dict[str, Any]]
     runs: dict[str, tuple[str, ...]]
+    baselines: dict[str, str]
     criterion: dict[str, float]
     scores: dict[str, dict[str, SeedScores]]
     gains: dict[str, dict[str, RowGain]]

@@ -57,7 +57,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
         row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
         if candidate in results.gains:
             found = results.gains[candidate][measure]
-            row["seeds"] = str(found.over_start.seeds)
+            row["seeds"] = "" if candidate in results.baselines else str(found.over_start.seeds)
             row[f"gain in {measure}"] = f"{100 * found.over_start.mean:+.2f}"
             row["95 % interval"] = found.over_start.interval
             row["p (Holm)"] = _p(found.holm_p)
@@ -69,7 +69,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
         f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, chose the row "
-        f"that is judged. {_settings_that_differ(results)}The interval is "
+        f"that is judged. {_baselines(results)}{_settings_that_differ(results)}The interval is "
         f"{_chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
@@ -84,6 +84,17 @@ def _chance(results: ComparisonResults) -> str:
     """What intervals and p allow for."""
     seeds = {one.over_start.seeds for columns in results.gains.values() for one in columns.values()}
     return "for other test items" if seeds == {1} else "for other seeds and other test items"
+
+
+def _baselines(results: ComparisonResults) -> str:
+    """Which rows are no candidates, and what that means."""
+    if not results.baselines:
+        return ""
+    rows = ", ".join(f"{row} ({model})" for row, model in results.baselines.items())
+    return (
+        f"Baselines, scored once as they are: {rows}; nothing was chosen among them, so the "
+        "verdict is never on one, and their gains are judged for other test items alone. "
+    )
 
 
 def _settings_that_differ(results: ComparisonResults) -> str:

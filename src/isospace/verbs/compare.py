@@ -33,6 +33,9 @@ class Compare:
     """How often each candidate is trained: with --seed, --seed + 1, and so on."""
     verdict_on: Literal["pairs", "sts"] = "pairs"
     """What the verdict is about: pairs that belong together, or the average of the STS sets."""
+    baselines: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=MODEL ...")] = ()
+    """Encoders that are scored as they are, each a row of its own: glove=glove:FILE, a model folder
+    such as whiten writes, the folder of a run, a Hub name. The verdict is never on one of them."""
     jobs: int = 1
     """How many runs go on at a time, each as a process with its part of the cores, or with a GPU of
     its own. Two at a time on two cores finish sooner than one after the other."""
@@ -41,6 +44,7 @@ class Compare:
 
     def run(self) -> int:
         """Run what is missing, compare, print."""
+        from isospace.comparison.baselines import named_models
         from isospace.comparison.compare import candidate, compare
         from isospace.report.run_set import collect
         from isospace.report.scoreboard import COMPARISON_TABLES
@@ -54,7 +58,15 @@ class Compare:
         if folder is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         console = Console(self.json)
-        results = compare(settings, self.seeds, folder, self.verdict_on, self.jobs, console)
+        results = compare(
+            settings,
+            self.seeds,
+            folder,
+            self.verdict_on,
+            self.jobs,
+            named_models(self.baselines),
+            console,
+        )
         if results is None:  # another process than the first
             return 0
         runs = [folder / run for runs in results.runs.values() for run in runs]

@@ -1,0 +1,119 @@
+"""Encoders that a comparison does not train: scored once, on the test items of its runs.
+
+A folder of its own holds what one came to: `items.npz` what each test item came to, by column, and
+`scores.json`, which is written last, the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isospace.comparison.shared_items import Items
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import Benchmark, BenchmarkScores
+from isospace.evaluation.vector_cache import cached
+from isospace.system import typed_json
+from isospace.system.cache import cache_folder
+from isospace.system.files import atomic_path
+
+FORMAT = 1
+"""Of scores.json."""
+_SCORES, _ITEMS = "scores.json", "items.npz"
+
+
+@dataclass(frozen=True)
+class BaselineScores:
+    """What scores.json holds.
+
+    Attributes:
+        model: as `load_encoder` takes it.
+        benchmark: digest of the test items, as a run's results have it.
+        scores: every number with its protocol.
+        format: of the file.
+    """
+
+    model: str
+    benchmark: str
+    scores: BenchmarkScores
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """An encoder that was scored.
+
+    Attributes:
+        about: which one it is, and its scores.
+        items: as `Benchmark.items` gives them.
+    """
+
+    about: BaselineScores
+    items: Items
+
+    @classmethod
+    def score(cls, model: str, benchmark: Benchmark) -> Baseline:
+        """Load an encoder, with the pooling that is its own, and score it.
+
+        Raises:
+            UserError: it cannot be loaded.
+        """
+        try:
+            encoder = load_encoder(model)
+        except UserError as error:
+            raise UserError(f"`baselines` {error}") from error
+        measured = benchmark.measure(cached(encoder, cache_folder()))
+        about = BaselineScores(model, benchmark.digest(), measured.scores)
+        return cls(about, benchmark.items(measured))
+
+    @classmethod
+    def read(cls, folder: Path) -> Baseline | None:
+        """What `write` wrote there, `None` where it did not.
+
+        Raises:
+            UserError: scores.json is damaged, or a newer version's.
+        """
+        path = folder / _SCORES
+        if not path.is_file():
+            return None
+        about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT, _as_it_is)
+        with np.load(folder / _ITEMS) as columns:
+            return cls(about, dict(columns))
+
+    def write(self, folder: Path) -> None:
+        """Write both files, in place of those of another model."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _SCORES).unlink(missing_ok=True)
+        arrays: dict[str, Any] = self.items
+        with atomic_path(folder / _ITEMS) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        typed_json.write(folder / _SCORES, self.about)
+
+
+def named_models(baselines: Sequence[str]) -> dict[str, str]:
+    """Row -> model, of texts NAME=MODEL.
+
+    >>> named_models(["glove=glove:vectors.txt", "flow=runs/flow"])
+    {'glove': 'glove:vectors.txt', 'flow': 'runs/flow'}
+
+    Raises:
+        UserError: another text, or a name twice.
+    """
+    models: dict[str, str] = {}
+    for text in baselines:
+        name, _, model = text.partition("=")
+        if not name or not model:
+            raise UserError(f"`baselines` {text}: expected NAME=MODEL, such as glove=glove:FILE")
+        if name in models:
+            raise UserError(f"`baselines` {text}: {name} is {models[name]} already")
+        models[name] = model
+    return models
+
+
+def _as_it_is(content: dict[str, Any]) -> dict[str, Any]:
+    return content

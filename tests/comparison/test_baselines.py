@@ -1,0 +1,165 @@
+"""Encoders that are not trained here: rows that are scored once, and that no verdict is on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_runs import finish, write_run
+from toy import WORDS
+
+from isospace.cli import main
+from isospace.comparison.baselines import Baseline, BaselineScores, named_models
+from isospace.comparison.compare import candidate, compare
+from isospace.comparison.judgement import judge_runs
+from isospace.comparison.results import read_results
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.statistics.verdict import VerdictKind
+from isospace.training.prepare import load_data
+from isospace.training.run import Run
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> str:
+    """A vector of eight numbers for each word of the corpus."""
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 8))
+    lines = [
+        " ".join([word, *map(str, row)]) for word, row in zip(WORDS, vectors.tolist(), strict=True)
+    ]
+    (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
+    return f"glove:lower_split:{tmp_path / 'vectors.txt'}"
+
+
+def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeypatch):
+    settings, folder = {"simcse": candidate("simcse", base)}, tmp_path / "c"
+    alone = compare(settings, 2, folder)
+    models = {"words": words, "same": base.model, "last": str(folder / "simcse" / "seed-42")}
+    found = compare(settings, 2, folder, baselines=models)
+    assert list(found.scores) == ["start", *models, "simcse"]
+    assert [found.scores[name]["MRR"].n for name in models] == [1, 1, 1]
+    assert found.baselines == models
+    assert found.verdict == alone.verdict
+    assert found.criterion == alone.criterion
+    assert found.criterion.keys() == {"simcse"}
+    assert found.settings == alone.settings
+    benchmark = load_data(settings["simcse"]).benchmark
+    wanted = benchmark.measure(load_encoder(words).embed).scores.pairs
+    row = found.scores["words"]
+    assert row["MRR"].mean == pytest.approx(100 * wanted.mrr)
+    assert row["R@1"].mean == pytest.approx(100 * wanted.recall[1])
+    gain = found.gains["words"]["MRR"].over_start
+    assert 100 * gain.mean == pytest.approx(row["MRR"].mean - found.scores["start"]["MRR"].mean)
+    assert (gain.seeds, gain.sd) == (1, None)
+    same = found.gains["same"]["MRR"]
+    assert (same.over_start.mean, same.over_start.changed, same.holm_p) == (0.0, 0, 1.0)
+    # The correction is for all rows, the differences are between all of them but the start.
+    assert found.gains["simcse"]["MRR"].over_start == alone.gains["simcse"]["MRR"].over_start
+    smallest = min(columns["MRR"].over_start.p for columns in found.gains.values())
+    corrected = min(columns["MRR"].holm_p for columns in found.gains.values())
+    assert corrected == pytest.approx(min(1.0, 4 * smallest))
+    assert len(found.differences["MRR"]) == 6
+    assert {"words", "simcse"} in [{d.ahead, d.behind} for d in found.differences["MRR"]]
+    assert read_results(folder / "results.json") == found
+
+    # All of it is in the folder: nothing is scored again, and a row goes with its name.
+    with monkeypatch.context() as patch:
+        patch.setattr(Baseline, "score", lambda *_: pytest.fail("scored again"))
+        assert compare(settings, 2, folder, baselines=models) == found
+        assert compare(settings, 2, folder) == alone
+    runs = {"simcse": [Run(folder / "simcse" / f"seed-{seed}") for seed in (42, 43)]}
+    there = {name: Baseline.read(folder / "baselines" / name) for name in models}
+    assert judge_runs(runs, "MRR", there) == found
+
+
+def test_what_is_no_longer_the_same_is_scored_again(base, tmp_path, words, monkeypatch):
+    settings, folder = {"simcse": candidate("simcse", base)}, tmp_path / "c"
+    compare(settings, 1, folder, baselines={"a": words, "b": words})
+    asked = []
+    score = Baseline.score
+
+    def noted(model, benchmark):
+        asked.append(model)
+        return score(model, benchmark)
+
+    monkeypatch.setattr(Baseline, "score", noted)
+    found = compare(settings, 1, folder, baselines={"a": base.model, "b": words})
+    assert asked == [base.model]
+    assert found.gains["a"]["MRR"].over_start.changed == 0
+
+    path = folder / "baselines" / "b" / "scores.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"benchmark": "other"}))
+    with pytest.raises(UserError, match="`baselines` b: was scored on other test items"):
+        compare(settings, 1, folder, baselines={"b": words})
+    compare(settings, 2, folder, baselines={"b": words})  # the items are at hand for the next seed
+    assert asked == [base.model, words]
+
+
+@pytest.mark.parametrize(
+    ("baselines", "words"),
+    [
+        ({"glove": "glove:none.txt"}, r"`baselines` glove:none\.txt: no such file"),
+        ({"simcse:head=none": "minilm"}, "simcse:head=none is a row already"),
+        ({"simcse_head=none": "minilm"}, "simcse:head=none is a row already"),
+        ({"start": "minilm"}, "`baselines` start: start is a row already; give another name"),
+        ({"start of dcl": "minilm"}, "`baselines` start of dcl: a start is a row already"),
+        ({"a b": "minilm", "a_b": "minilm"}, "`baselines` a_b: a b is a row already"),
+    ],
+)
+def test_baselines_that_cannot_be_are_refused_before_the_first_run(
+    base, tmp_path, baselines, words
+):
+    settings = {"simcse:head=none": candidate("simcse:head=none", base)}
+    with pytest.raises(UserError, match=words):
+        compare(settings, 1, tmp_path / "c", baselines=baselines)
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("text", ["glove", "glove=", "=glove:vectors.txt"])
+def test_a_baseline_has_a_name_and_a_model(text):
+    with pytest.raises(UserError, match=rf"`baselines` {text}: expected NAME=MODEL"):
+        named_models([text])
+
+
+def test_one_name_for_two_models_is_refused():
+    assert named_models(["a=x=y"]) == {"a": "x=y"}
+    with pytest.raises(UserError, match="`baselines` a=y: a is x already"):
+        named_models(["a=x", "a=y"])
+
+
+def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
+    """Nothing chose it; where the pairs chose, the interval is for what they chose among."""
+    run = finish(write_run(tmp_path / "run"), split=False)
+    ranks = {"before": 3.0, "after": 2.0}
+    items = {part: {"MRR": 1 / (rank + np.arange(30) % 2)} for part, rank in ranks.items()}
+    run.write_items(**items, group={"MRR": np.arange(30)}, gold={}, seen={})
+    about = BaselineScores("best", run.finished.benchmark, run.finished.result)
+    best = Baseline(about, {"MRR": 1 / (1 + np.arange(30) % 2)})
+    alone, found = (judge_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": best}))
+    means = {name: columns["MRR"].over_start.mean for name, columns in found.gains.items()}
+    assert means["best"] > means["a"] > 0
+    assert found.verdict == alone.verdict
+    assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "a")
+    assert "over 2 candidates" in found.verdict.text
+    assert found.criterion == {"start": 0.5, "a": 0.54}
+    other = replace(best, about=replace(about, benchmark="other"))
+    with pytest.raises(UserError, match="`baselines` best: was scored on other test items"):
+        judge_runs({"a": [run]}, "MRR", {"best": other})
+
+
+def test_the_verb(base, tmp_path, words, capsys):
+    command = [
+        "compare", "simcse", "--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model,
+        "--seeds", "1", "--batch-size", "8", "--budget", "16", "sentences", "--evaluations", "1",
+        "--precision", "float32", "--output", str(tmp_path / "c"),
+    ]  # fmt: skip
+    assert main([*command, "--baselines", "glove"]) == 2
+    assert "--baselines glove: expected NAME=MODEL" in capsys.readouterr().err
+    assert main([*command, "--baselines", f"words={words}", f"same={base.model}"]) == 0
+    out, err = capsys.readouterr()
+    assert f"scoring words, {words} ..." in err
+    assert "| words |" in out
+    assert f"Baselines, scored once as they are: words ({words}), same ({base.model});" in out
