@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cell_archive import pack, unpack
+from cell_archive import pack, unpack, unpack_baselines
 from isospace.comparison.compare import compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults
@@ -43,16 +43,23 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def run(
-    candidates: Mapping[str, TrainConfig], seeds: int, runs: Path, archive: Path, jobs: int
+    candidates: Mapping[str, TrainConfig],
+    seeds: int,
+    runs: Path,
+    archive: Path,
+    jobs: int,
+    baselines: Mapping[str, Path] | None = None,
 ) -> ComparisonResults:
     """Run what neither the folder of the runs nor the archive has, put it into both, and judge.
 
-    The candidates share one corpus and the STS sets.
+    The candidates share one corpus and the STS sets. `baselines` are the models of rows that are
+    not trained; what they came to is archived too, but scored again on another machine.
     """
     first = next(iter(candidates.values()))
     try:
         unpack(archive, runs, Path(first.text.corpus[0]), Path(first.data or ""))
-        found = compare(candidates, seeds, runs, "sts", jobs)
+        models = {name: str(model) for name, model in (baselines or {}).items()}
+        found = compare(candidates, seeds, runs, "sts", jobs, models)
     except UserError as error:  # other settings than these, perhaps: not for the archive
         sys.exit(str(error))
     except Stopped as error:
@@ -70,7 +77,7 @@ def judged_again(names: Iterable[str], archive: Path, corpus: Path, sts: Path) -
         unpack(archive, Path(folder), corpus, sts)
         seeds = {name: sorted(Path(folder).glob(f"{name}/seed-*")) for name in names}
         there = {name: list(map(Run, found)) for name, found in seeds.items() if found}
-        return judge_runs(there, "Avg")
+        return judge_runs(there, "Avg", unpack_baselines(archive, Path(folder)))
 
 
 def without_paths(results: ComparisonResults) -> ComparisonResults:
@@ -106,6 +113,7 @@ def tested(results: ComparisonResults) -> str:
                 "gain": f"{100 * found.over_start.mean:+.2f}",
                 "95 % interval": found.over_start.interval,
                 "p (Holm)": f"{found.holm_p:.2g}",
+                "STS-B dev": f"{100 * dev:.2f}" if (dev := results.criterion.get(name)) else "",
                 "seeds": str(found.over_start.seeds),
             }
         )

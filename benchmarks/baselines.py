@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import archived
 from common import draw
@@ -29,9 +29,12 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.docstrings import installed_packages, read_docstrings
 from isospace.encoders.pooling import PoolingName
 from isospace.objectives import OBJECTIVES
+from isospace.operators.fitted_whitening import Whitening
 from isospace.system.files import write_text
 from isospace.system.progress import Silent
 from isospace.training.prepare import make_accelerator, prepare
+from isospace.whiten.whiten import whiten_model
+from isospace.whiten.whiten_config import WhitenConfig
 from training import updates
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "baselines.md"
@@ -53,6 +56,12 @@ FROM_MEAN: dict[str, dict[str, Any]] = {
     name: {"head": "none", "temperature": 0.15} for name in ("whitenedcse", "simcse", "mixcse")
 }
 """The same from mean pooling."""
+POST_HOC: dict[str, tuple[Whitening, float | Literal["auto"]]] = {
+    "whitening": (Whitening(), 1.0),
+    "soft-whitening": (Whitening(), "auto"),
+    "bert-flow": (Whitening(kind="flow"), 1.0),
+}
+"""Maps behind the start; how far the second goes is chosen by halves of held-out sentences."""
 COSTLY = ("diffcse", "pcl", "noise-study")
 OUTSIDE = ("rank-study", "sbert-softmax")
 """Rows that are no system of a table, or need labels."""
@@ -133,8 +142,27 @@ def main() -> None:
             if options.rows:
                 candidates = {row: candidates[row] for row in options.rows if row in candidates}
             seeds = table.seeds or options.seeds
-            results = archived.run(candidates, seeds, runs, cells, options.jobs)
+            models = post_hoc(table, corpus, options.output) if name == "cls" else {}
+            results = archived.run(candidates, seeds, runs, cells, options.jobs, models)
         _draw(name, results)
+
+
+def post_hoc(table: Table, corpus: Path, folder: Path) -> dict[str, Path]:
+    """The start behind maps that are fitted to as many sentences as the rows are trained on."""
+    models = {}
+    for name, (whitening, power) in POST_HOC.items():
+        models[name] = folder / "models" / name
+        if not models[name].exists():
+            config = WhitenConfig(
+                text=CorpusConfig(corpus=(str(corpus),), held_out=1_000),
+                power=power,
+                whitening=whitening,
+                sentences=table.sentences,
+                pooling=table.pooling,
+                output=models[name],
+            )
+            whiten_model(config)
+    return models
 
 
 def cost(options: argparse.Namespace) -> dict[str, dict[str, Any]]:

@@ -10,11 +10,15 @@ import io
 import json
 import shutil
 import tarfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from isospace.comparison.baselines import Baseline
 from isospace.comparison.shared_items import Items
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, load_labels, load_sts_data
@@ -25,6 +29,8 @@ from isospace.training.run import Run
 
 _SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
 _START = "start.npz"
+_BASELINE = "baseline-"
+"""How the names of the files begin that hold what an untrained encoder came to."""
 _GROUPS = "MRR group"
 """Beside what the start came to; archives of before there were groups have none."""
 
@@ -56,11 +62,36 @@ def pack(runs: Path, archive: Path) -> None:
             _RESULTS: _placed(run.results_path, "CORPUS", "STS", name),
             _SETTINGS: _placed(folder / _SETTINGS, "CORPUS", "STS", name),
         }
-        with atomic_path(file) as temporary, tarfile.open(temporary, "w:xz", preset=9) as tar:
-            for part, content in contents.items():
-                entry = tarfile.TarInfo(f"{name}/{part}")
-                entry.size = len(content)
-                tar.addfile(entry, io.BytesIO(content))
+        _write(file, {f"{name}/{part}": content for part, content in contents.items()})
+    for folder in sorted(runs.glob("baselines/*")):
+        file, baseline = archive / f"{_BASELINE}{folder.name}.tar.xz", Baseline.read(folder)
+        if baseline is not None and not file.exists():
+            about = replace(baseline.about, model=Path(baseline.about.model).name)
+            with TemporaryDirectory() as copy:
+                Baseline(about, baseline.items).write(Path(copy))
+                parts = {part.name: part.read_bytes() for part in sorted(Path(copy).iterdir())}
+            _write(file, {f"baselines/{folder.name}/{part}": parts[part] for part in parts})
+
+
+def _write(file: Path, contents: Mapping[str, bytes]) -> None:
+    """A compressed archive of these files, by path."""
+    with atomic_path(file) as temporary, tarfile.open(temporary, "w:xz", preset=9) as tar:
+        for path, content in contents.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+
+
+def unpack_baselines(archive: Path, runs: Path) -> dict[str, Baseline]:
+    """Row -> what an encoder that was not trained came to, of an archive; the files go to `runs`.
+
+    Its model is known by name alone.
+    """
+    for file in sorted(archive.glob(f"{_BASELINE}*.tar.xz")):
+        with tarfile.open(file) as tar:
+            tar.extractall(runs, filter="data")
+    there = {folder.name: Baseline.read(folder) for folder in sorted(runs.glob("baselines/*"))}
+    return {name: baseline for name, baseline in there.items() if baseline is not None}
 
 
 def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
@@ -76,7 +107,7 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         UserError: the sets are not those of the archive.
     """
     shared: dict[str, Items] = {}
-    for file in sorted(archive.glob("*.tar.xz")):
+    for file in sorted(archive.glob("*-seed-*.tar.xz")):
         with tarfile.open(file) as tar:
             folder = runs / Path(tar.getnames()[0]).parent
             # Where there is a checkpoint the run was trained here.

@@ -13,6 +13,7 @@ import pytest
 from sts_files import write_senteval
 
 from isospace.comparison.compare import compare
+from isospace.comparison.judgement import judge_runs
 from isospace.errors import UserError
 from isospace.report.scoreboard import COMPARISON_TABLES
 from isospace.system.tables import markdown_table
@@ -57,6 +58,17 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
     assert again.scores == found.scores
     assert again.gains == found.gains
     assert [run.results_path.stat().st_mtime_ns for run in runs] == written  # none was run
+
+
+def test_baselines_are_judged_from_the_archive(archive, base, tmp_path):
+    found = compare({"simcse": base}, 1, tmp_path / "here", baselines={"same": base.model})
+    archive.pack(tmp_path / "here", tmp_path / "cells")
+    rows = archive.unpack_baselines(tmp_path / "cells", tmp_path / "there")
+    assert rows.keys() == {"same"}
+    assert rows["same"].about.model == Path(base.model).name  # no path
+    runs = {"simcse": [Run(tmp_path / "here" / "simcse" / "seed-42")]}
+    again = judge_runs(runs, "MRR", rows)
+    assert (again.scores, again.gains) == (found.scores, found.gains)
 
 
 def test_runs_that_were_scored_on_other_sets_are_refused(archive, base, tmp_path):
