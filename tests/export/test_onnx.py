@@ -22,9 +22,11 @@ from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
+from isospace.objectives.edits import Template
 from isospace.training.card import Usage
 
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
+TEMPLATE = Template(before="a text", after="[MASK]")
 
 
 def card(usage: Usage) -> str:
@@ -107,6 +109,15 @@ def test_dense_layers_after_the_pooling_stay_float32(exported):
     weights = {tuple(array.dims): array.data_type for array in graph.initializer}
     assert weights[64, 8] == onnx.TensorProto.FLOAT
     assert weights[64, 32] == onnx.TensorProto.INT8
+
+
+def test_a_template_is_in_tokenizer_json(toy_model, tmp_path):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    encoder = load_encoder(str(toy_model), device="cpu").at_mask(TEMPLATE)
+    save_onnx(encoder, tmp_path / "model", card)
+    vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
+    assert np.allclose(vectors, encoder.embed(TEXTS), atol=1e-6)
 
 
 @pytest.mark.slow

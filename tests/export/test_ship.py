@@ -48,7 +48,7 @@ def run(config, toy_model, tmp_path):
     run.metrics_path.touch()
     write_results(run.results_path, RESULTS)
     encoder = load_encoder(str(toy_model), "first_last", device="cpu")
-    save_model(encoder, run.model_folder, model_card(run.config, RESULTS))
+    save_model(encoder, run.model_folder, model_card(run.config, RESULTS, encoder.pooling))
     return run
 
 
@@ -69,7 +69,7 @@ def test_a_run_is_exported_with_its_card(run):
 def test_sts_scores_come_with_their_protocol(run):
     scores = replace(RESULTS.start, sts=STSScores((), {"STS12": 70.123, "Avg": None}, {}))
     results = replace(RESULTS, start=scores, result=scores)
-    card = model_card(run.config, results)
+    card = model_card(run.config, results, "mean")
     assert "| STS12 | 70.12 | 70.12 |" in card
     assert "Avg |" not in card
     assert "4,927" in card

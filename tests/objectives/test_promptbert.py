@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,12 +19,20 @@ from golden_files import (
     scalar,
     vector,
 )
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from toy import short_run
 
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives.base import Views
+from isospace.objectives.base import View, Views
 from isospace.objectives.edits import Template, Vocabulary
 from isospace.objectives.heads import Differences, TanhMLP
 from isospace.objectives.promptbert import PromptBERT
+from isospace.report.space import query_neighbours
+from isospace.training import train as training
+from isospace.training.sources import Sources
+from isospace.training.train import train
 
 WORDS = {"a": 10, "b": 11, "c": 12, "d": 13}
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [WORDS[w] for w in text.split()])
@@ -55,6 +64,46 @@ def test_a_template_without_its_sentence_leaves_the_positions_free():
 def test_templates_that_cannot_serve_are_refused(template):
     with pytest.raises(UserError, match=r"`second`.*\{\} once.*\[MASK\] once"):
         PromptBERT(second=template)
+
+
+def test_what_is_measured_and_shipped_reads_the_mask(toy_model, toy_corpus, tmp_path, monkeypatch):
+    config = replace(
+        short_run(toy_model, toy_corpus, tmp_path / "run"),
+        objective=PromptBERT(first="the text {} reads [MASK] .", second="{} a [MASK]"),
+        budget=(64, "sentences"),
+        precision="float32",
+    )
+    measured, run_evaluation = [], training.run_evaluation
+
+    def spied(settings, encoder, *rest):
+        measured.append((encoder.pooling, settings.max_length))
+        return run_evaluation(settings, encoder, *rest)
+
+    monkeypatch.setattr(training, "run_evaluation", spied)
+    run = train(config).run
+    assert measured == [("mean", 32), ("mask", 32 + 5), ("mask", 32 + 5)]
+    sample, results = run.sample, run.finished
+    assert not results.ships_start
+    start = load_encoder(str(toy_model), device="cpu")
+    assert np.allclose(sample.before, start.embed(sample.sentences), atol=2e-3)
+    shipped = SentenceTransformer(str(run.model_folder), device="cpu")
+    vectors = shipped.encode(list(sample.sentences))
+    assert np.allclose(sample.after, vectors, atol=2e-3)  # kept in half precision
+    assert np.allclose(load_encoder(str(run.folder)).embed(sample.sentences), vectors, atol=1e-5)
+
+    # As in training: the tokens by the objective's own edit, the state at the mask token.
+    kept = load_file(run.kept_weights)
+    weights = {name: w for name, w in kept.items() if name.startswith("0.")}
+    start.model.load_state_dict(weights)
+    plan = [View(0.0, edit=config.objective.views[0].edit, read="mask")]
+    sources = Sources(plan, start, 0)
+    ids = [np.array(row) for row in start.token_ids(sample.sentences)]
+    [trained] = start(sources.batch([ids], np.arange(len(ids)), 0), plan, sources.of_view)
+    assert np.allclose(trained.detach(), vectors, atol=1e-5)
+
+    [found] = query_neighbours(run, sample, [sample.sentences[0]])
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert found.after[0].cosine == pytest.approx(np.sort(unit @ unit[0])[-2], abs=1e-3)
 
 
 @precisions

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+    RobertaTokenizer,
+)
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
@@ -62,6 +71,38 @@ def write_toy_model(folder: Path, *, masked_words: bool = False, **sizes: Any) -
     }
     kind = BertForMaskedLM if masked_words else BertModel
     kind(BertConfig(**{**usual, **sizes})).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_toy_roberta(folder: Path) -> Path:
+    """A RoBERTa of the same size, with byte pairs and a tokenizer of its family."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs.train_from_iterator(
+        sentences(100),
+        trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    learned = json.loads(pairs.to_str())["model"]
+    merges = [tuple(pair) for pair in learned["merges"]]
+    tokenizer = RobertaTokenizer(vocab=learned["vocab"], merges=merges, model_max_length=64)
+    torch.manual_seed(0)
+    sizes = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 66,
+        "type_vocab_size": 1,
+    }
+    RobertaModel(RobertaConfig(**sizes)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -23,6 +23,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Transformer,
     WeightedLayerPooling,
     WordEmbeddings,
+    WordWeights,
 )
 from sentence_transformers.sentence_transformer.modules.tokenizer import (
     TransformersTokenizerWrapper,
@@ -39,7 +40,7 @@ from isospace.encoders.precision import Precision
 from isospace.encoders.words import WordIds
 from isospace.errors import UserError
 from isospace.objectives.base import Read, View, describe
-from isospace.objectives.edits import Vocabulary
+from isospace.objectives.edits import Template, Vocabulary
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
 
@@ -120,6 +121,9 @@ class Encoder(nn.Module):
                 f"{source}: the first module is {type(model[0]).__name__}; isospace adapts text "
                 "encoders that start with a transformer and its tokenizer"
             )
+        for module in model:
+            if isinstance(module, WordWeights):  # what it is loaded with is no weight to train
+                module.requires_grad_(False)
         self.model = model
         self.source = source
         self.noise = Noise(model)
@@ -193,6 +197,12 @@ class Encoder(nn.Module):
         token_pooling = next((m for m in self.model if isinstance(m, Pooling)), None)
         if token_pooling is None:
             return "none"
+        between = self._between
+        if any(isinstance(module, WordWeights) and _of_mask(module) for module in between):
+            return "mask"
+        if between:
+            names = (type(module).__name__ for module in between)
+            return ", ".join([*names, str(token_pooling.pooling_mode)])
         if layer_pooling is None:
             return str(token_pooling.pooling_mode)
         weights = [0.0] * layer_pooling.layer_start + layer_pooling.layer_weights.tolist()
@@ -204,6 +214,13 @@ class Encoder(nn.Module):
             if same and len(set(shares)) == 1:
                 return name
         return f"layers {used} by {shares}, {token_pooling.pooling_mode}"
+
+    @property
+    def _between(self) -> list[nn.Module]:
+        """The modules that change the states of tokens before they are pooled."""
+        modules = list(self.model)
+        end = next((i for i, m in enumerate(modules) if isinstance(m, Pooling)), 1)
+        return [m for m in modules[1:end] if not isinstance(m, WeightedLayerPooling)]
 
     @property
     def path(self) -> str:
@@ -252,7 +269,8 @@ class Encoder(nn.Module):
         """Replace the modules that pool by those of one of `isospace.encoders.pooling.POOLINGS`.
 
         Raises:
-            UserError: another than the mean, of word vectors.
+            UserError: another than the mean, of word vectors; any, where the model was made to be
+                read in another way, such as at the mask token of a template.
         """
         if not self.is_transformer:
             if name == self.pooling:
@@ -260,6 +278,11 @@ class Encoder(nn.Module):
             raise UserError(
                 f"`pooling` {name}: {self.source} averages word vectors, which have neither layers "
                 f"nor a first token to pool by; leave it at {self.pooling}"
+            )
+        if self._between:
+            raise UserError(
+                f"`pooling` {name}: {self.source} was trained to be read by the pooling "
+                f"{self.pooling}, which is part of it; leave it as it is"
             )
         rule = POOLINGS[name]
         transformer: Any = self.model[0]
@@ -280,14 +303,28 @@ class Encoder(nn.Module):
         modules.append(Pooling(dim, rule.tokens, include_prompt=with_prompt))
         after = list(self.model)[1:]
         modules += [m for m in after if not isinstance(m, Pooling | WeightedLayerPooling)]
-        self.model = SentenceTransformer(
-            modules=modules,
+        self.model = self.rebuilt(modules)
+        self.noise = Noise(self.model)
+
+    def rebuilt(self, modules: Sequence[nn.Module]) -> SentenceTransformer:
+        """A model of other modules that has this one's device, prompts and similarity."""
+        return SentenceTransformer(
+            modules=list(modules),
             device=str(self.device),
             prompts={name: text for name, text in self.model.prompts.items() if text},
             default_prompt_name=self.model.default_prompt_name,
             similarity_fn_name=self.model.similarity_fn_name,
         )
-        self.noise = Noise(self.model)
+
+    def at_mask(self, template: Template) -> Encoder:
+        """This network, read at the mask token of a template around every text.
+
+        Raises:
+            ValueError: the tokenizer cannot hold a template, or no room is left for a text.
+        """
+        from isospace.encoders import readings
+
+        return readings.at_mask(self, template)
 
     @property
     def word_embeddings(self) -> nn.Embedding:
@@ -300,7 +337,18 @@ class Encoder(nn.Module):
         if whole:
             return None
         limits = [limit for limit in (max_length, self.max_length) if limit is not None]
-        return min(limits, default=None)
+        limit = min(limits, default=None)
+        if limit is not None and limit < self.tokens_around:  # a tokenizer would not cut at all
+            raise UserError(
+                f"`max_length` {limit}: {self.source} puts {self.tokens_around} tokens around "
+                "every text; expected more than these"
+            )
+        return limit
+
+    @property
+    def tokens_around(self) -> int:
+        """How many tokens the tokenizer puts around a text: special ones, those of a template."""
+        return int(self.tokenizer.num_special_tokens_to_add())
 
     def refusal_of_changes(self) -> str | None:
         """Why its embeddings cannot be changed; `None` where they can."""
@@ -607,6 +655,11 @@ def _after(places: Sequence[tuple[nn.Module, Callable[[Tensor], Tensor]]]) -> It
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _of_mask(module: WordWeights) -> bool:
+    """Whether all tokens but one kind weigh nothing."""
+    return len(module.word_weights) == 1 and module.unknown_word_weight == 0
 
 
 def _word_beginnings(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:

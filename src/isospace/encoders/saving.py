@@ -24,7 +24,7 @@ from isospace.system.files import atomic_folder
 
 _CLASSIC_TYPES = {
     "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer", "WeightedLayerPooling",
-    "WordEmbeddings",
+    "WordEmbeddings", "WordWeights",
 }  # fmt: skip
 _CLASSIC_POOLING = {
     "cls": "pooling_mode_cls_token",

@@ -82,6 +82,11 @@ class WordIds:
     model_input_names = ("input_ids", "attention_mask")
     truncation_side = "right"
 
+    @staticmethod
+    def num_special_tokens_to_add() -> int:
+        """None stand around a text."""
+        return 0
+
     def __init__(self, words: WordTokenizer) -> None:
         self.words = words
 

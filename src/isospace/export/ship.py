@@ -103,7 +103,7 @@ def export(
 def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:
     if run is None or run.results is None:
         return plain_card(model, f"{encoder.dim} dimensions, pooling {encoder.pooling}", usage)
-    return model_card(run.config, run.results, usage)
+    return model_card(run.config, run.results, encoder.pooling, usage)
 
 
 def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> Sample:

@@ -230,6 +230,20 @@ class Objective(ABC):
         """
         return {}
 
+    def shipped(
+        self, encoder: torch.nn.Module, companions: Mapping[str, Companion]
+    ) -> torch.nn.Module:
+        """The encoder as it is measured in training and shipped; by itself as it is.
+
+        Args:
+            encoder: an `encoders.encoder.Encoder`, whose weights the result shares.
+            companions: what `build_companions` made.
+
+        Raises:
+            ValueError: the encoder cannot serve.
+        """
+        return encoder
+
     @abstractmethod
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """The weighted scalar terms, in float32 or float64. Call the objective itself instead."""

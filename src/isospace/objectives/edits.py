@@ -251,19 +251,23 @@ class Template(Edit):
         """The template's tokens inside the special ones."""
         inner = vocabulary.inner(ids)
         words = ids[:0] if self.empty else ids[inner]
-        before, after = (_encoded(text, vocabulary) for text in (self.before, self.after))
+        before, after = self.parts(vocabulary)
         return np.concatenate([ids[: inner.start], before, words, after, ids[inner.stop :]])
+
+    def parts(self, vocabulary: Vocabulary) -> tuple[Ids, Ids]:
+        """Token ids in front of the sentence and behind it."""
+        return _encoded(self.before, vocabulary), _encoded(self.after, vocabulary)
 
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
         """As if the sentence were there."""
         inner = vocabulary.inner(ids)
-        start = inner.start + len(_encoded(self.before, vocabulary))
+        start = inner.start + len(self.parts(vocabulary)[0])
         places = np.arange(len(ids) + self.adds(vocabulary))
         return np.delete(places, slice(start, start + inner.stop - inner.start))
 
     def adds(self, vocabulary: Vocabulary) -> int:
         """The tokens of the template."""
-        return len(_encoded(self.before, vocabulary)) + len(_encoded(self.after, vocabulary))
+        return sum(map(len, self.parts(vocabulary)))
 
     def __str__(self) -> str:
         return "with the template alone" if self.empty else "in a template"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import heads
+from isospace.objectives import companions, heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.edits import Template
 from isospace.objectives.mlp_head import MLPOrNone
@@ -41,8 +42,8 @@ class PromptBERT(MLPOrNone, Objective):
     $h^v_i$: at the mask token of template v around sentence i. $\hat h^v_i$: the same without the
     sentence, whose positions stay free (template denoising). Relations: `simcse` reads one pooled
     vector under dropout. The encoder needs a mask token, and learned positions for the denoising.
-    What ships here reads a sentence without template by the encoder's own pooling; the paper reads
-    the mask token of the first template, without W and denoising.
+    What is measured and shipped reads the mask token of the first template, without W and
+    denoising, as the paper does; the template is then in the tokenizer.
     The released code computes one template state for all sentences of equal length, under one
     dropout draw, here each has its own. It counts the free positions from the first template's
     length for both templates, and from 0 for RoBERTa, whose positions begin at 2: mistakes that are
@@ -90,6 +91,14 @@ class PromptBERT(MLPOrNone, Objective):
     def projected_views(self, batch: int) -> int:
         """One of each template."""
         return 2
+
+    def shipped(
+        self, encoder: torch.nn.Module, companions: Mapping[str, companions.Companion]
+    ) -> torch.nn.Module:
+        """The encoder that reads the mask token of the first template."""
+        host: Any = encoder
+        shipped: torch.nn.Module = host.at_mask(self.views[0].edit)
+        return shipped
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One cross-entropy."""

@@ -15,6 +15,7 @@ from isospace.errors import UserError
 from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
+from isospace.training.loop import make_companions, make_shipped
 from isospace.training.run import Run, Sample
 
 SMALLEST_SAMPLE = 12
@@ -160,6 +161,9 @@ def query_neighbours(
     if not run.kept_weights.is_file():
         raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
     encoder = load_encoder(run.config.model, run.config.pooling)
-    before = encoder.embed(queries)
-    encoder.model.load_state_dict(load_file(run.kept_weights))
-    return neighbours_of(queries, before, encoder.embed(queries), sample)
+    before = after = encoder.embed(queries)
+    if run.finished.choice.step:
+        shipped = make_shipped(run.config, encoder, make_companions(run.config, encoder))
+        shipped.model.load_state_dict(load_file(run.kept_weights))
+        after = shipped.embed(queries)
+    return neighbours_of(queries, before, after, sample)

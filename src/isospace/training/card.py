@@ -35,8 +35,10 @@ vectors = model.encode(["one sentence", "another sentence"])
 )
 
 
-def model_card(config: TrainConfig, results: RunResults, usage: Usage = CLASSIC) -> str:
-    """Markdown for the README.md of a run's model."""
+def model_card(
+    config: TrainConfig, results: RunResults, pooling: str, usage: Usage = CLASSIC
+) -> str:
+    """Markdown for the README.md of a run's model, which has this pooling."""
     title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
     if results.ships_start:
         title = "the starting encoder, unchanged"
@@ -50,6 +52,7 @@ def model_card(config: TrainConfig, results: RunResults, usage: Usage = CLASSIC)
 {_scores(results)}
 
 - Start: `{origin.name}`; pooling: {results.pooling}
+- {_reading(pooling)}
 {_training(config, results)}
 - Licence of the start: {origin.licence_text}
 
@@ -57,6 +60,16 @@ def model_card(config: TrainConfig, results: RunResults, usage: Usage = CLASSIC)
 {config.objective.paper.bibtex}
 ```
 """
+
+
+def _reading(pooling: str) -> str:
+    """How the model itself makes a vector of the states of tokens."""
+    if pooling == "mask":
+        return (
+            "This model's pooling: mask, the state at the mask token of a template that its "
+            "tokenizer puts around every text"
+        )
+    return f"This model's pooling: {pooling}"
 
 
 def plain_card(model: str, about: str, usage: Usage) -> str:

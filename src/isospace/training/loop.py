@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -179,6 +179,21 @@ def make_companions(config: TrainConfig, encoder: Encoder) -> dict[str, Companio
         raise UserError(f"{encoder.source} and this objective: {error}") from error
 
 
+def make_shipped(
+    config: TrainConfig, encoder: Encoder, companions: Mapping[str, Companion]
+) -> Encoder:
+    """The encoder as it is measured and shipped once it is trained; it shares the weights.
+
+    Raises:
+        UserError: the objective does not fit the encoder.
+    """
+    try:
+        shipped = config.objective.shipped(encoder, companions)
+    except ValueError as error:
+        raise UserError(f"{encoder.source} and this objective: {error}") from error
+    return cast(Encoder, shipped)
+
+
 def _without_gradient(views: Views) -> Views:
     tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
     encoded, projected = views.encoded.detach(), views.projected.detach()
@@ -199,6 +214,7 @@ class Loop:
             reads labels.
 
     Attributes:
+        shipped: the encoder as it is measured and shipped, with the same weights.
         frozen: setting -> hash of the network beside the encoder that came from it and never
             changes (`Companion.frozen`).
     """
@@ -229,6 +245,7 @@ class Loop:
         plan = (*self.objective.views, *self.objective.inputs)
         self.companions = make_companions(config, encoder)
         self.sources = Sources(plan, encoder, config.seed)
+        self.shipped = make_shipped(config, encoder, self.companions)
         first = self._micro_batch(0)
         self._freeze(
             require_distinct_views(encoder, first, self.objective.views, self.sources.of_view)

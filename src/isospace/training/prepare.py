@@ -31,6 +31,7 @@ from isospace.training.loop import (
     Loop,
     make_companions,
     make_head,
+    make_shipped,
     require_distinct_views,
     too_short,
 )
@@ -192,9 +193,10 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
 def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
     make_head(config, encoder, classes)
-    make_companions(config, encoder)
+    companions = make_companions(config, encoder)
     plan = config.objective.views
     sources = Sources((*plan, *config.objective.inputs), encoder, config.seed)
+    make_shipped(config, encoder, companions)
     times = 1 + config.objective.tokens_needed // 8
     texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
     whole = config.objective.reads_whole_texts

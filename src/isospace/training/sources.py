@@ -51,8 +51,8 @@ class Sources:
         added_by: number of a source -> the companion that adds to its embeddings, where one does.
 
     Raises:
-        UserError: a view needs a mask token that the tokenizer does not have, or changes embeddings
-            that cannot be changed.
+        UserError: a view needs a mask token that the tokenizer does not have, edits tokens among
+            which is a template, or changes embeddings that cannot be changed.
     """
 
     def __init__(self, plan: Sequence[View], encoder: Encoder, seed: int) -> None:
@@ -63,6 +63,11 @@ class Sources:
             raise UserError(
                 f"{encoder.source}: its tokenizer has no mask token, which this objective needs; "
                 "take an encoder that was pre-trained by masking, such as BERT's relatives"
+            )
+        if any(view.edit for view in plan) and encoder.pooling == "mask":
+            raise UserError(
+                f"{encoder.source}: its tokenizer puts a template around every text, which this "
+                "objective would edit as if it were text; start from an encoder without one"
             )
         if any(view.changes_embeddings for view in plan) and (why := encoder.refusal_of_changes()):
             raise UserError(

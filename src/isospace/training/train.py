@@ -172,8 +172,15 @@ class _Session:
         """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
         if self.main:
             mixed = self.accelerator.mixed_precision
+            # The start has its own pooling. A template takes nothing of a sentence's length.
+            encoder = self.loop.shipped if self.loop.step else self.encoder
+            room = encoder.tokens_around - self.encoder.tokens_around
             measurements = run_evaluation(
-                self.config, self.encoder, self.held_out, self.benchmark, mixed
+                replace(self.config, max_length=self.config.max_length + room),
+                encoder,
+                self.held_out,
+                self.benchmark,
+                mixed,
             )
             self.evaluations.append({"step": float(self.loop.step), **measurements})
             if self._pairs_judge_too and (ranks := self.held_out.ranks) is not None:
@@ -199,7 +206,7 @@ class _Session:
     def _keep_if_best(self, run: Run) -> None:
         """Write the weights if they are of the evaluation to keep so far."""
         if self.main and self._choice().step == self.loop.step:
-            checkpoint.save_weights(run.kept_weights, self.encoder.model)
+            checkpoint.save_weights(run.kept_weights, self.loop.shipped.model)
 
     def _record_evaluation(self, run: Run) -> None:
         if self.main:
@@ -310,12 +317,14 @@ class _Session:
         results = None
         if before is not None:
             choice = self._choice()
-            self.encoder.model.load_state_dict(load_file(run.kept_weights))
-            after = self.benchmark.measure(self.encoder.embed) if choice.step else before
+            encoder = self.loop.shipped
+            encoder.model.load_state_dict(load_file(run.kept_weights))
+            after = self.benchmark.measure(encoder.embed) if choice.step else before
             results = self._results(choice, before, after)
             if results.ships_start:
-                self.encoder = load_encoder(self.config.model, self.config.pooling)
-            save_model(self.encoder, run.model_folder, model_card(self.config, results))
+                encoder = load_encoder(self.config.model, self.config.pooling)
+            card = model_card(self.config, results, encoder.pooling)
+            save_model(encoder, run.model_folder, card)
             run.write_items(
                 before=self.benchmark.items(before),
                 after=self.benchmark.items(after),

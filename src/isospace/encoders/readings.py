@@ -1,0 +1,96 @@
+"""Other ways to read an encoder's network than its own pooling, as an encoder of their own.
+
+The weights are shared, so that what trains the one trains the other. All of it is said in modules
+of sentence-transformers and in a tokenizer's own words, so that a saved folder needs no further
+code.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sentence_transformers.sentence_transformer.modules import (
+    Normalize,
+    Pooling,
+    WordWeights,
+)
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+from torch import nn
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from isospace.encoders.encoder import Encoder
+from isospace.objectives.edits import Template
+
+
+def at_mask(encoder: Encoder, template: Template) -> Encoder:
+    """An encoder whose vector is the last state at the mask token of a template around the text.
+
+    The tokenizer puts the template around a text after it has cut it, so that there is room. The
+    mean over tokens becomes the state at the mask by weights, 1 for the mask token and 0 for all
+    others. Of what follows the pooling a closing normalisation stays.
+
+    Raises:
+        ValueError: the tokenizer cannot hold a template, or no room is left for a text.
+    """
+    tokenizer = _tokenizer_with(encoder, template)
+    transformer: Any = copy.copy(encoder.model[0])
+    transformer.processor = tokenizer
+    weights = WordWeights(_tokens(encoder), {str(tokenizer.mask_token): 1.0}, 0.0)
+    return _read(encoder, [transformer, weights], encoder.token_dim)
+
+
+def _tokens(encoder: Encoder) -> list[str]:
+    """The token of each row of the table of words."""
+    ids = list(range(encoder.word_embeddings.num_embeddings))
+    return [str(token) for token in encoder.tokenizer.convert_ids_to_tokens(ids)]
+
+
+def _read(encoder: Encoder, modules: Sequence[nn.Module], dim: int) -> Encoder:
+    """The encoder of these modules and the mean over their tokens' vectors of `dim`."""
+    closing = [module for module in encoder.model if isinstance(module, Normalize)]
+    model = encoder.rebuilt([*modules, Pooling(dim, "mean"), *closing])
+    return Encoder(model, encoder.source, encoder.prompt)
+
+
+def _tokenizer_with(encoder: Encoder, template: Template) -> PreTrainedTokenizerBase:
+    """A tokenizer that puts the template around a text, inside of the special tokens."""
+    own, vocabulary = encoder.tokenizer, encoder.vocabulary
+    backend = getattr(own, "backend_tokenizer", None)
+    if backend is None:
+        raise ValueError(
+            f"its tokenizer ({type(own).__name__}) has no tokenizer.json that could hold a template"
+        )
+    before, after = template.parts(vocabulary)
+    ids = np.array(own("x")["input_ids"])
+    inner = vocabulary.inner(ids)
+    around = {"before": [*ids[: inner.start], *before], "after": [*after, *ids[inner.stop :]]}
+    count, limit = sum(map(len, around.values())), encoder.max_length
+    if limit is not None and limit <= count:
+        raise ValueError(
+            f"it reads {limit} tokens, and the template takes {count}: no room is left for a text"
+        )
+    built = Tokenizer.from_str(backend.to_str())
+    built.no_truncation()
+    built.no_padding()
+    built.post_processor = TemplateProcessing(
+        single=["before", "$A", "after"],
+        special_tokens=[
+            {"id": name, "ids": list(map(int, ids)), "tokens": own.convert_ids_to_tokens(ids)}
+            for name, ids in around.items()
+        ],
+    )
+    # The class that takes tokenizer.json as it is; those of a family make its last part anew.
+    general: Any = PreTrainedTokenizerFast
+    tokenizer: PreTrainedTokenizerBase = general(
+        tokenizer_object=built,
+        model_max_length=own.model_max_length,
+        model_input_names=own.model_input_names,
+        padding_side=own.padding_side,
+        truncation_side=own.truncation_side,
+        **own.special_tokens_map,
+    )
+    return tokenizer

@@ -1,0 +1,131 @@
+"""Another reading of an encoder: the vectors by hand, in a saved folder, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
+from stranger import save_vectors
+from toy import sentences, write_toy_roberta
+from transformers import AutoModel, AutoTokenizer
+from warm import WarmProcess
+
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.saving import save_model
+from isospace.errors import UserError
+from isospace.objectives.base import View
+from isospace.objectives.edits import Repeat, Template
+from isospace.training.sources import Sources
+
+TEMPLATE = Template(before="the text : '", after="' reads [MASK] .")
+TEXTS = [*sentences(12), "", "x", "the cat " * 90, "😀 大きさ"]
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def folder(request, toy_model, tmp_path_factory):
+    if request.param == "bert":
+        return toy_model
+    return write_toy_roberta(tmp_path_factory.mktemp("toy") / "roberta")
+
+
+@pytest.fixture
+def encoder(folder):
+    return load_encoder(str(folder), device="cpu")
+
+
+def at_mask_by_hand(folder, texts):
+    """The states at the mask token, of transformers alone, and how many tokens are read."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+
+    def encode(text):
+        return tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+    first, last = tokenizer("")["input_ids"]
+    around = [first, *encode(TEMPLATE.before)], [*encode("' reads"), tokenizer.mask_token_id]
+    closing = [*encode("."), last]
+    states, lengths = [], []
+    for text in texts:
+        room = 64 - len(closing) - sum(map(len, around))
+        ids = [*around[0], *encode(text)[:room], *around[1], *closing]
+        with torch.no_grad():
+            last_states = model.eval()(input_ids=torch.tensor([ids])).last_hidden_state[0]
+        states.append(last_states[-len(closing) - 1].numpy())
+        lengths.append(len(ids))
+    return np.array(states), lengths
+
+
+def test_the_vector_is_the_state_at_the_mask_of_the_template(folder, encoder):
+    read = encoder.at_mask(TEMPLATE)
+    by_hand, lengths = at_mask_by_hand(folder, TEXTS)
+    assert max(lengths) == 64  # one is cut, and not its template
+    assert np.allclose(read.embed(TEXTS), by_hand, atol=1e-5)
+    assert read.pooling == "mask"
+    assert read.path.startswith("fast path")
+
+
+def test_a_saved_folder_needs_no_more_than_sentence_transformers(encoder, tmp_path):
+    read = encoder.at_mask(TEMPLATE)
+    save_model(read, tmp_path / "model")
+    process = WarmProcess(save_vectors, tmp_path / "model", TEXTS, tmp_path / "v.npy")
+    assert process.wait() == 0, process.err
+    assert np.allclose(np.load(tmp_path / "v.npy"), read.embed(TEXTS), atol=1e-5)
+    again = load_encoder(str(tmp_path / "model"), device="cpu")
+    assert again.pooling == "mask"
+    assert weights_hash(again) == weights_hash(read) != weights_hash(encoder)
+    assert np.allclose(again.embed(TEXTS), read.embed(TEXTS), atol=1e-6)
+
+
+def test_prompt_and_closing_normalisation_stay(folder):
+    plain = load_encoder(str(folder), device="cpu")
+    model = SentenceTransformer(
+        modules=[*plain.model, Normalize()],
+        prompts={"query": "find: "},
+        default_prompt_name="query",
+        device="cpu",
+    )
+    read = Encoder(model, "test").at_mask(TEMPLATE)
+    [wanted], _ = at_mask_by_hand(folder, ["find: the cat"])
+    assert np.allclose(read.embed(["the cat"])[0], wanted / np.linalg.norm(wanted), atol=1e-5)
+
+
+def test_the_weights_are_those_of_the_encoder(encoder):
+    read = encoder.at_mask(TEMPLATE)
+    before, own = read.embed(["the cat"]), encoder.embed(["the cat"])
+    with torch.no_grad():
+        encoder.word_embeddings.weight.mul_(2)
+    assert not np.allclose(read.embed(["the cat"]), before, atol=1e-3)
+    assert not np.allclose(encoder.embed(["the cat"]), own, atol=1e-3)
+    assert not next(read.model[1].parameters()).requires_grad
+
+
+def test_no_other_pooling_is_put_in_its_place(encoder):
+    with pytest.raises(UserError, match=r"`pooling` cls: .* by the pooling mask"):
+        encoder.at_mask(TEMPLATE).set_pooling("cls")
+
+
+def test_a_template_is_not_edited_as_if_it_were_text(encoder):
+    with pytest.raises(UserError, match="puts a template around every text"):
+        Sources([View(edit=Repeat())], encoder.at_mask(TEMPLATE), 0)
+
+
+def test_a_template_that_leaves_no_room(encoder):
+    encoder.model[0].tokenizer.model_max_length = 10
+    with pytest.raises(ValueError, match="it reads 10 tokens, and the template takes"):
+        encoder.at_mask(TEMPLATE)
+
+
+def test_no_text_is_cut_to_less_than_its_template(encoder):
+    read = encoder.at_mask(TEMPLATE)
+    around = read.tokens_around
+    assert [len(ids) for ids in read.token_ids(["the cat sat"], around + 1)] == [around + 1]
+    with pytest.raises(UserError, match=rf"`max_length` {around - 1}: .* puts {around} tokens"):
+        read.embed(["the cat sat"], max_length=around - 1)
+
+
+def test_a_tokenizer_that_can_hold_no_template(encoder, monkeypatch):
+    monkeypatch.setattr(type(encoder.tokenizer), "backend_tokenizer", None)
+    with pytest.raises(ValueError, match=r"has no tokenizer\.json"):
+        encoder.at_mask(TEMPLATE)
