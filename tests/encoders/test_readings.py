@@ -16,8 +16,10 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
-from isospace.objectives.base import View
+from isospace.objectives.base import TokenStates, View
+from isospace.objectives.companions import Convolutions
 from isospace.objectives.edits import Repeat, Template
+from isospace.objectives.heads import seeded
 from isospace.training.sources import Sources
 
 TEMPLATE = Template(before="the text : '", after="' reads [MASK] .")
@@ -76,6 +78,29 @@ def test_a_saved_folder_needs_no_more_than_sentence_transformers(encoder, tmp_pa
     assert again.pooling == "mask"
     assert weights_hash(again) == weights_hash(read) != weights_hash(encoder)
     assert np.allclose(again.embed(TEXTS), read.embed(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_convolutions_see_no_padding_and_are_saved(encoder, tmp_path, relu):
+    layers = Convolutions(32, 8, (1, 3, 5), relu=relu, generator=seeded(0))
+    read = encoder.convolved(layers)
+    alone = []
+    for text in TEXTS:
+        tokens = torch.tensor(encoder.token_ids([text]))
+        with torch.no_grad():
+            states = encoder.token_states(tokens, torch.ones_like(tokens), 0.0)
+            alone.append(layers(TokenStates(states, tokens, torch.ones_like(tokens)))[0].mean(0))
+    wanted = torch.stack(alone).numpy()
+    assert np.allclose(read.embed(TEXTS, batch_tokens=4096), wanted, atol=1e-5)
+    save_model(read, tmp_path / "model")
+    theirs = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    assert np.allclose(theirs.encode(TEXTS, batch_size=16), wanted, atol=1e-5)
+    again = load_encoder(str(tmp_path / "model"), device="cpu")
+    assert again.pooling == read.pooling
+    assert again.dim == 24
+    with torch.no_grad():
+        layers.layers[0].weight.mul_(2)
+    assert not np.allclose(read.embed(TEXTS), wanted, atol=1e-3)
 
 
 def test_prompt_and_closing_normalisation_stay(folder):

@@ -22,7 +22,9 @@ from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
+from isospace.objectives.companions import Convolutions
 from isospace.objectives.edits import Template
+from isospace.objectives.heads import seeded
 from isospace.training.card import Usage
 
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
@@ -111,10 +113,13 @@ def test_dense_layers_after_the_pooling_stay_float32(exported):
     assert weights[64, 32] == onnx.TensorProto.INT8
 
 
-def test_a_template_is_in_tokenizer_json(toy_model, tmp_path):
+@pytest.mark.parametrize("reading", ["template", "convolutions"])
+def test_other_readings_than_a_pooling_are_in_the_folder(toy_model, tmp_path, reading):
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
-    encoder = load_encoder(str(toy_model), device="cpu").at_mask(TEMPLATE)
+    encoder = load_encoder(str(toy_model), device="cpu")
+    layers = Convolutions(32, 8, (1, 3, 5), relu=True, generator=seeded(0))
+    encoder = encoder.at_mask(TEMPLATE) if reading == "template" else encoder.convolved(layers)
     save_onnx(encoder, tmp_path / "model", card)
     vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
     assert np.allclose(vectors, encoder.embed(TEXTS), atol=1e-6)

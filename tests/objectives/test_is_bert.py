@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, vector
+from sentence_transformers import SentenceTransformer
+from toy import short_run
 
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives.base import TokenStates, Views
+from isospace.objectives.base import TokenStates, View, Views
 from isospace.objectives.companions import Convolutions
 from isospace.objectives.heads import seeded
 from isospace.objectives.is_bert import ISBERT, jensen_shannon
+from isospace.report.run_set import collect
+from isospace.report.space import query_neighbours
+from isospace.report.write import write_report
+from isospace.training.checkpoint import load
+from isospace.training.train import train
 
 
 def softplus(x):
@@ -64,6 +74,43 @@ def test_padding_changes_nothing(variant):
 def test_a_kernel_without_a_middle_is_refused():
     with pytest.raises(UserError, match="`kernels` 4: expected odd"):
         ISBERT(kernels=(1, 4))
+
+
+def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, toy_corpus, tmp_path):
+    config = replace(
+        short_run(toy_model, toy_corpus, tmp_path / "run"),
+        objective=ISBERT(channels=16),
+        budget=(64, "sentences"),
+        precision="float32",
+    )
+    run = train(config).run
+    sample = run.sample
+    assert not run.finished.ships_start
+    assert (sample.before.shape[1], sample.after.shape[1]) == (32, 48)
+    shipped = SentenceTransformer(str(run.model_folder), device="cpu")
+    vectors = shipped.encode(list(sample.sentences))
+    assert np.allclose(sample.after, vectors, atol=2e-3)  # kept in half precision
+    assert np.allclose(load_encoder(str(run.folder)).embed(sample.sentences), vectors, atol=1e-5)
+
+    # As in training, with the convolutions as the checkpoint has them.
+    state = load(run.last_checkpoint)
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model.load_state_dict(state["encoder"])
+    layers = config.objective.build_companions(encoder, 32, 1)["convolutions"]
+    named = {n.removeprefix("convolutions."): w for n, w in state["beside"].items()}
+    layers.load_state_dict(named)
+    batch = encoder.collate(encoder.token_ids(sample.sentences))
+    with torch.no_grad():
+        [states] = encoder(batch, [View(0.0, read="tokens")])
+        local = layers(TokenStates(states, batch.input_ids, batch.attention_mask))
+        sentence = local.sum(1) / batch.attention_mask.sum(1, keepdim=True)
+    assert np.allclose(sentence.numpy(), vectors, atol=1e-5)
+
+    text = sample.sentences[0]
+    [found] = query_neighbours(run, sample, [text])
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert found.after[0].cosine == pytest.approx(np.sort(unit @ unit[0])[-2], abs=1e-3)
+    assert text in write_report(collect([run.folder]), queries=[text]).read_text(encoding="utf-8")
 
 
 @precisions

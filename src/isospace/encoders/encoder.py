@@ -40,6 +40,7 @@ from isospace.encoders.precision import Precision
 from isospace.encoders.words import WordIds
 from isospace.errors import UserError
 from isospace.objectives.base import Read, View, describe
+from isospace.objectives.companions import Convolutions
 from isospace.objectives.edits import Template, Vocabulary
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
@@ -325,6 +326,12 @@ class Encoder(nn.Module):
         from isospace.encoders import readings
 
         return readings.at_mask(self, template)
+
+    def convolved(self, convolutions: Convolutions) -> Encoder:
+        """This network, read as the mean of what convolutions make of its tokens."""
+        from isospace.encoders import readings
+
+        return readings.convolved(self, convolutions)
 
     @property
     def word_embeddings(self) -> nn.Embedding:

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from sentence_transformers.sentence_transformer.modules import (
+    CNN,
+    Dense,
     Normalize,
     Pooling,
     WordWeights,
@@ -23,6 +26,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isospace.encoders.encoder import Encoder
+from isospace.objectives.companions import Convolutions
 from isospace.objectives.edits import Template
 
 
@@ -41,6 +45,30 @@ def at_mask(encoder: Encoder, template: Template) -> Encoder:
     transformer.processor = tokenizer
     weights = WordWeights(_tokens(encoder), {str(tokenizer.mask_token): 1.0}, 0.0)
     return _read(encoder, [transformer, weights], encoder.token_dim)
+
+
+def convolved(encoder: Encoder, convolutions: Convolutions) -> Encoder:
+    """An encoder whose vector is the mean of what convolutions make of the last states of tokens.
+
+    Weights of 1 for every token come first, for what they also do: they set the states at the
+    padding to 0, which would leak into those beside them.
+    """
+    weights = WordWeights(_tokens(encoder), {}, 1.0)
+    cnn = CNN(convolutions.dim, convolutions.channels, list(convolutions.kernels))
+    cnn.convs = convolutions.layers
+    dim = cnn.get_embedding_dimension()
+    modules: list[nn.Module] = [encoder.model[0], weights, cnn]
+    if convolutions.relu:  # which CNN does not have
+        rectified = Dense(
+            dim,
+            dim,
+            bias=False,
+            activation_function=nn.ReLU(),
+            init_weight=torch.eye(dim),
+            module_input_name="token_embeddings",
+        )
+        modules.append(rectified.requires_grad_(False))
+    return _read(encoder, modules, dim)
 
 
 def _tokens(encoder: Encoder) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sentence_transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Pooling, WordEmbeddings
+from sentence_transformers.sentence_transformer.modules import CNN, Dense, Pooling, WordEmbeddings
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
 from isospace.encoders.encoder import Encoder
@@ -23,8 +23,8 @@ from isospace.errors import UserError
 from isospace.system.files import atomic_folder
 
 _CLASSIC_TYPES = {
-    "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer", "WeightedLayerPooling",
-    "WordEmbeddings", "WordWeights",
+    "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer",
+    "WeightedLayerPooling", "WordEmbeddings", "WordWeights",
 }  # fmt: skip
 _CLASSIC_POOLING = {
     "cls": "pooling_mode_cls_token",
@@ -73,6 +73,15 @@ def _save_module(module: Any, folder: Path) -> None:
         config.update({key: mode in used for mode, key in _CLASSIC_POOLING.items()})
         config["include_prompt"] = module.include_prompt
         _write_json(folder / "config.json", config)
+        return
+    if isinstance(module, CNN):
+        config = {
+            "in_word_embedding_dimension": module.in_embedding_dimension,
+            "out_channels": module.out_channels,
+            "kernel_sizes": module.kernel_sizes,
+        }
+        _write_json(folder / module.config_file_name, config)
+        module.save_torch_weights(str(folder), safe_serialization=False)  # all versions read it
         return
     if isinstance(module, WordEmbeddings):
         classic = "sentence_transformers.models.tokenizer.WhitespaceTokenizer.WhitespaceTokenizer"

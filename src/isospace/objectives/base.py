@@ -216,7 +216,9 @@ class Objective(ABC):
     def build_companions(
         self, encoder: torch.nn.Module, dim: int, seed: int
     ) -> dict[str, Companion]:
-        """What trains, or remembers, beside the encoder and is not shipped; by itself nothing.
+        """What trains, or remembers, beside the encoder; by itself nothing.
+
+        It is not shipped, unless `shipped` makes it a part of the encoder.
 
         They are seeded as heads are, saved with the checkpoint, synchronised over processes.
 

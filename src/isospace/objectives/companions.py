@@ -1,4 +1,6 @@
-"""What trains, or remembers, beside the encoder: other networks, memories. Never shipped.
+"""What trains, or remembers, beside the encoder: other networks, memories.
+
+None is shipped but where `Objective.shipped` says so.
 
 A companion is a module, so that its parameters are optimised (where they ask for a gradient), its
 parameters and buffers saved with the checkpoint, and its gradients averaged over processes.
@@ -266,7 +268,7 @@ class Convolutions(Companion):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.relu = relu
+        self.dim, self.channels, self.kernels, self.relu = dim, channels, tuple(kernels), relu
         self.layers = torch.nn.ModuleList()
         for kernel in kernels:
             empty = torch.nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")

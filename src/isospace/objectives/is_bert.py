@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveInt
@@ -61,8 +62,9 @@ class ISBERT(Objective):
 
     $c_t$: what the convolutions make of token t and its neighbours; sp: softplus; means over all
     tokens of the batch, the special ones too. Relations: `simcse` contrasts sentences with each
-    other, here a sentence is contrasted with tokens, and one pass is enough. The paper's sentence
-    vector is the mean of the convolutions' features; what ships here is the encoder, without them.
+    other, here a sentence is contrasted with tokens, and one pass is enough. What is measured and
+    shipped has the convolutions: a sentence's vector is the mean of their features, 768 numbers as
+    published.
     Paper and released code differ: the paper has a ReLU behind each convolution (as others quote
     it), the code (followed here, with which the published numbers were made) has none, and takes
     log 2 off both expectations, which moves no gradient. The release lets the states at the padding
@@ -99,6 +101,14 @@ class ISBERT(Objective):
             dim, self.channels, self.kernels, relu=relu, generator=generator
         )
         return {"convolutions": layers}
+
+    def shipped(
+        self, encoder: torch.nn.Module, companions: Mapping[str, companions.Companion]
+    ) -> torch.nn.Module:
+        """The encoder with the convolutions before its mean over tokens."""
+        host: Any = encoder
+        shipped: torch.nn.Module = host.convolved(companions["convolutions"])
+        return shipped
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Minus the expectation over a sentence's own tokens, and that over other sentences'."""
