@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from report_runs import finish, write_run
+from sts_files import write_senteval
 from toy import WORDS
 
 from isospace.cli import main
@@ -73,6 +74,17 @@ def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeyp
     runs = {"simcse": [Run(folder / "simcse" / f"seed-{seed}") for seed in (42, 43)]}
     there = {name: Baseline.read(folder / "baselines" / name) for name in models}
     assert judge_runs(runs, "MRR", there) == found
+
+
+def test_baselines_are_scored_on_the_sts_sets_too(base, tmp_path, words):
+    write_senteval(tmp_path / "sts")
+    settings = {"simcse": candidate("simcse", replace(base, data=str(tmp_path / "sts")))}
+    models = {"same": base.model, "words": words}
+    found = compare(settings, 1, tmp_path / "c", "sts", baselines=models)
+    assert found.measure == "Avg"
+    assert found.gains["same"]["Avg"].over_start.mean == 0
+    assert found.scores["words"].keys() == found.scores["simcse"].keys()
+    assert found.scores["words"]["Avg"].mean == 0  # it knows no word of theirs
 
 
 def test_what_is_no_longer_the_same_is_scored_again(base, tmp_path, words, monkeypatch):
