@@ -12,7 +12,7 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
-from isospace.objectives.edits import NO_TARGET, Repeat, Template
+from isospace.objectives.edits import NO_TARGET, InsertTokens, Repeat, Template
 from isospace.objectives.perturbations import CutOff, ShuffledPositions
 from isospace.objectives.spans import Sampling, Span
 from isospace.training.sources import Sources
@@ -105,6 +105,23 @@ def test_a_sentence_is_cut_to_what_the_encoder_can_read_in_a_template(encoder):
     assert batch.input_ids[0, -3] == mask
     alone = batch.input_ids[1].tolist().index(mask)
     assert batch.changed[1].positions[0, alone] == encoder.max_length - 3
+
+
+@pytest.mark.parametrize("edit", [Repeat(), InsertTokens()], ids=["repeat", "insert"])
+def test_a_sentence_that_fills_the_encoder_has_room_for_what_an_edit_adds(encoder, edit):
+    """It is cut to what may be read, and one to which less is added is not."""
+    encoder.model.max_seq_length = 31
+    long, short = (np.array(row) for row in encoder.token_ids(["big red " * 30, "big red " * 11]))
+    assert (len(long), len(short)) == (encoder.max_length, 24)
+    sources = Sources([View(0.0, edit=edit)], encoder, 0)
+    lengths = []
+    for micro in range(200):
+        batch = sources.batch([[long, short]], np.array([0, 1]), micro)
+        lengths.append(batch.attention_mask.sum(1).tolist())
+    of_long, of_short = zip(*lengths, strict=True)
+    assert 30 <= max(of_long) <= 31
+    assert min(of_short) >= 24
+    assert max(of_short) == 24 + edit.adds(short, encoder.vocabulary)
 
 
 def test_a_tokenizer_without_a_mask_token_is_refused(encoder):

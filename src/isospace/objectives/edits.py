@@ -97,8 +97,8 @@ class Edit(ABC):
         """(token',) positions of the tokens that it makes of `ids`, where it `moves`."""
         raise NotImplementedError
 
-    def adds(self, vocabulary: Vocabulary) -> int:
-        """Tokens that it may add to a sentence, which is cut first where there is no room."""
+    def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
+        """Tokens that it may add to `ids`, which are cut first where there is no room."""
         return 0
 
     @abstractmethod
@@ -128,9 +128,9 @@ class Repeat(Edit):
         """Fewer than so many of `length` tokens are doubled; 0: none."""
         return min(10, int(self.rate * length))
 
-    def adds(self, vocabulary: Vocabulary) -> int:
-        """One less than any bound."""
-        return 9
+    def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
+        """One less than the bound."""
+        return max(0, self.bound(len(ids)) - 1)
 
     @staticmethod
     def doubled(ids: Ids, places: Ids) -> Ids:
@@ -262,10 +262,10 @@ class Template(Edit):
         """As if the sentence were there."""
         inner = vocabulary.inner(ids)
         start = inner.start + len(self.parts(vocabulary)[0])
-        places = np.arange(len(ids) + self.adds(vocabulary))
+        places = np.arange(len(ids) + self.adds(ids, vocabulary))
         return np.delete(places, slice(start, start + inner.stop - inner.start))
 
-    def adds(self, vocabulary: Vocabulary) -> int:
+    def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
         """The tokens of the template."""
         return sum(map(len, self.parts(vocabulary)))
 
@@ -351,10 +351,18 @@ class InsertTokens(_OfWords):
 
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
         """Draw a token and a place, as often as it takes."""
-        for _ in range(min(round(self.rate * len(words)), self.max_length - length)):
+        for _ in range(self._count(len(words), length)):
             token = random.choice(words)
             words = np.insert(words, random.integers(len(words) + 1), token)
         return words
+
+    def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
+        """As many as it does add."""
+        inner = vocabulary.inner(ids)
+        return self._count(inner.stop - inner.start, len(ids))
+
+    def _count(self, words: int, length: int) -> int:
+        return max(0, min(round(self.rate * words), self.max_length - length))
 
     def __str__(self) -> str:
         return "with tokens repeated elsewhere"

@@ -128,10 +128,16 @@ class Sources:
 
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:
         """A sentence, so short that the encoder can read what the edit makes of it."""
-        limit, added = self.encoder.max_length, edit.adds(self.vocabulary)
-        excess = len(ids) + added - limit if added and limit is not None else 0
-        end = self.vocabulary.inner(ids).stop
-        return np.delete(ids, slice(max(1, end - excess), end)) if excess > 0 else ids
+        limit = self.encoder.max_length
+        if limit is None or edit.whole:
+            return ids
+        words = self.vocabulary.inner(ids)
+        # One word at a time: what an edit may add depends on the length.
+        for last in reversed(range(words.start, words.stop)):
+            if len(ids) + edit.adds(ids, self.vocabulary) <= limit:
+                break
+            ids = np.delete(ids, last)
+        return ids
 
 
 def _source(view: View, place: int) -> _Source:
