@@ -241,9 +241,8 @@ def test_a_run_sees_each_pair_with_its_label(config, tmp_path):
     assert steps[0]["loss"] != pytest.approx(first_loss(config, others), rel=1e-3)
     assert outcome.results.start.pairs.queries == 20
     assert "held-out pairs" in outcome.results.verdict.protocol
-    assert "adapted with labels" in model_card(
-        config, replace(outcome.results, model_step=outcome.results.steps)
-    )
+    adapted = replace(outcome.results, model_step=outcome.results.steps)
+    assert "adapted with labels" in model_card(config, adapted, "mean")
 
 
 def test_an_interrupted_run_on_labels_resumes_bit_for_bit(config, tmp_path, monkeypatch):

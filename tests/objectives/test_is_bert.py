@@ -102,7 +102,7 @@ def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, to
     batch = encoder.collate(encoder.token_ids(sample.sentences))
     with torch.no_grad():
         [states] = encoder(batch, [View(0.0, read="tokens")])
-        local = layers(TokenStates(states, batch.input_ids, batch.attention_mask))
+        local = layers(TokenStates(states, batch.attention_mask))
         sentence = local.sum(1) / batch.attention_mask.sum(1, keepdim=True)
     assert np.allclose(sentence.numpy(), vectors, atol=1e-5)
 

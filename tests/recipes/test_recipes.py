@@ -16,8 +16,8 @@ from isospace.objectives import OBJECTIVES, DeCLUTR, SimCSE, SimCSEPP, WhitenedC
 from isospace.objectives.base import Objective, Views
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, find
 
-POOLED_BY_MEAN = ("CT", "IS-BERT", "ConSERT", "DeCLUTR", "VaSCL")
-LENGTHS = {"CT": 75, "IS-BERT": 128, "ConSERT": 64}
+POOLED_BY_MEAN = ("CT", "IS-BERT", "ConSERT", "DeCLUTR", "VaSCL", "SBERT")
+LENGTHS = {"CT": 75, "IS-BERT": 128, "ConSERT": 64, "SBERT": 128}
 """Tokens of a sentence, where they are not 32."""
 PUBLISHED = [name for name, recipe in RECIPES.items() if recipe.config.select == "labels"]
 
@@ -29,7 +29,7 @@ BACKBONES = {
     "is-bert": "bert-base", "ct": "bert-base", "consert": _BERT, "declutr": "roberta-base",
     "dclr": _ALL, "arccse": _BERT, "mixcse": _BERT, "mocose": _BERT, "diffcse": _BASE,
     "esimcse": _ALL, "gs-infonce": _ALL, "vascl": "roberta-base roberta-large", "pcl": _ALL,
-    "promptbert": _BASE,
+    "promptbert": _BASE, "sbert": _BERT,
 }  # fmt: skip
 
 
@@ -56,11 +56,12 @@ def test_head_and_loss_fit_the_backbone(name):
     objective, dim = config.objective, width(config.model)
     generator = torch.Generator().manual_seed(0)
     encoded = torch.randn(len(objective.views), 16, dim, generator=generator)
-    projected = objective.build_head(dim, seed=0)(encoded)
+    projected = objective.build_classifier(dim, 3, seed=0)(encoded)
     assert projected.shape[:2] == (objective.projected_views(batch=16), 16)
     if not reads_vectors_only(objective):
         return
-    terms = objective(Views(encoded, projected))
+    labels = torch.arange(16) % 3 if objective.reads_labels else None
+    terms = objective(Views(encoded, projected, labels=labels))
     assert tuple(terms) == objective.term_names
     assert all(term.isfinite() for term in terms.values())
 

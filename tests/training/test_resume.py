@@ -6,14 +6,13 @@ import json
 import random
 import shutil
 import signal
-import time
 from dataclasses import fields, replace
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from resumed import assert_same_run, kept, wait_for_steps
 from safetensors.torch import load_file, save_file
 from toy import sentences, short_run, write_toy_model
 from warm import WarmProcess, isospace, isospace_main, run_together, together
@@ -26,25 +25,6 @@ from isospace.training.run import Run
 from isospace.training.train import _Session, train
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
-
-
-def kept(run: Run) -> dict[str, np.ndarray]:
-    return {name: value.numpy() for name, value in load_file(run.kept_weights).items()}
-
-
-def assert_same_run(first: Run, second: Run) -> None:
-    one, other = kept(first), kept(second)
-    assert one.keys() == other.keys()
-    for name, values in one.items():
-        assert np.array_equal(values, other[name]), name
-    assert first.results is not None
-    assert second.results is not None
-    assert first.results.evaluations == second.results.evaluations
-    steps = [
-        [line["step"] for line in run.metrics() if line["kind"] == "step"]
-        for run in (first, second)
-    ]
-    assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
 
 
 def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
@@ -69,16 +49,6 @@ def whole(toy_model, toy_corpus, tmp_path_factory) -> Run:
     """The run of `command`, which nobody stopped."""
     config = short_run(toy_model, toy_corpus, tmp_path_factory.mktemp("whole") / "run")
     return train(replace(config, budget=(480, "sentences"), evaluations=3)).run
-
-
-def wait_for_steps(run_folder: Path, steps: int, *processes: WarmProcess) -> None:
-    """Until the run has logged so many updates."""
-    metrics = run_folder / "metrics.jsonl"
-    while all(process.running for process in processes):
-        if metrics.is_file() and metrics.read_text().count('"kind": "step"') >= steps:
-            return
-        time.sleep(0.002)
-    pytest.fail(f"ended before step {steps}: {[(p.wait(), p.err) for p in processes]}")
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -20,6 +20,7 @@ from isospace.recipes.mixcse import MIXCSE
 from isospace.recipes.mocose import MOCOSE
 from isospace.recipes.pcl import PCL_ROWS
 from isospace.recipes.promptbert import PROMPTBERT
+from isospace.recipes.sbert import SBERT
 from isospace.recipes.scd import SCD_ROWS
 from isospace.recipes.simcse import SIMCSE
 from isospace.recipes.simcsepp import SIMCSEPP
@@ -52,6 +53,7 @@ RECIPES: dict[str, Recipe] = {
     **VASCL,
     **PCL_ROWS,
     **PROMPTBERT,
+    **SBERT,
 }
 
 

@@ -1,0 +1,42 @@
+"""Runs that are killed on the way and gone on with: until when to wait, and what must be equal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from warm import WarmProcess
+
+from isospace.training.run import Run
+
+
+def kept(run: Run) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in load_file(run.kept_weights).items()}
+
+
+def assert_same_run(first: Run, second: Run) -> None:
+    one, other = kept(first), kept(second)
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        assert np.array_equal(values, other[name]), name
+    assert first.results is not None
+    assert second.results is not None
+    assert first.results.evaluations == second.results.evaluations
+    steps = [
+        [line["step"] for line in run.metrics() if line["kind"] == "step"]
+        for run in (first, second)
+    ]
+    assert steps[0] == steps[1] == list(range(1, len(steps[0]) + 1))
+
+
+def wait_for_steps(run_folder: Path, steps: int, *processes: WarmProcess) -> None:
+    """Until the run has logged so many updates."""
+    metrics = run_folder / "metrics.jsonl"
+    while all(process.running for process in processes):
+        if metrics.is_file() and metrics.read_text().count('"kind": "step"') >= steps:
+            return
+        time.sleep(0.002)
+    pytest.fail(f"ended before step {steps}: {[(p.wait(), p.err) for p in processes]}")
