@@ -348,7 +348,8 @@ class _Session:
         self.progress.line(
             "train",
             f"{objective_name(self.config.objective)}: {loop.total_steps:,} updates of "
-            f"{loop.sentences_per_step} sentences, from step {loop.step}, into {run.folder}",
+            f"{loop.sentences_per_step} sentences, passes {self.config.objective.all_passes}, from "
+            f"step {loop.step}, into {run.folder}",
         )
 
     def _show_evaluation(self) -> None:
