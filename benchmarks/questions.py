@@ -171,7 +171,7 @@ def left_on(row: Path, sts: Path) -> None:
     if not all(run.model_folder.is_dir() for run in runs):
         return  # from the archive: what they came to is in LEFT_ON
     shared = SharedItems.of(runs[0])
-    encoders = [(load_encoder(run.model_folder), run.config.seed) for run in runs]
+    encoders = [(load_encoder(str(run.model_folder)), run.config.seed) for run in runs]
     start = load_encoder(runs[0].config.model, runs[0].config.pooling)
     found = {}
     for name, ones in {"before": [(start, 0)], "after": encoders}.items():
