@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from common import draw
 from isospace.config import CorpusConfig
-from isospace.corpus.sentences import load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import Benchmark, load_sts_data
 from isospace.evaluation.pairs import TextPairs

@@ -61,7 +61,7 @@ def own_loop(
     model: str, objective: str, fields: dict[str, Any], corpus: Path, precision: PrecisionChoice
 ) -> Loop:
     """Isospace's own loop, as `isospace train` runs it between two evaluations."""
-    from isospace.corpus.sentences import load_corpus
+    from isospace.corpus.corpus import load_corpus
     from isospace.corpus.tokens import tokenise
     from isospace.encoders.loading import load_encoder
     from isospace.objectives import OBJECTIVES

@@ -24,7 +24,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from common import draw
 from isospace.config import CorpusConfig
-from isospace.corpus.sentences import load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import Benchmark, natural_pairs

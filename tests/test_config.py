@@ -14,7 +14,7 @@ from isospace.objectives import DCL, OBJECTIVES, SCD, SimCSE, WhitenedCSE
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_json_both_ways(name):
     config = TrainConfig(
-        text=CorpusConfig(corpus=("a.txt", "-"), max_chars=70),
+        text=CorpusConfig(corpus=("a.txt", "-"), passage_words=70),
         objective=OBJECTIVES[name](),
         budget=(3.0, "minutes"),
         pairs=Path("pairs.tsv"),
@@ -71,7 +71,11 @@ def test_every_wrong_setting_is_named():
     ("settings", "words"),
     [
         ({"held_out": -1}, "`held_out` -1: expected 0 or more"),
-        ({"min_chars": 9, "max_chars": 8}, "`min_chars` 9 `max_chars` 8: nothing is left"),
+        (
+            {"title_column": "a", "columns": ("b", "c")},
+            "`title_column` a `columns` b c: either a row is a document",
+        ),
+        ({"passage_words": 0}, "`passage_words` 0: expected more than 0"),
         ({"corpus": 3}, "`corpus` 3: expected a tuple"),
         ({"near_duplicates": "no"}, "`near_duplicates` 'no': expected true or false"),
     ],

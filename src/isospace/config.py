@@ -42,6 +42,10 @@ logger = logging.getLogger(__name__)
 Unit = Literal["sentences", "epochs", "minutes"]
 Rule = Literal["label-free", "labels", "last"]
 PrecisionChoice = Literal["auto", "bf16", "float32"]
+RelationName = Literal[
+    "title-passage", "heading-section", "first-rest", "neighbours", "crops", "links"
+]
+"""Names of `corpus.relations.RELATIONS`."""
 Tracker = Literal["tensorboard", "wandb"]
 
 
@@ -80,12 +84,19 @@ class CorpusConfig:
     """Column that says which rows belong together (document, thread, customer): they are held out
     together, and count as one where chance is judged. It is read in `pairs` too. Default: rows that
     share or nearly share a text."""
+    judge: RelationName | None = None
+    """Which pairs of held-out documents choose and judge. Default: the first of title-passage,
+    heading-section, first-rest and neighbours of which there are enough."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
+    title_column: str | None = None
+    """Column that holds the title of the document whose text is in `column`."""
     min_chars: NonNegativeInt = 10
-    """Sentences of fewer characters are dropped; runs of white space count as one."""
-    max_chars: NonNegativeInt = 1000
-    """Sentences of more characters are dropped."""
+    """Texts of fewer characters are dropped; runs of white space count as one."""
+    passage_words: PositiveInt | None = 120
+    """Longer texts are cut to passages of at most so many words, at the ends of sentences; short
+    paragraphs of a document are joined. In scripts without spaces a character is a word. None:
+    every paragraph is as long as it is."""
     near_duplicates: bool = True
     """Drop sentences that nearly repeat an earlier one: that share 80 % of their pairs of
     neighbouring words (Jaccard). With `columns` only exact repetitions are dropped. Whatever is
@@ -95,10 +106,12 @@ class CorpusConfig:
     most a tenth of the corpus."""
 
     def __post_init__(self) -> None:
-        """Refuse values that leave no text."""
-        if self.min_chars > self.max_chars:
+        """Refuse columns that say two things."""
+        if self.title_column is not None and self.columns:
             raise UserError(
-                f"`min_chars` {self.min_chars} `max_chars` {self.max_chars}: nothing is left"
+                f"`title_column` {self.title_column} `columns` {' '.join(self.columns)}: either a "
+                "row is a document, whose text is in `column`, or it has several texts that belong "
+                "together"
             )
         if self.label_column is not None and not self.columns:
             raise UserError(
@@ -237,6 +250,9 @@ def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
     """The JSON of an older version in the words of this one."""
     renamed = {"looks": "evaluations"}
     values = {renamed.get(name, name): value for name, value in values.items()}
+    if isinstance(values["text"], dict):
+        # Longer sentences were left out, and are cut now.
+        values["text"] = {n: value for n, value in values["text"].items() if n != "max_chars"}
     objective = values["objective"]
     if isinstance(objective, dict) and objective.get("name") == "whitenedcse":
         options = dict(objective)

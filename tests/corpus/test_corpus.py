@@ -17,9 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isospace.config import CorpusConfig
-from isospace.corpus import sentences as corpus_module
+from isospace.corpus import build as build_module
+from isospace.corpus import corpus as corpus_module
+from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import Pairs
-from isospace.corpus.sentences import Corpus, clean, load_corpus
+from isospace.corpus.lines import clean
 from isospace.errors import UserError
 from isospace.system.files import file_hash
 
@@ -76,7 +78,7 @@ def test_clean_text_is_clean(text):
 def test_every_line_is_counted_once(tmp_path):
     good = sentences(40)
     near = " ".join([*LONG.split()[:5], "cubes", *LONG.split()[6:]])
-    lines = [*good, "", " \t ", "short", "x" * 1001, good[3] + "  ", "\0" + good[4], LONG, near]
+    lines = [*good, "", " \t ", "short", "x" * 5001, good[3] + "  ", "\0" + good[4], LONG, near]
     random.Random(1).shuffle(lines)
     lines.append("y" * 1_000_000)
     counts = load(tmp_path, put(tmp_path, lines)).counts
@@ -107,10 +109,18 @@ def test_the_corpus_keeps_the_first_of_each_in_file_order(tmp_path):
         corpus[30]
 
 
-def test_length_limits_count_characters(tmp_path):
-    lines = ["猫" * 5, "犬" * 4, "鳥" * 9, "魚 " * 9]
-    corpus = load(tmp_path, put(tmp_path, lines), min_chars=5, max_chars=8)
-    assert list(corpus) == ["猫" * 5]
+def test_the_smallest_length_counts_characters(tmp_path):
+    lines = ["猫" * 5, "犬" * 4, "鳥 " * 3]
+    assert list(load(tmp_path, put(tmp_path, lines), min_chars=5)) == ["猫" * 5, "鳥 鳥 鳥"]
+
+
+def test_long_texts_are_cut_at_sentence_ends_and_lose_nothing(tmp_path):
+    long = " ".join(f"Number {'i' * i} is the {i}th of these sentences." for i in range(1, 30))
+    corpus = load(tmp_path, put(tmp_path, [long]), passage_words=50, near_duplicates=False)
+    passages = [corpus[line] for line in corpus.passages]
+    assert " ".join(passages) == long
+    assert all(text.endswith(".") and len(text.split()) <= 50 for text in passages)
+    assert list(load(tmp_path, put(tmp_path, [long]), passage_words=None)) == [long]
 
 
 def test_near_duplicates_are_kept_on_request(tmp_path):
@@ -190,7 +200,7 @@ def test_a_result_is_found_again_by_content(tmp_path, monkeypatch):
     good = sentences(30)
     file = put(tmp_path, good)
     first = load(tmp_path, file)
-    monkeypatch.setattr(corpus_module, "_build", lambda *args: pytest.fail("built again"))
+    monkeypatch.setattr(corpus_module, "build", lambda *args: pytest.fail("built again"))
     again = load(tmp_path, put(tmp_path, good, "renamed.txt"))
     assert (list(again), again.digest, again.counts) == (list(first), first.digest, first.counts)
 
@@ -211,7 +221,7 @@ def test_other_content_options_and_exclusions_are_other_results(tmp_path):
     assert digests[0] != digests[2]
 
 
-@pytest.mark.parametrize("module", ["records.py", "sentences.py", "dedup.py", "prose.py"])
+@pytest.mark.parametrize("module", ["records.py", "staging.py", "dedup.py", "prose.py"])
 def test_an_edit_of_the_code_that_cleans_makes_another_result(tmp_path, monkeypatch, module):
     file = put(tmp_path, sentences(30))
     load(tmp_path, file)
@@ -251,14 +261,14 @@ def test_builders_at_the_same_time_agree(tmp_path):
 
 def test_every_bad_file_is_found_before_any_is_read(tmp_path, monkeypatch):
     good = put(tmp_path, sentences(30))
-    monkeypatch.setattr(corpus_module, "_build", lambda *args: pytest.fail("work was begun"))
+    monkeypatch.setattr(corpus_module, "build", lambda *args: pytest.fail("work was begun"))
     with pytest.raises(UserError, match="empty"):
         load(tmp_path, good, put(tmp_path, [], "empty.txt"))
 
 
 def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
     file = put(tmp_path, ["short", "", "tiny"])
-    with pytest.raises(UserError, match=r"text\.txt: no sentence .*3 read.*1 empty, 2 too short"):
+    with pytest.raises(UserError, match=r"text\.txt: no text .*3 read.*1 empty, 2 too short"):
         load(tmp_path, file)
     with pytest.raises(UserError, match="`corpus` is missing"):
         load(tmp_path)
@@ -304,7 +314,7 @@ def installed(monkeypatch) -> Iterator[dict[str, str]]:
     texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
     prose = texts, Pairs([dev], [test], ["a.py"], ["b.py"], "modules")
     monkeypatch.setattr(corpus_module, "installed_packages", lambda: versions)
-    monkeypatch.setattr(corpus_module, "read_docstrings", lambda packages, exclude: prose)
+    monkeypatch.setattr(build_module, "read_docstrings", lambda packages, exclude: prose)
     return versions
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from isospace.config import CorpusConfig
-from isospace.corpus import sentences as corpus_module
+from isospace.corpus import corpus as corpus_module
+from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import split_pairs
-from isospace.corpus.sentences import Corpus, load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, choosing_text
 from isospace.evaluation.pairs import ScoredPairs, TextPairs, load_pairs

@@ -34,11 +34,11 @@ words on, texts that differ by two words from 35.
 _BANDS, _ROWS = 10, 4
 _CHUNK = 8192
 
-# Scripts written without spaces (Thai to Burmese, Khmer, kana, Han): each character is a word.
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 )
-_WORD = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+")
+"""Scripts written without spaces (Thai to Burmese, Khmer, kana, Han): each character is a word."""
+_WORD = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+")
 _NUMBER = re.compile(r"\d+")
 
 

@@ -68,6 +68,8 @@ class Pairs:
     """The group of each pair of `test`."""
     unit: str = "groups"
     """What the groups are, in the plural."""
+    relation: str = ""
+    """Which relation of the documents they are."""
 
     @classmethod
     def of(
@@ -77,6 +79,7 @@ class Pairs:
         dev: NDArray[np.int64],
         test: NDArray[np.int64],
         unit: str,
+        relation: str = "",
     ) -> Pairs:
         """The pairs and their groups at the positions `dev` and `test`."""
         return cls(
@@ -85,6 +88,7 @@ class Pairs:
             [groups[i] for i in dev],
             [groups[i] for i in test],
             unit,
+            relation,
         )
 
     @property

@@ -1,6 +1,6 @@
 """Which examples of a corpus to keep, and which to hold out.
 
-An example is a sentence, or a row of texts: anchor, positive and perhaps a hard negative. The texts
+An example is a passage, or a row of texts: anchor, positive and perhaps a hard negative. The texts
 of an example are consecutive lines of a `corpus.Corpus`. All here is about positions and hashes.
 """
 
@@ -15,36 +15,52 @@ from isospace.corpus.dedup import Texts, first_equal, near_clusters, near_duplic
 from isospace.corpus.groups import whole_groups
 
 
-def select_sentences(
+def select_passages(
     text: Texts,
     hashes: NDArray[np.uint64],
     references: int,
+    passages: NDArray[np.int64],
+    near: bool,
     scratch: Path,
     counts: dict[str, int],
-) -> NDArray[np.int64]:
-    """Lines of the sentences to keep, ascending: none that repeats or nearly repeats another.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lines of the passages to keep, ascending: none that repeats another.
 
     Args:
-        text: texts that must not be trained on, then the sentences.
-        hashes: (references + sentences,) of each line.
+        text: texts that must not be trained on, then the lines of documents.
+        hashes: (references + lines,) of each line.
         references: how many lines must not be trained on.
+        passages: lines that are passages, ascending.
+        near: leave out those that nearly repeat another, too.
         scratch: folder for temporary files.
-        counts: receives what became of the sentences.
+        counts: receives what became of the passages.
+
+    Returns:
+        The lines, and (repeat, 2) a passage that was left out and an earlier one that it repeats.
     """
-    first = first_equal(hashes)
+    rows = np.concatenate([np.arange(references), passages])
+    first = first_equal(hashes[rows])
     distinct = np.flatnonzero(first == np.arange(len(first)))
-    copies = len(first) - len(distinct)
-    listed = int(np.sum(first[references:] < references))
-    earlier = near_duplicates(text, distinct, references, scratch)
-    candidate = np.arange(len(distinct)) >= references
+    copies = np.flatnonzero(first != np.arange(len(first)))
+    copied = copies[first[copies] >= references]
+    earlier = np.full(len(distinct), -1)
+    if near or references:
+        earlier = near_duplicates(text, rows[distinct], references, scratch)
+    candidate = distinct >= references
     leaked = candidate & (earlier >= 0) & (earlier < references)
-    repeated = candidate & (earlier >= references)
+    repeated = candidate & (earlier >= references) & near
     counts |= {
-        "exact duplicates": copies - listed,
+        "exact duplicates": len(copied),
         "near duplicates": int(repeated.sum()),
-        "evaluation pairs": listed + int(leaked.sum()),
+        "evaluation pairs": len(copies) - len(copied) + int(leaked.sum()),
     }
-    return distinct[candidate & ~leaked & ~repeated]
+    repeats = np.concatenate(
+        [
+            np.stack([copied, first[copied]], axis=1),
+            np.stack([distinct[repeated], distinct[earlier[repeated]]], axis=1),
+        ]
+    )
+    return rows[distinct[candidate & ~leaked & ~repeated]], rows[repeats]
 
 
 def select_examples(
@@ -61,7 +77,7 @@ def select_examples(
     with several positives, and so nearly equal ones are kept too. An example goes if one of its
     texts is, or nearly repeats, a text that must not be trained on.
 
-    The arguments are those of `select_sentences`, where each example has `texts` lines.
+    The arguments are those of `select_passages`, where each example has `texts` lines.
     """
     first = first_equal(hashes)
     leaked = np.arange(len(first)) < references

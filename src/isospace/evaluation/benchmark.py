@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from isospace.corpus.corpus import Corpus
 from isospace.corpus.groups import unit_of
-from isospace.corpus.sentences import Corpus
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hub import load_sts_hub
@@ -198,7 +198,7 @@ class Benchmark:
         elif (own := corpus.pairs).test:
             pairs = natural_pairs(own.test, own.test_groups, own.unit)
             split = own.split
-            described = "held-out pairs (anchor to positive)"
+            described = f"held-out pairs ({own.relation or 'anchor to positive'})"
             if corpus.packages:
                 described = "held-out docstring pairs (summary to next paragraph)"
         else:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.sentences import clean
+from isospace.corpus.lines import clean
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError

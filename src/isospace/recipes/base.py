@@ -94,7 +94,7 @@ def setting(
     interval: the number that `every` comes to on the paper's corpus of so many `sentences`.
     """
     return TrainConfig(
-        text=CorpusConfig(columns=columns, near_duplicates=False, min_chars=1, max_chars=100_000),
+        text=CorpusConfig(columns=columns, near_duplicates=False, min_chars=1, passage_words=None),
         objective=objective,
         model=model,
         pooling=pooling,

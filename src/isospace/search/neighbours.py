@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from isospace.config import CorpusConfig
-from isospace.corpus.sentences import Corpus, Lines, clean, load_corpus
+from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.lines import Lines, clean
 from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
@@ -181,7 +182,7 @@ def read_corpus(
         column,
         encoding=encoding,
         min_chars=1,
-        max_chars=1 << 24,
+        passage_words=None,
         near_duplicates=False,
         held_out=0,
     )

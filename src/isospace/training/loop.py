@@ -162,8 +162,8 @@ def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
     return (
         f"`corpus` {' '.join(config.text.corpus)}: {long_enough} of {texts} texts have the "
         f"{config.objective.tokens_needed} tokens that this objective needs of each, fewer than a "
-        f"batch of {config.batch_size}. Give documents, one a line or row (and a `max_chars` that "
-        "keeps them), or set the objective to shorter spans"
+        f"batch of {config.batch_size}. Give documents, in passages that are long enough "
+        "(`passage_words`), or set the objective to shorter spans"
     )
 
 

@@ -12,7 +12,9 @@ import torch
 from accelerate import Accelerator
 
 from isospace.config import TrainConfig, objective_name
-from isospace.corpus.sentences import Corpus, load_corpus
+from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.coverage import coverage
+from isospace.corpus.overview import sample
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -102,6 +104,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     progress.line("encoder", encoder.summary(arithmetic(accelerator), config.objective.views))
+    _tell_of_tokens(config, encoder, sample(data.corpus), progress)
     whole = config.objective.reads_whole_texts
     with (
         accelerator.main_process_first(),
@@ -120,6 +123,22 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     if beside := costs(loop.companions):
         progress.line("beside", beside)
     return data, loop
+
+
+def _tell_of_tokens(
+    config: TrainConfig, encoder: Encoder, texts: Sequence[str], progress: Progress
+) -> None:
+    """Say where a tokenizer does not know the language, and where much of the text is cut off."""
+    found = coverage(encoder, texts)
+    if found.warning:
+        progress.line("warning", found.warning)
+    longest = config.max_length
+    if found.lengths[0.5] > longest and not config.objective.reads_whole_texts:
+        progress.line(
+            "length",
+            f"half of the texts have {found.lengths[0.5]} tokens or more, 95 % up to "
+            f"{found.lengths[0.95]}; all are cut to {longest} (`max_length`)",
+        )
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:

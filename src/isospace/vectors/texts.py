@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
+from isospace.corpus.corpus import load_corpus
 from isospace.corpus.records import Column, FileFormat, Source
-from isospace.corpus.sentences import load_corpus
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.system.unicode import without_surrogates

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 import isospace
-from isospace.corpus.sentences import Corpus, load_corpus
+from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity

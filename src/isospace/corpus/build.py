@@ -1,0 +1,282 @@
+"""What `corpus.Corpus` reads is made here: from documents, or from rows of several texts."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.config import CorpusConfig
+from isospace.corpus import records
+from isospace.corpus.docstrings import Pairs, read_docstrings
+from isospace.corpus.documents import Document, Section
+from isospace.corpus.examples import hold_out, same_texts, select_examples, select_passages
+from isospace.corpus.groups import (
+    components,
+    group_key,
+    group_names,
+    key_groups,
+    split_groups,
+    unit_of,
+)
+from isospace.corpus.labels import Labels, belonging
+from isospace.corpus.lines import Lines, clean, has_controls, stage, write_lines
+from isospace.corpus.prose import split_sentences
+from isospace.corpus.reading import read_documents
+from isospace.corpus.records import Column, Source
+from isospace.corpus.related import Related, judging_pairs
+from isospace.corpus.staging import Staging, alike_documents, key
+
+_COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
+
+
+@dataclass
+class _Built:
+    """What becomes of the text, beside the lines themselves.
+
+    Attributes:
+        held: positions of the lines that are held out, ascending.
+        train: of those to train on.
+        content: what identifies the corpus.
+    """
+
+    held: NDArray[np.int64]
+    train: NDArray[np.int64]
+    held_groups: list[str]
+    content: tuple[Any, ...]
+    pairs: Pairs
+    classes: list[str] = field(default_factory=list)
+
+
+def build(
+    folder: Path,
+    config: CorpusConfig,
+    packages: dict[str, str],
+    sources: list[Source],
+    excluded: list[str],
+) -> None:
+    """Fill a folder.
+
+    Args:
+        folder: an empty one.
+        config: how to read and clean.
+        packages: versions of the packages whose docstrings are read.
+        sources: the files.
+        excluded: texts that must not be trained on.
+    """
+    counts = dict.fromkeys(_COUNTS, 0)
+    if config.columns:
+        built = _of_examples(folder, config, sources, _references(excluded), counts)
+    else:
+        built = _of_documents(folder, config, packages, sources, excluded, counts)
+    np.save(folder / "held_out.npy", built.held)
+    np.save(folder / "train.npy", built.train)
+    about = {
+        "counts": counts,
+        "digest": _hash(repr(built.content).encode()),
+        "packages": packages,
+        "pairs": asdict(built.pairs),
+        "group": config.group,
+        "held_groups": built.held_groups,
+        "classes": built.classes,
+    }
+    (folder / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
+
+
+def _references(excluded: list[str]) -> list[str]:
+    """Clean texts that must not be trained on, and their sentences."""
+    parts = chain(excluded, *map(split_sentences, excluded))
+    return [text for text in dict.fromkeys(map(clean, parts)) if text]
+
+
+def _of_documents(
+    folder: Path,
+    config: CorpusConfig,
+    packages: dict[str, str],
+    sources: list[Source],
+    excluded: list[str],
+    counts: dict[str, int],
+) -> _Built:
+    """The passages of documents, each once, with the titles and headings above them."""
+    documents = read_documents(sources, config, counts)
+    pairs = Pairs()
+    if packages:
+        sentences, pairs = read_docstrings(packages, excluded)
+        documents = chain(map(_of_one_sentence, sentences), documents)
+        excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
+    references = _references(excluded)
+    count = len(references)
+    staging = Staging(config, counts)
+    with tempfile.TemporaryFile(dir=folder) as staged:
+        text, hashes = stage(chain(references, staging.lines(documents)), staged)
+        structure = staging.structure()
+        passages = count + structure.passages
+        near = config.near_duplicates
+        kept, repeats = select_passages(text, hashes, count, passages, near, folder, counts)
+        alike = alike_documents(structure.documents, repeats - count, structure.passages)
+        groups = staging.groups(alike)[structure.documents[kept - count]]
+        amount = min(config.held_out, len(kept) // 10)
+        same = kept if near or not amount else same_texts(text, kept, hashes[kept], folder)
+        if not near:  # passages that are the same belong together
+            groups = components(np.stack([groups, len(kept) + groups.max(initial=0) + same], 1))
+        held, train = hold_out(hashes[kept][:, None], same[:, None], groups, amount)
+        lines = count + structure.around(kept - count)
+        offsets, digest = write_lines(folder / "texts.txt", text, lines)
+        places = np.searchsorted(lines, kept)
+    built = _Built(places[held], places[train], [], (digest, packages), pairs)
+    built.held_groups = group_names(groups[held], hashes[kept][held, None])
+    if staging.structured:
+        counts |= {"documents": staging.structured}
+        with (folder / "texts.txt").open("rb") as file:
+            final = Lines(file, offsets)
+        found = structure.take(lines - count)
+        related = Related.of(found, final, built.held, built.train, folder)
+        related.save(folder)
+        relation = None if packages else related.judging(config.judge)
+        if relation is not None:
+            built.pairs = judging_pairs(related, relation, final, built.held, built.held_groups)
+    np.save(folder / "offsets.npy", offsets)
+    counts |= {
+        "related to what is held out": len(kept) - len(held) - len(train),
+        "held out": len(held),
+        "for training": len(train),
+    }
+    return built
+
+
+def _of_one_sentence(sentence: str) -> Document:
+    return Document("", "", (Section("", 0, (sentence,)),))
+
+
+class _Row(NamedTuple):
+    """A row to be cleaned.
+
+    Attributes:
+        texts: of the example.
+        place: the file and the line, for messages.
+        group: `None` where it has none.
+        label: as the file has it.
+    """
+
+    texts: tuple[str, ...]
+    place: str
+    group: str | None
+    label: Any
+
+
+def example_columns(config: CorpusConfig) -> list[Column]:
+    """The columns to read: of the texts, then of the group and of the label, if there are such."""
+    columns = [Column(name, "`columns`") for name in config.columns]
+    if config.group is not None:
+        columns.append(Column(config.group, "`group`", text=False))
+    if config.label_column is not None:
+        columns.append(Column(config.label_column, "`label_column`", text=False))
+    return columns
+
+
+def _of_examples(
+    folder: Path,
+    config: CorpusConfig,
+    sources: list[Source],
+    references: list[str],
+    counts: dict[str, int],
+) -> _Built:
+    """Rows of texts that belong together; each example is consecutive lines."""
+    keys = array("Q")
+    labels = Labels(config.label_column) if config.label_column is not None else None
+    width = len(config.columns)
+    with tempfile.TemporaryFile(dir=folder) as staged:
+        usable = _usable(_rows(sources, config), config, counts, keys, labels)
+        text, hashes = stage(chain(references, usable), staged)
+        lines = select_examples(text, hashes, len(references), width, folder, counts)
+        offsets, digest = write_lines(folder / "texts.txt", text, lines)
+        np.save(folder / "offsets.npy", offsets)
+        examples = hashes[lines].reshape(-1, width)
+        count = min(config.held_out, len(examples) // 10)
+        same = np.arange(len(lines))
+        if count:
+            same = same_texts(text, lines, hashes[lines], folder)
+        same = same.reshape(examples.shape)
+        rows_kept = (lines[::width] - len(references)) // width
+        if config.group is None:
+            groups = components(same[:, :2])  # a hard negative may come from anywhere
+        else:
+            groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
+        classes: list[str] = []
+        positive = None
+        content: tuple[Any, ...] = (digest, {})
+        if labels is not None:
+            classes, numbers = labels.of(rows_kept)
+            positive = belonging(classes, numbers, config.positive_label)
+            np.save(folder / "labels.npy", numbers)
+            content = (*content, classes, _hash(numbers.tobytes()))
+        held, train = hold_out(examples, same, groups, count, positive)
+        held_groups = group_names(groups[held], examples[held])
+        pairs = Pairs()
+        if labels is None or positive is not None:
+            held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
+            unit = unit_of(config.group)
+            pairs = Pairs.of(held_pairs, held_groups, *split_groups(held_groups), unit)
+    counts |= {
+        "related to what is held out": len(examples) - len(held) - len(train),
+        "held out": len(held),
+        "for training": len(train),
+    }
+    return _Built(held * width, train * width, held_groups, content, pairs, classes)
+
+
+def _rows(sources: list[Source], config: CorpusConfig) -> Iterator[_Row]:
+    """The rows of the files, a missing text as the empty text."""
+    columns = example_columns(config)
+    width = len(config.columns)
+    for source in sources:
+        for file, line, values in records.read_records(source, columns):
+            yield _Row(
+                tuple(text or "" for text in values[:width]),
+                f"{file}:{line}",
+                group_key(values[width]) if config.group is not None else None,
+                values[-1] if config.label_column is not None else None,
+            )
+
+
+def _usable(
+    rows: Iterable[_Row],
+    config: CorpusConfig,
+    counts: dict[str, int],
+    keys: array[int],
+    labels: Labels | None,
+) -> Iterator[str]:
+    """The clean texts of the rows whose texts all have a usable length; counts the other rows.
+
+    `keys` receives a hash of each such row's group, 0 for none, where `group` is set, and `labels`
+    its label.
+    """
+    for row in rows:
+        texts = [clean(text) for text in row.texts]
+        shortest = min(map(len, texts))
+        counts["read"] += 1
+        if any(map(has_controls, row.texts)):
+            counts["control characters removed"] += 1
+        if not shortest:
+            counts["empty"] += 1
+        elif shortest < config.min_chars:
+            counts["too short"] += 1
+        else:
+            if config.group is not None:
+                keys.append(key(row.group or ""))
+            if labels is not None:
+                labels.add(row.label, row.place)
+            yield from texts
+
+
+def _hash(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,89 @@
+"""Clean texts, one a line, on disk.
+
+Cleaning is Unicode NFC, the removal of control characters, and white space folded to single
+blanks. NFC and not NFKC: two spellings of one character become equal, while what the writer chose
+(a superscript, a ligature, a full-width letter) stays; a tokenizer that was trained on NFKC text
+applies it itself.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import unicodedata
+from array import array
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
+
+
+class Lines:
+    """A UTF-8 file with a text a line, read by position through a memory map.
+
+    Args:
+        file: the file; every line ends in a newline.
+        offsets: (n + 1,) positions in bytes at which the lines begin, and the file's size.
+    """
+
+    def __init__(self, file: BinaryIO, offsets: NDArray[np.int64]) -> None:
+        self.offsets = offsets
+        # An empty file cannot be mapped.
+        size = int(offsets[-1])
+        self._bytes = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> str:
+        row = range(len(self))[row]  # negative positions, and IndexError beyond the ends
+        return self._bytes[self.offsets[row] : self.offsets[row + 1] - 1].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+
+def has_controls(text: str) -> bool:
+    """Whether `clean` removes control characters."""
+    return _CONTROL.search(text) is not None
+
+
+def clean(text: str) -> str:
+    r"""NFC, without control characters, on one line and with single blanks.
+
+    >>> clean("  Two\twords,\0 one  cafe\u0301. \r\n")
+    'Two words, one café.'
+    """
+    if not text.isprintable():
+        text = _CONTROL.sub("", text)
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def stage(texts: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64]]:
+    """Write texts to a file; gives them back as lines, with a 64-bit hash of each."""
+    hashes = bytearray()
+    offsets = array("q", [0])
+    for text in texts:
+        line = text.encode()
+        hashes += blake2b(line, digest_size=8).digest()
+        offsets.append(offsets[-1] + file.write(line + b"\n"))
+    file.flush()
+    return Lines(file, np.array(offsets)), np.frombuffer(hashes, dtype="<u8")
+
+
+def write_lines(path: Path, text: Lines, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], str]:
+    """Write these rows of a text; returns their `offsets` and a hash of what was written."""
+    content = blake2b(digest_size=16)
+    with path.open("wb") as file:
+        for row in rows:
+            line = text[row].encode() + b"\n"
+            content.update(line)
+            file.write(line)
+    sizes = np.diff(text.offsets)[rows]
+    return np.concatenate([[0], np.cumsum(sizes)]), content.hexdigest()

@@ -1,0 +1,103 @@
+"""What was understood of a text, before anything is trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.languages import languages
+from isospace.corpus.passages import count_words
+from isospace.corpus.relations import RELATIONS
+
+SAMPLE = 500
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class RelationFound:
+    """A relation of the documents.
+
+    Attributes:
+        train: pairs to train on.
+        held_out: pairs of held-out documents.
+        examples: three of the pairs to train on.
+    """
+
+    train: int
+    held_out: int
+    examples: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a corpus holds.
+
+    Attributes:
+        counts: what was read and what became of it.
+        texts: sentences or passages that are kept.
+        words: quantile (0.05, 0.5, 0.95, 1) -> words of a text, of a sample.
+        languages: ISO code -> share of a sample.
+        relations: name -> what there is of it.
+        judge: what chooses and judges, in words.
+    """
+
+    counts: dict[str, int]
+    texts: int
+    words: dict[float, int]
+    languages: dict[str, float]
+    relations: dict[str, RelationFound]
+    judge: str
+
+
+def sample(corpus: Corpus) -> list[str]:
+    """Passages from end to end of a corpus, evenly."""
+    passages = corpus.passages
+    size = min(SAMPLE, len(passages))
+    return [corpus[passages[i * len(passages) // size]] for i in range(size)]
+
+
+def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
+    """Look at a corpus.
+
+    Args:
+        corpus: as `load_corpus` reads it.
+        texts: a sample of it; default: `sample`.
+    """
+    texts = sample(corpus) if texts is None else texts
+    lengths = [count_words(text) for text in texts]
+    shares = (0.05, 0.5, 0.95, 1.0)
+    return Overview(
+        corpus.counts,
+        len(corpus.passages),
+        {share: int(np.quantile(lengths, share, method="higher")) for share in shares},
+        languages(texts),
+        _relations(corpus),
+        _judge(corpus),
+    )
+
+
+def _relations(corpus: Corpus) -> dict[str, RelationFound]:
+    related = corpus.related
+    if related is None:
+        return {}
+    held = related.counts(held=True)
+    found = {}
+    for name in RELATIONS:
+        pairs = related.to_train(name)
+        places = [i * len(pairs) // EXAMPLES for i in range(min(EXAMPLES, len(pairs)))]
+        examples = [(corpus[a], corpus[b]) for a, b in pairs[places].tolist()]
+        found[name] = RelationFound(len(pairs), held[name], examples)
+    return found
+
+
+def _judge(corpus: Corpus) -> str:
+    pairs = corpus.pairs
+    if not pairs.test:
+        return "halves of held-out sentences: no relation has enough pairs"
+    name = pairs.relation or "natural pairs"
+    if not pairs.split:
+        return f"{name}: {len(pairs.test):,} held-out pairs, which choose too"
+    return f"{name}: {len(pairs.dev):,} held-out pairs choose, {len(pairs.test):,} others judge"

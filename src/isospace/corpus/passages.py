@@ -1,0 +1,90 @@
+"""Passages: the paragraphs of a document, joined or cut at sentence ends to a size.
+
+The size counts words, not the tokens of an encoder, so that encoders can be compared on the same
+passages. In scripts without spaces a character is a word, which is about what it is to tokenizers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from math import ceil
+
+from isospace.corpus.dedup import UNSPACED
+
+_WORD = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")
+
+Split = Callable[[str], list[str]]
+"""A paragraph -> its sentences."""
+
+
+def count_words(text: str) -> int:
+    """How long a text is.
+
+    >>> count_words("a cat sat."), count_words("猫が座った。")
+    (3, 6)
+    """
+    return len(text.split()) if text.isascii() else len(_WORD.findall(text))
+
+
+def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str]:
+    """Passages of at most `size` words, of paragraphs that stand under one heading.
+
+    Nothing is left out. A paragraph of up to `size` words is not cut; one of less than half of that
+    is joined to its neighbours while they fit.
+
+    >>> few = ["One.", "Two words.", "Three words more.", "So I end."]
+    >>> list(passages(few, 6, str.splitlines))
+    ['One. Two words. Three words more.', 'So I end.']
+    >>> list(passages(["I saw it. You did not. No."], 4, lambda text: [text]))  # one long sentence
+    ['I saw it. You', 'did not. No.']
+    """
+    joined, length = "", 0
+    for paragraph in paragraphs:
+        more = count_words(paragraph)
+        if joined and (length + more > size or 2 * min(length, more) > size):
+            yield joined
+            joined, length = "", 0
+        if more > size:
+            yield from _cut(paragraph, ceil(more / ceil(more / size)), size, split)
+        else:
+            joined, length = f"{joined} {paragraph}".lstrip(), length + more
+    if joined:
+        yield joined
+
+
+def _cut(paragraph: str, aim: int, size: int, split: Split) -> Iterator[str]:
+    """Parts of about `aim` words that end with sentences, and never of more than `size`."""
+    part, length = "", 0
+    for sentence in split(paragraph):
+        more = count_words(sentence)
+        if part and length + more > size:
+            yield part
+            part, length = "", 0
+        if more > size:
+            *whole, sentence = _cut_anywhere(sentence, aim)
+            yield from whole
+            more = count_words(sentence)
+        part, length = f"{part} {sentence}".lstrip(), length + more
+        if length >= aim:
+            yield part
+            part, length = "", 0
+    if part:
+        yield part
+
+
+def _cut_anywhere(sentence: str, aim: int) -> Iterator[str]:
+    """A sentence that is longer than a passage, at blanks, or between characters where none are."""
+    part: list[str] = []
+    length = 0
+    for word in sentence.split():
+        more = count_words(word)
+        if part and length + more > aim:
+            yield " ".join(part)
+            part, length = [], 0
+        while count_words(word) > aim:
+            yield word[:aim]
+            word = word[aim:]
+        part.append(word)
+        length += count_words(word)
+    yield " ".join(part)

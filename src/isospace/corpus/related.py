@@ -1,0 +1,167 @@
+"""The relations of a corpus' documents: which pairs train, and which choose and judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.corpus.dedup import near_duplicates, words
+from isospace.corpus.docstrings import DEV_PAIRS, TEST_PAIRS, Pairs
+from isospace.corpus.groups import split_groups
+from isospace.corpus.lines import Lines
+from isospace.corpus.relations import RELATIONS, Role, Rows, Structure
+from isospace.errors import UserError
+
+JUDGING = ("title-passage", "heading-section", "first-rest", "neighbours")
+"""The first of these that has `FEW_PAIRS` held-out pairs judges: what is most like a search."""
+FEW_PAIRS = 100
+
+
+@dataclass(frozen=True)
+class Related:
+    """Pairs of lines of a corpus that belong together.
+
+    Attributes:
+        structure: of the lines.
+        telling: (line,) whether it can be part of a pair: not so a title or a heading that several
+            documents have, such as "Introduction".
+        held: (line,) whether its document is held out.
+        trained: (line,) whether it may be trained on: its document is not held out nor related to
+            what is, and no line of a held-out document (nearly) repeats it.
+    """
+
+    structure: Structure
+    telling: NDArray[np.bool_]
+    held: NDArray[np.bool_]
+    trained: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, structure: Structure, text: Lines, held: Rows, train: Rows, scratch: Path
+    ) -> Related:
+        """The pairs of these lines.
+
+        Args:
+            structure: of the lines.
+            text: the lines.
+            held: passages that are held out.
+            train: those to train on.
+            scratch: a folder for temporary files.
+        """
+        size = int(structure.documents.max(initial=-1)) + 1
+        of_held, of_train = np.zeros((2, size), dtype=bool)
+        of_held[structure.documents[held]] = True
+        of_train[structure.documents[train]] = True
+        is_held, trained = of_held[structure.documents], of_train[structure.documents]
+        others = np.flatnonzero(structure.roles != Role.PASSAGE)
+        judged = others[is_held[others]]
+        rows = np.concatenate([judged, others[trained[others]]])
+        earlier = near_duplicates(text, rows, len(judged), scratch)
+        repeats = (earlier >= 0) & (earlier < len(judged)) & (np.arange(len(rows)) >= len(judged))
+        trained[rows[repeats]] = False
+        return cls(structure, _telling(structure, text), is_held, trained)
+
+    def to_train(self, relation: str) -> Rows:
+        """(pair, 2) lines to train on."""
+        return self._pairs(relation, self.trained)
+
+    def held_out(self, relation: str) -> Rows:
+        """(pair, 2) lines of held-out documents."""
+        return self._pairs(relation, self.held)
+
+    def _pairs(self, relation: str, allowed: NDArray[np.bool_]) -> Rows:
+        pairs = RELATIONS[relation](self.structure)
+        return pairs[(self.telling & allowed)[pairs].all(axis=1)]
+
+    def judging(self, wanted: str | None) -> str | None:
+        """The relation whose held-out pairs choose and judge; `None` where none has enough.
+
+        Args:
+            wanted: its name; default: the first of `JUDGING` with `FEW_PAIRS`.
+
+        Raises:
+            UserError: the documents have no such pairs.
+        """
+        if wanted is not None:
+            if len(self.held_out(wanted)) < 2:
+                raise UserError(
+                    f"`judge` {wanted}: the held-out documents have no such pairs; they have "
+                    + ", ".join(f"{n:,} {name}" for name, n in self.counts(held=True).items() if n)
+                )
+            return wanted
+        return next((name for name in JUDGING if len(self.held_out(name)) >= FEW_PAIRS), None)
+
+    def counts(self, held: bool = False) -> dict[str, int]:
+        """Relation -> how many pairs there are to train on, or of held-out documents."""
+        allowed = self.held if held else self.trained
+        return {name: len(self._pairs(name, allowed)) for name in RELATIONS}
+
+    def save(self, folder: Path) -> None:
+        """Write it to a folder that `load` reads."""
+        found = self.structure
+        np.savez(
+            folder / "structure.npz",
+            roles=found.roles,
+            documents=found.documents,
+            sections=found.sections,
+            links=found.links,
+            flags=np.stack([self.telling, self.held, self.trained]),
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> Related | None:
+        """What `save` wrote; `None` where the texts of a corpus have no structure."""
+        if not (folder / "structure.npz").exists():
+            return None
+        with np.load(folder / "structure.npz") as parts:
+            names = ("roles", "documents", "sections", "links")
+            structure = Structure(*(parts[name] for name in names))
+            return cls(structure, *parts["flags"])
+
+
+def judging_pairs(
+    related: Related, relation: str, text: Lines, held: Rows, held_groups: Sequence[str]
+) -> Pairs:
+    """The held-out pairs of a relation, split as the held-out passages are.
+
+    Args:
+        related: of the corpus.
+        relation: its name.
+        text: the lines.
+        held: the held-out passages.
+        held_groups: the group of each.
+    """
+    documents = related.structure.documents
+    group_of = dict(zip(documents[held].tolist(), held_groups, strict=True))
+    lines = related.held_out(relation)
+    groups = [group_of[document] for document in documents[lines[:, 0]].tolist()]
+    chooses, judges = split_groups(held_groups)
+    choosing, judging = ({held_groups[place] for place in part} for part in (chooses, judges))
+    dev = [i for i, group in enumerate(groups) if group in choosing]
+    test = [i for i, group in enumerate(groups) if group in judging]
+    pairs = [(text[a], text[b]) for a, b in lines.tolist()]
+    unit = "groups of documents"
+    parts = (_spread(dev, DEV_PAIRS), _spread(test, TEST_PAIRS))
+    return Pairs.of(pairs, groups, *parts, unit, relation)
+
+
+def _spread(places: Sequence[int], at_most: int) -> Rows:
+    """As many of these from end to end, evenly."""
+    size = min(len(places), at_most)
+    return np.array([places[i * len(places) // size] for i in range(size)], dtype=np.int64)
+
+
+def _telling(structure: Structure, text: Lines) -> NDArray[np.bool_]:
+    telling = np.ones(len(structure.roles), dtype=bool)
+    for role in (Role.TITLE, Role.HEADING):
+        lines = np.flatnonzero(structure.roles == role)
+        names = [" ".join(words(text[line])) for line in lines.tolist()]
+        documents = structure.documents[lines].tolist()
+        common = Counter(name for name, _ in set(zip(names, documents, strict=True)))
+        telling[lines] = [common[name] == 1 for name in names]
+    return telling

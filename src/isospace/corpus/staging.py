@@ -1,0 +1,178 @@
+"""Documents as lines: cleaned, cut to passages, with what each line is to its document."""
+
+from __future__ import annotations
+
+import posixpath
+from array import array
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.config import CorpusConfig
+from isospace.corpus.dedup import words
+from isospace.corpus.documents import Document
+from isospace.corpus.groups import components, key_groups
+from isospace.corpus.lines import clean, has_controls
+from isospace.corpus.passages import passages
+from isospace.corpus.prose import split_sentences
+from isospace.corpus.relations import Role, Structure
+
+FEW_FOLDERS = 20
+"""Documents of at least so many folders are grouped by folder; of fewer each is one of its own."""
+_LONGEST_WORD = 40
+"""Characters a word: a passage of more than that, all in all, is no text."""
+
+
+class Staging:
+    """Turns documents into lines, one after the other, and remembers where each stands.
+
+    Args:
+        config: sizes, and how documents are grouped.
+        counts: receives what became of the text.
+    """
+
+    def __init__(self, config: CorpusConfig, counts: dict[str, int]) -> None:
+        self._config, self._counts = config, counts
+        self._roles, self._documents, self._sections = array("b"), array("q"), array("q")
+        self._groups = array("Q")
+        self._section = -1
+        self._ids: dict[str, int] = {}
+        self._links: list[tuple[int, str]] = []
+        self.structured = 0
+        """Documents of more than one passage, or with a title."""
+
+    def lines(self, documents: Iterable[Document]) -> Iterator[str]:
+        """The lines of all documents in order; none of a document without a usable passage."""
+        for document in documents:
+            number = len(self._groups)
+            parts = list(self._passages(document))
+            if not parts:
+                continue
+            self._groups.append(key(document.group))
+            title = clean(document.title)
+            structured = bool(title) or len(parts) > 1
+            if structured:
+                self.structured += 1
+                self._ids[document.id] = number
+                self._links += [(number, _target(document.id, link)) for link in document.links]
+            if title:
+                yield self._line(Role.TITLE, title, number)
+            above = -1
+            for section, passage in parts:
+                if section != above:
+                    self._section += 1
+                    above = section
+                    if heading := clean(document.sections[section].heading):
+                        yield self._line(Role.HEADING, heading, number)
+                yield self._line(Role.PASSAGE, passage, number)
+                if structured:
+                    yield from self._two_parts(passage, number)
+
+    def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
+        """(section, passage) of a usable length; counts the others."""
+        config, counts = self._config, self._counts
+        found = 0
+        for number, section in enumerate(document.sections):
+            if any(map(has_controls, section.paragraphs)):
+                counts["control characters removed"] += 1
+            clean_ones: Iterable[str] = filter(None, map(clean, section.paragraphs))
+            if config.passage_words is not None:
+                clean_ones = passages(clean_ones, config.passage_words, split_sentences)
+            for passage in clean_ones:
+                found += 1
+                counts["read"] += 1
+                if len(passage) < config.min_chars:
+                    counts["too short"] += 1
+                elif self._is_no_text(passage):
+                    counts["too long"] += 1
+                else:
+                    yield number, passage
+        if not found:
+            counts["read"] += 1
+            counts["empty"] += 1
+
+    def _is_no_text(self, passage: str) -> bool:
+        size = self._config.passage_words
+        return size is not None and len(passage) > _LONGEST_WORD * size
+
+    def _two_parts(self, passage: str, number: int) -> Iterator[str]:
+        """The first sentence and the rest, where both say something."""
+        first, *others = split_sentences(passage)
+        rest = " ".join(others)
+        if min(len(first), len(rest)) >= max(1, self._config.min_chars):
+            yield self._line(Role.FIRST, first, number)
+            yield self._line(Role.REST, rest, number)
+
+    def _line(self, role: Role, text: str, number: int) -> str:
+        self._roles.append(role)
+        self._documents.append(number)
+        self._sections.append(self._section)
+        return text
+
+    def structure(self) -> Structure:
+        """Where every line stands; links between documents that both are here."""
+        found = [(one, self._ids.get(target, -1)) for one, target in self._links]
+        links = [(one, other) for one, other in found if other not in (-1, one)]
+        return Structure(
+            np.array(self._roles, dtype=np.int8),
+            np.array(self._documents, dtype=np.int64),
+            np.array(self._sections, dtype=np.int64),
+            np.array(sorted(set(links)), dtype=np.int64).reshape(-1, 2),
+        )
+
+    def groups(self, alike: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each document, (document,), from 0 on.
+
+        They are what the user's column says; else folders, if there are `FEW_FOLDERS` or more; else
+        each document is one. Groups with documents that are (nearly) the same are one.
+
+        Args:
+            alike: (pair, 2) numbers of documents that are (nearly) the same.
+        """
+        keys = np.array(self._groups, dtype=np.uint64)
+        if self._config.group is None and len(np.unique(keys)) < FEW_FOLDERS:
+            keys[:] = 0
+        own = key_groups(keys)
+        pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
+        return components(pairs)[: len(own)]
+
+
+def alike_documents(
+    documents: NDArray[np.int64], repeats: NDArray[np.int64], passages: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(pair, 2) documents of which one (nearly) repeats half of the other's passages, or more.
+
+    Args:
+        documents: (line,) number of the document of each line.
+        repeats: (repeat, 2) a line and the earlier one that it repeats.
+        passages: lines that are passages.
+
+    >>> documents = np.array([0, 0, 1, 1, 2])
+    >>> alike_documents(documents, np.array([[2, 0], [4, 1]]), np.arange(5)).tolist()
+    [[0, 1], [0, 2]]
+    """
+    pairs = np.sort(documents[repeats].reshape(-1, 2), axis=1)
+    pairs, shared = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0, return_counts=True)
+    sizes = np.bincount(documents[passages])
+    found: NDArray[np.int64] = pairs[2 * shared >= sizes[pairs].min(axis=1)]
+    return found
+
+
+def same_words(text: str) -> str:
+    """A text as it is compared with others: equal for those that differ in case and signs only."""
+    return " ".join(words(text))
+
+
+def _target(document: str, link: str) -> str:
+    """The id of the document that a link means: a path beside the document, or a name."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(document), link))
+
+
+def key(group: str) -> int:
+    """A hash of a group's name; 0 for none."""
+    if not group:
+        return 0
+    content = group.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")

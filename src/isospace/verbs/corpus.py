@@ -1,0 +1,90 @@
+"""The verb `corpus`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import tyro
+
+from isospace.config import CorpusConfig
+from isospace.errors import UserError
+from isospace.verbs.console import Console
+from isospace.verbs.printing import print_json, print_table
+
+_SHOWN = 160
+"""Characters of an example that are printed."""
+
+
+@dataclass(frozen=True)
+class _Arguments(CorpusConfig):
+    """What to read and how to clean it."""
+
+    corpus: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Options of `isospace corpus`."""
+
+    config: _Arguments
+    model: str = "minilm"
+    """The encoder whose tokenizer is asked about the text: minilm, a model folder, the folder of a
+    run, or a Hub name."""
+    json: bool = False
+    """Print everything as JSON, and no progress."""
+
+    def run(self) -> int:
+        """Read, look, print."""
+        from isospace.corpus.corpus import load_corpus
+        from isospace.corpus.coverage import coverage
+        from isospace.corpus.overview import overview, sample
+        from isospace.encoders.loading import load_encoder
+        from isospace.system.cache import cache_folder
+
+        if not self.config.corpus:
+            raise UserError("give files or a folder to look at: isospace corpus FOLDER")
+        console = Console(self.json)
+        console.line("reading", ", ".join(self.config.corpus))
+        settings = {name: getattr(self.config, name) for name in asdict(self.config)}
+        corpus = load_corpus(CorpusConfig(**settings), cache_folder())
+        texts = sample(corpus)
+        found = overview(corpus, texts)
+        tokens = coverage(load_encoder(self.model), texts)
+        if self.json:
+            print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
+            return 0
+        console.line("corpus", corpus.summary)
+        console.line("texts", f"{found.texts:,}; words: {_quantiles(found.words)}")
+        shares = [f"{100 * share:.0f} % {name}" for name, share in found.languages.items()]
+        console.line("language", f"{', '.join(shares)} (of a sample of {len(texts)})")
+        many = f"{tokens.per_word:.1f} a word, {100 * tokens.unknown:.1f} % unknown"
+        console.line("tokens", f"{many}; of a text: {_quantiles(tokens.lengths)} ({self.model})")
+        if tokens.warning:
+            console.line("warning", tokens.warning)
+        console.line("judge", found.judge)
+        rows = [
+            {"relation": name, "train": f"{one.train:,}", "held out": f"{one.held_out:,}"}
+            for name, one in found.relations.items()
+            if one.train + one.held_out
+        ]
+        if rows:
+            print_table("relations of the documents", rows)
+        for name, one in found.relations.items():
+            if one.examples:
+                examples = [{"": _short(a), " ": _short(b)} for a, b in one.examples]
+                print_table(name, examples)
+        return 0
+
+
+def _quantiles(found: dict[float, int]) -> str:
+    """Such as "half up to 12, 95 % up to 40, all up to 80"."""
+    words = {0.5: "half", 1.0: "all"}
+    return ", ".join(
+        f"{words.get(share, f'{100 * share:.0f} %')} up to {size:,}"
+        for share, size in found.items()
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

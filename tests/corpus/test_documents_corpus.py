@@ -1,0 +1,171 @@
+"""Documents as a corpus: passages, relations, what trains and what judges."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isospace.config import CorpusConfig
+from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.overview import overview
+from isospace.corpus.relations import RELATIONS, Role
+from isospace.errors import UserError
+
+NOUNS = [
+    "cat",
+    "dog",
+    "horse",
+    "tree",
+    "stone",
+    "river",
+    "house",
+    "road",
+    "song",
+    "book",
+    "lamp",
+    "ship",
+    "wall",
+    "fire",
+    "leaf",
+]
+VERBS = ["sees", "finds", "holds", "breaks", "moves", "paints", "hears", "follows"]
+
+
+def sentence(rng: random.Random) -> str:
+    words = rng.choices(NOUNS, k=5)
+    return f"The {words[0]} {rng.choice(VERBS)} the {words[1]} of a {' '.join(words[2:])}."
+
+
+def document(number: int, paragraphs: int = 3) -> dict[str, str]:
+    rng = random.Random(number)
+    text = "\n\n".join(" ".join(sentence(rng) for _ in range(6)) for _ in range(paragraphs))
+    return {"title": f"{rng.choice(NOUNS)} {number}x{number * 7 % 31}", "text": text, "site": ""}
+
+
+def load(folder: Path, rows: list[dict[str, str]], **options: object) -> Corpus:
+    file = folder / "docs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = {"title_column": "title", "passage_words": 60, **options}
+    return load_corpus(CorpusConfig(corpus=(str(file),), **settings), folder / "cache")
+
+
+def titled(n: int) -> list[dict[str, str]]:
+    names = [f"{a} {b} {c}" for a in NOUNS for b in VERBS for c in NOUNS]
+    random.Random(5).shuffle(names)
+    return [{**document(i), "title": names[i]} for i in range(n)]
+
+
+def test_a_row_with_a_title_is_a_document_of_passages(tmp_path):
+    corpus = load(tmp_path, titled(60), held_out=20)
+    related = corpus.related
+    assert related is not None
+    assert len(corpus.passages) == 180
+    roles = np.bincount(related.structure.roles)
+    assert roles[Role.TITLE] == 60
+    assert roles[Role.FIRST] == roles[Role.REST] == 180
+    for title, passage in related.to_train("title-passage").tolist():
+        assert related.structure.roles[[title, passage]].tolist() == [Role.TITLE, Role.PASSAGE]
+    first, rest = (corpus[line] for line in related.to_train("first-rest")[0])
+    assert f"{first} {rest}" in {corpus[line] for line in corpus.train_rows}
+
+
+def test_no_text_of_a_held_out_document_is_in_a_pair_to_train_on(tmp_path):
+    rows = titled(60)
+    rows[7]["title"] = rows[8]["title"].upper()  # one title of two documents tells nothing
+    corpus = load(tmp_path, rows, held_out=20)
+    related = corpus.related
+    assert related is not None
+    held = {corpus[line].casefold() for line in np.flatnonzero(related.held)}
+    for name in RELATIONS:
+        for pair in related.to_train(name).tolist():
+            assert held.isdisjoint(corpus[line].casefold() for line in pair), name
+        of_held = related.structure.documents[related.held_out(name)]
+        of_train = related.structure.documents[related.to_train(name)]
+        assert not set(of_held.flat) & set(of_train.flat)
+    titles = {corpus[line].casefold() for line in related.to_train("title-passage")[:, 0]}
+    titles |= {corpus[line].casefold() for line in related.held_out("title-passage")[:, 0]}
+    assert rows[8]["title"] not in titles
+
+
+def test_a_title_that_is_held_out_elsewhere_does_not_train(tmp_path):
+    """A first sentence that a held-out document has too is in no pair."""
+    rows = titled(80)
+    shared = "Every one of these documents begins with the very same long first sentence of all."
+    for row in rows:
+        row["text"] = f"{shared} {row['text']}"
+    corpus = load(tmp_path, rows, held_out=20)
+    related = corpus.related
+    assert related is not None
+    assert shared in {corpus[line] for line in range(len(corpus))}
+    firsts = {corpus[line] for line in related.to_train("first-rest")[:, 0]}
+    assert firsts
+    assert shared not in firsts
+
+
+def test_documents_that_repeat_each_other_are_on_one_side(tmp_path):
+    rows = titled(120)
+    copies = [{**row, "title": f"copy of {row['title']}"} for row in rows[::2]]
+    for number, (copy, row) in enumerate(zip(copies, rows[::2], strict=True)):
+        own = document(1000 + number)["text"]
+        copy["text"] = "\n\n".join([*row["text"].split("\n\n")[:2], own.split("\n\n")[0]])
+    corpus = load(tmp_path, rows + copies, held_out=50, near_duplicates=True)
+    structure = corpus.related.structure
+    titles = {corpus[line]: line for line in np.flatnonzero(structure.roles == Role.TITLE)}
+    held = corpus.related.held
+    both = [
+        (held[titles[row["title"]]], held[titles[copy["title"]]])
+        for row, copy in zip(rows[::2], copies, strict=True)
+        if copy["title"] in titles and row["title"] in titles
+    ]
+    assert len(both) > 50
+    assert any(original for original, _ in both)
+    assert all(original == copied for original, copied in both)
+
+
+def test_the_relation_that_judges_is_named_and_can_be_chosen(tmp_path):
+    rows = titled(450)
+    corpus = load(tmp_path, rows, held_out=400)
+    assert corpus.pairs.relation == "title-passage"
+    titles = {row["title"] for row in rows}
+    assert all(title in titles for title, _ in corpus.pairs.test)
+    other = load(tmp_path, rows, held_out=400, judge="neighbours")
+    assert other.pairs.relation == "neighbours"
+    assert other.pairs.unit == "groups of documents"
+    with pytest.raises(UserError, match="`judge` links: the held-out documents have no such pairs"):
+        load(tmp_path, rows, held_out=400, judge="links")
+
+
+def test_what_chooses_and_what_judges_are_other_documents(tmp_path):
+    rows = titled(1500)
+    corpus = load(tmp_path, rows, held_out=440)
+    assert corpus.pairs.split
+    chosen, judged = (
+        {title for title, _ in part} for part in (corpus.pairs.dev, corpus.pairs.test)
+    )
+    assert chosen
+    assert judged
+    assert not chosen & judged
+    assert not set(corpus.pairs.dev_groups) & set(corpus.pairs.test_groups)
+
+
+def test_sentences_have_no_relations(tmp_path):
+    rng = random.Random(3)
+    rows = [{"text": f"{sentence(rng)} {sentence(rng)}"} for _ in range(50)]
+    corpus = load(tmp_path, rows, title_column=None)
+    assert corpus.related is None
+    assert list(corpus.passages) == list(range(len(corpus)))
+    assert overview(corpus).relations == {}
+
+
+def test_an_overview_counts_what_trains(tmp_path):
+    corpus = load(tmp_path, titled(60), held_out=20)
+    found = overview(corpus)
+    assert found.texts == 180
+    assert found.relations["neighbours"].train == len(corpus.related.to_train("neighbours"))
+    assert len(found.relations["title-passage"].examples) == 3
+    assert found.languages["en"] > 0.8
+    assert found.relations["links"].examples == []

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isospace.corpus.passages import count_words, passages
+from isospace.corpus.prose import split_sentences
+
+SIZE = 20
+PARAGRAPHS = st.lists(
+    st.lists(st.sampled_from(["A", "cat", "sat.", "Yes!", "猫が", "座った。"]), min_size=1).map(
+        " ".join
+    )
+)
+
+
+@given(PARAGRAPHS)
+def test_nothing_is_lost_and_nothing_is_too_long(paragraphs):
+    found = list(passages(paragraphs, SIZE, split_sentences))
+    assert "".join(" ".join(paragraphs).split()) == "".join("".join(found).split())
+    assert all(0 < count_words(passage) <= SIZE for passage in found)
+
+
+def test_a_long_paragraph_becomes_parts_of_about_one_length():
+    sentences = ["These are five words here."] * 9
+    found = list(passages([" ".join(sentences)], 40, split_sentences))
+    assert [count_words(passage) for passage in found] == [25, 20]
+
+
+def test_short_paragraphs_are_joined_and_long_ones_are_not():
+    short, long = "It has four words.", "This paragraph has eleven words and is so long that."
+    assert list(passages([short, short, long, long], SIZE, split_sentences)) == [
+        f"{short} {short} {long}",
+        long,
+    ]
+
+
+def test_scripts_without_spaces_are_cut_by_characters():
+    found = list(passages(["猫" * 50], SIZE, split_sentences))
+    assert "".join(found) == "猫" * 50
+    assert max(map(len, found)) <= SIZE
