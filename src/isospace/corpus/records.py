@@ -2,7 +2,8 @@
 
 A file is parsed once however many of its columns are wanted, and nothing is held whole but one line
 or one group of rows. `read_records` reads columns by their names; `read_rows` gives whole rows, for
-whoever has to find out what they are.
+whoever has to find out what they are. Files that are documents (`corpus/documents.py`) have no
+rows: `read_bytes` gives what such a file holds.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from isospace.corpus.documents import ENDINGS, DocumentFormat, format_of
 from isospace.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ of another format is refused."""
 
 _COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 _ROWS_AT_ONCE = 4096  # of parquet
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 Cells: TypeAlias = "list[Any] | dict[str, Any]"
 """A row's cells by place, or by column where the row itself names its columns."""
@@ -50,16 +53,18 @@ class Source:
     Attributes:
         path: where it is.
         name: what messages call it.
-        format: how it is parsed.
+        format: how it is parsed. A .txt file found by its name is "txt".
         compression: "gzip", "zstd" or None.
         encoding: of text, as the user named it; None where no setting names one: UTF-8.
+        delimiter: between fields, as the user named it; None is the format's own.
     """
 
     path: Path
     name: str
-    format: FileFormat
+    format: FileFormat | DocumentFormat
     compression: str | None = None
     encoding: str | None = None
+    delimiter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,43 +99,76 @@ class Record(NamedTuple):
     values: tuple[Any, ...]
 
 
-def find_sources(files: Iterable[str], spool: Path, encoding: str) -> list[Source]:
+def find_sources(
+    files: Iterable[str],
+    spool: Path,
+    encoding: str,
+    delimiter: str | None = None,
+    documents: bool = False,
+) -> list[Source]:
     """What to read: each file, the supported files of each folder, and "-" for standard input.
 
     A folder is searched recursively, in sorted order; what is not supported in it is named in a
     warning. Standard input is text, a sentence a line, and is copied to a file in `spool`.
 
+    Args:
+        files: as the user named them.
+        spool: a folder for standard input.
+        encoding: of texts.
+        delimiter: between the fields of csv and tsv; None is the format's own.
+        documents: whether documents are read too, beside files of rows.
+
     Raises:
         UserError: a file is missing or of an unknown kind, or a folder holds nothing to read.
     """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
     sources: list[Source] = []
     for file in files:
         if file == "-":
             sources.append(_spool_standard_input(spool, encoding))
         elif os.path.isdir(file):
-            sources += _folder_sources(Path(file), encoding)
+            sources += _folder_sources(Path(file), encoding, delimiter, documents)
         elif not os.path.isfile(file):
             raise UserError(
                 f"{file}: no such file or folder. "
                 "Expected a path, - for standard input or, where a command reads them, docstrings."
             )
         else:
-            sources.append(file_source(Path(file), encoding))
+            sources.append(file_source(Path(file), encoding, delimiter, documents))
     return sources
 
 
-def file_source(path: Path, encoding: str | None = None) -> Source:
+def file_source(
+    path: Path,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    documents: bool = False,
+) -> Source:
     """How to read one file, by its name.
 
     Raises:
         UserError: it is not there, or its ending is not known.
     """
     if not os.path.isfile(path):
-        raise UserError(f"{path}: no such file. Expected {_supported()}.")
-    source = _source(path, encoding)
+        raise UserError(f"{path}: no such file. Expected {_supported(documents)}.")
+    source = _source(path, encoding, delimiter, documents)
     if source is None:
-        raise UserError(f"{path}: unknown kind of file. Expected {_supported()}.")
+        raise UserError(f"{path}: unknown kind of file. Expected {_supported(documents)}.")
     return source
+
+
+def read_bytes(source: Source) -> bytes:
+    """All that a file holds, decompressed: what a document is read from.
+
+    Raises:
+        UserError: it cannot be read or decompressed.
+    """
+    try:
+        with _open(source) as raw:
+            return raw.read()
+    except (OSError, UnicodeError) as error:  # the latter of a file's name
+        raise _unreadable(source, error) from error
 
 
 def check(source: Source, columns: Sequence[Column]) -> None:
@@ -244,12 +282,28 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     places = [header.index(column.name) for column in columns]
     blank = _blank(columns)
     for line, cells in rows:
-        if cells and len(cells) <= max(places):
-            raise UserError(
-                f"{source.name}:{line}: {len(cells)} fields, the header has {len(header)}."
-            )
+        if cells and (len(cells) <= max(places) or len(cells) > len(header)):
+            raise _other_width(source, line, cells, header)
         values = tuple(cells[place] for place in places) if cells else blank
         yield Record(source.name, line, values)
+
+
+def _other_width(source: Source, line: int, cells: list[str], header: list[str]) -> UserError:
+    """A row that lacks a wanted field, or has text that no column holds."""
+    problem = f"{source.name}:{line}: {len(cells)} fields, the header has {len(header)}."
+    if len(cells) < len(header):
+        return UserError(problem)
+    used = source.delimiter or _DELIMITERS[source.format]
+    other = next((sign for sign in ";\t|" if sign != used and sign in "".join(header)), None)
+    if other:
+        name = "a tab" if other == "\t" else other
+        shown = r"\t" if other == "\t" else other
+        return UserError(
+            f"{problem} Are the fields parted by {name}? Then set `delimiter` '{shown}'."
+        )
+    if source.format == "csv":
+        return UserError(f'{problem} Put a field with {used} in it between quotes ("...").')
+    return UserError(f"{problem} Take the delimiter out of the text.")
 
 
 def _blank(columns: Sequence[Column]) -> tuple[Any, ...]:
@@ -334,11 +388,12 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LINE_LIMIT)  # for the whole process; the default is 128 KiB
     # The csv module of Python 3.10 refuses NULs.
     lines = (line.replace("\0", "") for _, line in _whole_lines(source, newline=""))
+    delimiter = source.delimiter or _DELIMITERS.get(source.format, "\t")
     if source.format == "csv":
-        rows = csv.reader(lines, strict=True)
+        rows = csv.reader(lines, delimiter=delimiter, strict=True)
     else:
         # Tab-separated text is as a rule written without quoting: a quote in it is a quote.
-        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     begin = 1
     try:
         for cells in rows:
@@ -440,32 +495,43 @@ def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
     )
 
 
-def _supported() -> str:
-    return f".{', .'.join(FORMATS)}, or a text one of them followed by .gz or .zst"
+def _supported(documents: bool) -> str:
+    formats = f".{', .'.join(FORMATS)}, or a text one of them followed by .gz or .zst"
+    if documents:
+        others = ", ".join(ending for ending in ENDINGS if ending[1:] not in FORMATS)
+        return f"a document ({others}, a man page such as ls.1) or {formats}"
+    return formats
 
 
-def _source(path: Path, encoding: str | None) -> Source | None:
+def _source(
+    path: Path, encoding: str | None, delimiter: str | None, documents: bool
+) -> Source | None:
     """How to read the file by its name, or None."""
     compression = _COMPRESSION.get(path.suffix.lower())
     inner = path.with_suffix("") if compression else path
     ending = inner.suffix.lower().removeprefix(".")
     for known in FORMATS:
         if ending == known and not (compression and known == "parquet"):
-            return Source(path, str(path), known, compression, encoding)
-    return None
+            return Source(path, str(path), known, compression, encoding, delimiter)
+    document = format_of(inner.name) if documents else None
+    return Source(path, str(path), document, compression, encoding) if document else None
 
 
-def _folder_sources(folder: Path, encoding: str) -> list[Source]:
+def _folder_sources(
+    folder: Path, encoding: str, delimiter: str | None, documents: bool
+) -> list[Source]:
     def refuse(error: OSError) -> None:
         raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
 
     walk = os.walk(folder, onerror=refuse)
     paths = sorted(Path(root, name) for root, _, names in walk for name in names)
-    by_path = {path: _source(path, encoding) for path in paths}
+    by_path = {path: _source(path, encoding, delimiter, documents) for path in paths}
     sources = [source for source in by_path.values() if source is not None]
     ignored = [str(path) for path, source in by_path.items() if source is None]
     if not sources:
-        raise UserError(f"{folder}: no file to read in this folder. Expected {_supported()}.")
+        raise UserError(
+            f"{folder}: no file to read in this folder. Expected {_supported(documents)}."
+        )
     if ignored:
         more = f" and {len(ignored) - 10} more" if len(ignored) > 10 else ""
         logger.warning("%s: not read: %s%s", folder, ", ".join(ignored[:10]), more)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.corpus import load_corpus
-from isospace.corpus.records import Column, FileFormat, Source
+from isospace.corpus.records import Column, Source
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.system.unicode import without_surrogates
@@ -46,7 +46,7 @@ class TextFile(NamedTuple):
     """A file, or the docstrings, with its rows, which can be read once."""
 
     name: str
-    format: FileFormat
+    format: str
     rows: Iterator[TextRow]
 
 

@@ -1,0 +1,157 @@
+"""HTML: the main content of a page, as Sphinx, MkDocs, Doxygen and others write it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from isospace.corpus.documents import UnreadableDocument
+from isospace.corpus.formats.boilerplate import NAVIGATION
+from isospace.corpus.formats.draft import Draft, decode, one_line
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+_MAIN = ("[role=main]", "main", "article")
+_LEFT_OUT = {
+    "nav": NAVIGATION,
+    "header": NAVIGATION,
+    "footer": NAVIGATION,
+    "aside": NAVIGATION,
+    "menu": NAVIGATION,
+    "pre": "code blocks",
+    "table": "tables",
+    "math": "formulas",
+    "form": "forms",
+}
+_SILENT = frozenset(
+    (
+        "script style noscript template head svg canvas iframe object video audio img button "
+        "select input textarea label -comment link meta"
+    ).split()
+)
+_NAVIGATION = (
+    "[role=navigation], [role=search], [role=banner], [role=contentinfo], .related, .sphinxsidebar,"
+    " .toctree-wrapper, #toc, .toc, .contents, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
+    " .navigation, .nav-panel, .sidebar, .footer"
+)
+_MARKS = ".headerlink, .anchor-link, .hash-link, .linenos, sup.footnote-ref, a.footnote-reference"
+_CODE = (
+    ".highlight, .codehilite, .literal-block, div.fragment, .doctest, .sourceCode, .programlisting"
+)
+_BLOCKS = frozenset(
+    (
+        "address article blockquote body center dd details div dl dt fieldset figcaption figure "
+        "h1 h2 h3 h4 h5 h6 hr html li main ol p section summary ul"
+    ).split()
+)
+_HEADING = re.compile("h[1-6]")
+_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_XML_ENCODING = re.compile(rb"\A\s*<\?xml[^>]{0,100}encoding\s*=\s*[\"']([\w-]+)")
+
+
+def read_html(content: bytes, encoding: str | None) -> Draft:
+    """The title is the first heading of level 1 in the main content, else the page's own."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    declared = _XML_ENCODING.search(content[:200]) or _CHARSET.search(content[:4096])
+    text = decode(content, encoding or (declared[1].decode() if declared else None))
+    page = LexborHTMLParser(text)
+    draft = Draft()
+    body = page.body
+    if body is None:
+        raise UnreadableDocument("It has no content that HTML could show.")
+    page_title = page.css_first("head > title")
+    main = next(filter(None, map(body.css_first, _MAIN)), body)
+    if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
+        main = body
+    _Walk(draft, main).run()
+    if not draft.title and page_title is not None:
+        draft.title = one_line(page_title.text())
+    return draft
+
+
+def add_html(draft: Draft, fragment: str) -> None:
+    """What a piece of HTML in another format says."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    body = LexborHTMLParser(fragment).body
+    if body is not None:
+        _Walk(draft, body).run()
+
+
+class _Walk:
+    """From a tree of nodes to paragraphs: text up to the next block is one."""
+
+    def __init__(self, draft: Draft, root: LexborNode) -> None:
+        self._draft = draft
+        self._root = root
+        self._words: list[str] = []
+        self._in_item = 0
+        self._term = ""
+        for css, what in ((_MARKS, None), (_CODE, "code blocks"), (_NAVIGATION, NAVIGATION)):
+            for node in root.css(css):
+                if node.mem_id == root.mem_id:
+                    continue
+                if what:
+                    draft.leave_out(what)
+                node.decompose()
+
+    def run(self) -> None:
+        self._children(self._root)
+        self._end()
+
+    def _children(self, node: LexborNode) -> None:
+        for child in list(node.iter(include_text=True)):
+            self._visit(child)
+
+    def _visit(self, node: LexborNode) -> None:
+        tag = node.tag or ""
+        if tag == "-text":
+            self._words.append(node.text_content or "")
+        elif tag == "br":
+            self._words.append("\n")
+        elif tag in _SILENT:
+            pass
+        elif tag in _LEFT_OUT and not (tag == "header" and node.css_first("h1")):
+            if one_line(node.text()):
+                self._draft.leave_out(_LEFT_OUT[tag])
+            self._words.append(" ")
+        elif _HEADING.fullmatch(tag):
+            self._end()
+            self._children(node)
+            self._draft.heading("".join(self._words), int(tag[1:]))
+            self._words = []
+        elif tag in _BLOCKS:
+            self._block(node, tag)
+        else:
+            if tag == "a":
+                self._draft.link(node.attributes.get("href") or "")
+            self._children(node)
+
+    def _block(self, node: LexborNode, tag: str) -> None:
+        self._end()
+        item = tag in ("li", "dd")
+        self._in_item += item
+        self._children(node)
+        if tag == "dt":
+            name = node.css_first(".descname")  # of a function, as Sphinx writes it
+            term = one_line(name.text() if name else "".join(self._words))
+            self._term = f"{self._term}, {term}" if self._term else term
+            self._words = []
+        self._end()
+        self._in_item -= item
+
+    def _end(self) -> None:
+        """A block begins or ends here: the words up to here are a paragraph."""
+        text = one_line("".join(self._words))
+        self._words = []
+        if not text:
+            return
+        if self._term:
+            text = f"{self._term}: {text}"
+            self._term = ""
+        if self._in_item:
+            self._draft.item(text)
+        else:
+            self._draft.paragraph(text)

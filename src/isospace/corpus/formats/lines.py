@@ -1,0 +1,83 @@
+"""Lines of a width back to paragraphs: for plain text and for PDF."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_HYPHENATED = re.compile(r"(\w+)[-\u2010]$")
+_NEXT_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"\w+(?:-\w+)*")
+_WRAPPED_AT_MOST = 140  # columns
+
+
+def columns(text: str) -> int:
+    """The width in columns of a terminal, where East Asian characters take two.
+
+    >>> columns("abc"), columns("日本")
+    (3, 4)
+    """
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def is_wrapped(lines: Sequence[str]) -> bool:
+    """Whether lines were broken because they were full: hard-wrapped paragraphs.
+
+    A line that is followed by another was full if the next one's first word had no place on it.
+    Looked at are the lines of more than two thirds of the usual width.
+    """
+    pairs = [
+        (columns(line.rstrip()), _first_width(after))
+        for line, after in itertools.pairwise(lines)
+        if line.strip() and after.strip()
+    ]
+    if not pairs:
+        return False
+    widths = sorted(width for width, _ in pairs)
+    usual = widths[int(0.9 * (len(widths) - 1))]
+    long = [(width, word) for width, word in pairs if width > usual * 2 / 3]
+    full = sum(width + 1 + word > usual for width, word in long)
+    # Sentences a line are of any length: few of them end where the next one's word had no place.
+    return usual <= _WRAPPED_AT_MOST and full >= 0.6 * len(long)
+
+
+def _first_width(line: str) -> int:
+    word = line.split()[0]
+    wide = columns(word[0]) == 2  # a script that breaks anywhere
+    return 2 if wide else min(columns(word), 20)
+
+
+def vocabulary(text: str) -> set[str]:
+    """The words of a text, for `joined`."""
+    return {word.casefold() for word in _WORD.findall(text)}
+
+
+def joined(lines: Sequence[str], words: set[str], hyphenates: bool) -> str:
+    """The lines as one, hyphens at their ends undone where they only divide a word.
+
+    Args:
+        lines: of one paragraph.
+        words: of the whole document: they say whether "co-operate" or "cooperate" is meant.
+        hyphenates: whether an ASCII hyphen divides a word where the document does not tell.
+
+    >>> joined(["a hyphen-", "ated word, well-", "known"], {"well-known"}, True)
+    'a hyphenated word, well-known'
+    """
+    text = ""
+    for line in map(str.strip, lines):
+        before, after = _HYPHENATED.search(text), _NEXT_WORD.match(line)
+        if not (before and after and line[0].islower() and before[1].isalpha()):
+            # A line break, for what knows scripts without spaces.
+            text = f"{text}\n{line}" if text else line
+            continue
+        whole, compound = before[1] + after[0], f"{before[1]}-{after[0]}"
+        if whole.casefold() in words:
+            divides = True
+        elif compound.casefold() in words:
+            divides = False
+        else:
+            divides = hyphenates or text.endswith("\u2010")
+        text = text[:-1] + ("" if divides else "-") + line
+    return text

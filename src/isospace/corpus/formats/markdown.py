@@ -1,0 +1,124 @@
+"""Markdown: CommonMark with tables and front matter, and what site generators add to it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from isospace.corpus.formats.draft import Draft, decode
+from isospace.corpus.formats.html import add_html
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_TITLE = re.compile(r"^title:[ \t]*(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*$", re.MULTILINE)
+# MkDocs's `!!! note "Title"`, Docusaurus's and MyST's `:::note`, GitHub's `[!NOTE]`.
+_ADMONITION = re.compile(
+    r"^(?:(?:!!!|\?\?\?\+?)[ \t]+[\w -]+?(?:[ \t]+\"(?P<title>[^\"]*)\")?[ \t]*$"
+    r"|:{3,}.*$|\[!\w+\][ \t]*$)",
+    re.MULTILINE,
+)
+_HEADING_ID = re.compile(r"[ \t]*\{[#.:][^}]*\}[ \t]*$")
+_FOOTNOTE = re.compile(r"\A\[\^[^\]]+\]:")
+_FOOTNOTE_MARK = re.compile(r"\[\^[^\]]+\]")
+_FENCED_PROSE = re.compile(
+    r"\{(?:admonition|note|warning|tip|hint|important|attention|caution|danger|seealso|"
+    r"versionadded|versionchanged|deprecated|dropdown|card|tab-item)\}"
+)
+_OPTIONS = re.compile(r"\A(?::[\w-]+:.*\n)+")
+
+
+def read_markdown(content: bytes, encoding: str | None) -> Draft:
+    """The title is that of the front matter, else the first heading of level 1."""
+    draft = Draft()
+    text = decode(content, encoding)
+    front = _FRONT_MATTER.match(text)
+    if front:
+        text = text[front.end() :]
+        title = _TITLE.search(front[1])
+        draft.title = next(filter(None, title.groups()), "") if title else ""
+    _add_markdown(draft, text)
+    return draft
+
+
+def _add_markdown(draft: Draft, text: str) -> None:
+    from markdown_it import MarkdownIt
+
+    walk = _Walk(draft)
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        walk.token(token)
+
+
+class _Walk:
+    """From the parser's tokens to paragraphs."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._items: list[list[str]] = []  # the paragraphs of each list item that is open
+        self._table = False
+        self._heading = 0
+
+    def token(self, token: Token) -> None:
+        """The next one."""
+        kind = token.type
+        if kind in ("table_open", "table_close"):
+            self._table = kind == "table_open"
+            self._draft.leave_out("tables", int(self._table))
+        elif kind == "heading_open":
+            self._heading = int(token.tag[1:])
+        elif kind == "list_item_open":
+            self._end_item()
+            self._items.append([])
+        elif kind == "list_item_close":
+            self._end_item()
+            self._items.pop()
+        elif kind in ("code_block", "fence"):
+            self._code(token)
+        elif kind == "html_block":
+            self._end_item()
+            add_html(self._draft, token.content)
+        elif kind == "inline" and not self._table:
+            self._text(_inline(self._draft, token))
+
+    def _code(self, token: Token) -> None:
+        if _FENCED_PROSE.match(token.info):
+            self._end_item()
+            _add_markdown(self._draft, _OPTIONS.sub("", token.content))
+        else:
+            self._draft.leave_out("code blocks")
+
+    def _text(self, words: str) -> None:
+        if self._heading:
+            self._draft.heading(_HEADING_ID.sub("", words), self._heading)
+            self._heading = 0
+        elif _FOOTNOTE.match(words):
+            self._draft.leave_out("footnotes")
+        else:
+            words = _ADMONITION.sub(lambda match: match["title"] or "", words)
+            words = _FOOTNOTE_MARK.sub("", words)
+            if self._items:
+                self._items[-1].append(words)
+            else:
+                self._draft.paragraph(words)
+
+    def _end_item(self) -> None:
+        """Hand on what was read of the innermost item; its paragraphs are one text."""
+        if self._items and self._items[-1]:
+            self._draft.item("\n".join(self._items[-1]))
+            self._items[-1] = []
+
+
+def _inline(draft: Draft, token: Token) -> str:
+    """The words of a run of text; images and HTML tags have none."""
+    words = []
+    for child in token.children or ():
+        if child.type in ("text", "code_inline"):
+            words.append(child.content)
+        elif child.type in ("softbreak", "hardbreak"):
+            words.append("\n")
+        elif child.type == "link_open":
+            draft.link(str(child.attrs.get("href", "")))
+        elif child.type == "html_inline" and child.content.lower().startswith("<br"):
+            words.append("\n")
+    return "".join(words)

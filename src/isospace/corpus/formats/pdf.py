@@ -1,0 +1,219 @@
+"""PDF, by pypdf.
+
+A page has only lines at places: paragraphs, headings and page headers are told by gaps, by sizes
+and by repetition.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from isospace.corpus.documents import UnreadableDocument
+from isospace.corpus.formats.draft import Draft, one_line
+from isospace.corpus.formats.lines import columns, joined, vocabulary
+from isospace.errors import UserError, first_line
+
+HEADING_SIZE = 1.15
+"""A line is a heading if its letters are larger than most letters by this factor."""
+
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:(?:page|seite|p\.|s\.)\s*)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:/|of|von|de|sur)\s*\d{1,4})?\W*",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"(?:[•‣◦▪●–]|\(?\d{1,2}[.)])\s+(?=\S)")
+_END = re.compile(r"[.!?:;。！？][\"'”’»)\]]*$")
+_NO_TITLE = re.compile(r"untitled.*|microsoft word -.*|.*\.\w{2,4}", re.IGNORECASE)
+
+
+@dataclass
+class _Line:
+    text: str
+    x: float
+    y: float
+    size: float
+
+
+def read_pdf(content: bytes, encoding: str | None) -> Draft:
+    """The title is in the file's properties, else the first line in the largest letters."""
+    try:
+        import pypdf
+    except ModuleNotFoundError:
+        raise UserError("PDF needs pypdf: pip install 'isospace[documents]'") from None
+    # What it mends by itself is nobody's business here.
+    logging.getLogger("pypdf").setLevel(logging.ERROR)
+    draft = Draft()
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(content))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise UnreadableDocument("It is encrypted. Save a copy without a password.")
+        pages = [_page_lines(page) for page in reader.pages]
+        named = one_line(str((reader.metadata and reader.metadata.title) or ""))
+        outline = {_key(title): level for title, level in _outline(reader.outline, 1)}
+    except UnreadableDocument:
+        raise
+    except Exception as error:  # broken files fail anywhere in the parser
+        kind = type(error).__name__
+        raise UnreadableDocument(
+            f"It is no PDF, or broken ({kind}: {first_line(error)})."
+        ) from None
+    if not any(line.text for page in pages for line in page):
+        raise UnreadableDocument(
+            "It has no text, only pictures of it. Recognise it first, for instance by OCRmyPDF."
+        )
+    draft.title = "" if _NO_TITLE.fullmatch(named) else named
+    _add(draft, _without_page_lines(draft, pages), outline)
+    return draft
+
+
+def _page_lines(page: Any) -> list[_Line]:
+    lines: list[_Line] = []
+    current: _Line | None = None
+
+    def visit(text: str, matrix: list[float], place: list[float], font: Any, size: float) -> None:
+        nonlocal current
+        x = place[4] * matrix[0] + place[5] * matrix[2] + matrix[4]
+        y = place[4] * matrix[1] + place[5] * matrix[3] + matrix[5]
+        scaled = abs(size * (place[3] or place[1]) * (matrix[3] or matrix[1]))
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                current = None
+            if not part.strip():
+                if current:
+                    current.text += part
+            elif current:
+                current.text += part
+            else:
+                current = _Line(part, x, y, scaled)
+                lines.append(current)
+
+    page.extract_text(visitor_text=visit)
+    for line in lines:
+        line.text = one_line(line.text)
+    return [line for line in lines if line.text]
+
+
+def _outline(entries: Iterable[Any], level: int) -> Iterable[tuple[str, int]]:
+    for entry in entries:
+        if isinstance(entry, list):
+            yield from _outline(entry, level + 1)
+        else:
+            yield str(entry.title or ""), level
+
+
+def _key(text: str) -> str:
+    return re.sub(r"\W+", "", text).casefold()
+
+
+def _without_page_lines(draft: Draft, pages: Sequence[list[_Line]]) -> list[list[_Line]]:
+    """Without page numbers, and without what stands at the top or foot of many pages."""
+    edges = []
+    for lines in pages:
+        by_height = sorted(lines, key=lambda line: line.y)
+        edges.append([*by_height[:2], *by_height[2:][-2:]])
+    seen = Counter(key for lines in edges for key in {_repeated(line) for line in lines})
+    largest = HEADING_SIZE * _body_size([line for lines in pages for line in lines])
+    kept = []
+    for lines, edge in zip(pages, edges, strict=True):
+        outside = [
+            id(line)
+            for line in edge
+            if _PAGE_NUMBER.fullmatch(line.text)
+            # Left and right pages may have different ones; "Chapter 1" is larger.
+            or (
+                len(pages) >= 3
+                and line.size <= largest
+                and seen[_repeated(line)] >= max(2, 0.4 * len(pages))
+            )
+        ]
+        draft.leave_out("page headers and footers", len(outside))
+        kept.append([line for line in lines if id(line) not in outside])
+    return kept
+
+
+def _repeated(line: _Line) -> str:
+    return re.sub(r"\d+", "#", line.text)
+
+
+def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) -> None:
+    lines = [line for page in pages for line in page]
+    if not lines:
+        return
+    words = vocabulary("\n".join(line.text for line in lines))
+    body = _body_size(lines)
+    larger = sorted({round(line.size) for line in lines if line.size > HEADING_SIZE * body})[::-1]
+    usual = median(columns(line.text) for line in lines if line.size <= HEADING_SIZE * body)
+    gap = _usual_gap(pages)
+    paragraph: list[_Line] = []
+
+    def end() -> None:
+        if not paragraph:
+            return
+        texts = [line.text for line in paragraph]
+        size = paragraph[0].size
+        level = outline.get(_key("".join(texts)))
+        if level is None and size > HEADING_SIZE * body and len(" ".join(texts)) <= 200:
+            level = larger.index(round(size)) + 1
+        text = joined(texts, words, hyphenates=True)
+        marker = _BULLET.match(text)
+        if level:
+            draft.heading(text, level)
+        elif marker:
+            draft.item(text[marker.end() :])
+        else:
+            draft.paragraph(text)
+        paragraph.clear()
+
+    for page in pages:
+        for number, line in enumerate(page):
+            if paragraph and _begins(line, paragraph, number > 0, gap, usual, outline):
+                end()
+            paragraph.append(line)
+    end()
+
+
+def _begins(
+    line: _Line,
+    paragraph: Sequence[_Line],
+    same_page: bool,
+    gap: float,
+    usual: float,
+    outline: dict[str, int],
+) -> bool:
+    """Whether a line begins a paragraph of its own."""
+    last = paragraph[-1]
+    ended = _END.search(last.text) is not None
+    if abs(line.size - last.size) > 0.1 * last.size or _BULLET.match(line.text):
+        return True
+    if _key(line.text) in outline or _key(last.text) in outline:
+        return True
+    if not same_page:
+        return ended
+    if last.y - line.y > 1.35 * gap or line.y - last.y > gap:  # a gap; the next column
+        return ended or line.y < last.y
+    return ended and (columns(last.text) < 0.75 * usual or line.x > last.x + line.size)
+
+
+def _body_size(lines: Iterable[_Line]) -> float:
+    sizes: Counter[float] = Counter()
+    for line in lines:
+        sizes[round(line.size, 1)] += len(line.text)
+    return sizes.most_common(1)[0][0]
+
+
+def _usual_gap(pages: Iterable[list[_Line]]) -> float:
+    """Between the lines of a paragraph; 0 where no page has two lines."""
+    gaps = [
+        above.y - below.y
+        for page in pages
+        for above, below in itertools.pairwise(page)
+        if above.y - below.y > 1
+    ]
+    return median(gaps) if gaps else 0.0

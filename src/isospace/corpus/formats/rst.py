@@ -1,0 +1,238 @@
+"""reStructuredText, by docutils: parsed, never executed, no other file read.
+
+Directives and roles that docutils does not know (Sphinx's, mostly) keep their text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+from isospace.corpus.documents import UnreadableDocument
+from isospace.corpus.formats.boilerplate import NAVIGATION
+from isospace.corpus.formats.draft import Draft, decode
+from isospace.errors import first_line
+
+_SETTINGS = {
+    "_disable_config": True,
+    "doctitle_xform": False,
+    "docinfo_xform": False,
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "report_level": 5,
+    "halt_level": 5,
+    "warning_stream": "",
+    "syntax_highlight": "none",
+    "trim_footnote_reference_space": True,
+    "input_encoding": "unicode",
+}
+_LEFT_OUT = {
+    "literal_block": "code blocks",
+    "doctest_block": "code blocks",
+    "math_block": "formulas",
+    "table": "tables",
+    "footnote": "footnotes",
+    "citation": "footnotes",
+    "image": "images",
+}
+_SILENT = frozenset(
+    (
+        "comment substitution_definition target system_message raw pending docinfo field_name "
+        "decoration footnote_reference citation_reference meta"
+    ).split()
+)
+_PARAGRAPHS = frozenset({"paragraph", "line", "attribution", "caption", "rubric", "title"})
+_DESCRIBED = frozenset({"definition_list_item", "field", "option_list_item"})
+_TERMS = frozenset({"term", "field_name", "option_group"})
+_CODE_DIRECTIVES = frozenset(
+    (
+        "code-block sourcecode literalinclude testcode testsetup testcleanup testoutput doctest "
+        "productionlist highlight graphviz digraph graph plot ipython mermaid prompt jupyter- "
+        "execute include program-output argparse click"
+    ).split()
+)
+_DROPPED_DIRECTIVES = frozenset(
+    (
+        "index currentmodule module py:module py:currentmodule default-domain tabularcolumns "
+        "autosummary autoclass automodule autofunction automethod autodata highlightlang only- "
+        "print acks contents sectnum include raw date"
+    ).split()
+)
+_OBJECT = re.compile(
+    r"(?:\w+:)?(?:function|class|method|attribute|data|exception|classmethod|staticmethod|property|"
+    r"decorator|decoratormethod|describe|opcode|cmdoption|c?macro|type|member|var|struct|enum|"
+    r"enumerator|coroutinefunction|coroutinemethod|abstractmethod|pdbcommand|2to3fixer)"
+)
+_VERSION = re.compile(r"\S+(?:\s+(.*))?", re.DOTALL)
+_LOCK = Lock()  # docutils keeps directives and roles for the whole process
+
+
+def read_rst(content: bytes, encoding: str | None) -> Draft:
+    """The title is the first heading of the highest level."""
+    from docutils.core import publish_doctree
+    from docutils.utils import SystemMessage
+
+    text = decode(content, encoding)
+    draft = Draft()
+    with _LOCK, _lenient(draft):
+        try:
+            tree = publish_doctree(text, settings_overrides=_SETTINGS)
+        except (SystemMessage, ValueError, AttributeError, AssertionError, IndexError) as error:
+            # Directives given what they do not expect fail in the parser itself.
+            raise UnreadableDocument(f"docutils cannot parse it ({first_line(error)}).") from None
+    _add(draft, tree, 0)
+    return draft
+
+
+def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False) -> str:
+    """Adds what stands under a node; gives back the term that still waits for its text."""
+    for child in node.children:
+        kind = child.tagname
+        if kind in _LEFT_OUT:
+            draft.leave_out(_LEFT_OUT[kind])
+        elif kind == "field_list" and node.tagname == "document":
+            draft.leave_out("front matter")  # author, date and the like, before any section
+        elif kind == "topic" and "contents" in child["classes"]:
+            draft.leave_out(NAVIGATION)
+        elif kind == "section":
+            _add(draft, child, level + 1)
+        elif kind == "title" and node.tagname == "section":
+            draft.heading(_text(draft, child), level)
+        elif kind in _PARAGRAPHS:
+            words = _text(draft, child)
+            (draft.item if item else draft.paragraph)(f"{term}: {words}" if term else words)
+            term = ""
+        elif kind in _DESCRIBED:
+            _add(draft, child, level, _term(draft, child), item=True)
+        elif kind not in _SILENT:
+            term = _add(draft, child, level, term, item or kind == "list_item")
+    return term
+
+
+def _term(draft: Draft, node: Any) -> str:
+    """What an entry of a list describes: of a parameter its name, without type."""
+    terms = [part for part in node.children if part.tagname in _TERMS]
+    if node.tagname == "option_list_item":
+        terms = terms[0].children
+    term = ", ".join(_text(draft, part) for part in terms)
+    return term.split(" ")[-1] if node.tagname == "field" else term
+
+
+def _text(draft: Draft, node: Any) -> str:
+    """The words under a node, with links noted."""
+    words = []
+    for part in node.findall():
+        target = part.get("refuri") if part.tagname == "reference" else None
+        if target:
+            draft.link(target)
+        if part.tagname == "#text" and not _within(part, node):
+            words.append(str(part))
+    return "".join(words)
+
+
+def _within(part: Any, node: Any) -> bool:
+    """Whether a text stands in something under the node that has no words."""
+    parent = part.parent
+    while parent is not None and parent is not node:
+        if parent.tagname in _SILENT:
+            return True
+        parent = parent.parent
+    return False
+
+
+@contextmanager
+def _lenient(draft: Draft) -> Iterator[None]:
+    """Within it, docutils knows every directive and role."""
+    from docutils.parsers.rst import directives, roles
+
+    known_directive, known_role = directives.directive, roles.role
+    generic = _generic_directive(draft)
+
+    def directive(name: str, *rest: Any) -> tuple[Any, list[Any]]:
+        lower = name.lower()
+        if _OBJECT.fullmatch(lower) or lower in _DROPPED_DIRECTIVES or lower in _CODE_DIRECTIVES:
+            return generic, []
+        found, messages = known_directive(name, *rest)
+        return (found, messages) if found else (generic, [])
+
+    def role(name: str, *rest: Any) -> tuple[Any, list[Any]]:
+        found, messages = known_role(name, *rest)
+        return (found, messages) if found else (_generic_role, [])
+
+    directives.directive, roles.role = directive, role
+    try:
+        yield
+    finally:
+        directives.directive, roles.role = known_directive, known_role
+
+
+class _AnyOptions(dict[str, Any]):
+    """Every option is allowed, whatever its value."""
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, key: str) -> Any:
+        return str
+
+
+def _generic_directive(draft: Draft) -> type[Any]:
+    from docutils import nodes
+    from docutils.parsers.rst import Directive
+
+    class Generic(Directive):  # type: ignore[misc]
+        """A directive by what its name says: code, a list of pages, an object, or text."""
+
+        has_content = True
+        optional_arguments = 1
+        final_argument_whitespace = True
+        option_spec = _AnyOptions()
+
+        def run(self) -> list[Any]:
+            """Nodes for what it says in words."""
+            name = self.name.lower()
+            argument = self.arguments[0] if self.arguments else ""
+            if name in _CODE_DIRECTIVES:
+                draft.leave_out("code blocks")
+                return []
+            if name in _DROPPED_DIRECTIVES:
+                return []
+            if name == "toctree":
+                draft.leave_out(NAVIGATION)
+                for line in self.content:
+                    draft.link(re.sub(r".*<(.*)>\s*$", r"\1", line))
+                return []
+            if name in ("versionadded", "versionchanged", "deprecated", "versionremoved"):
+                match = _VERSION.fullmatch(argument)
+                argument = (match and match[1]) or ""
+            elif _OBJECT.fullmatch(name):
+                draft.leave_out("signatures")
+                argument = ""
+            container = nodes.container()
+            if " " in argument:
+                inline, _ = self.state.inline_text(argument, self.lineno)
+                container += nodes.paragraph("", "", *inline)
+            self.state.nested_parse(self.content, self.content_offset, container, match_titles=1)
+            return [container]
+
+    return Generic
+
+
+def _generic_role(
+    name: str, rawtext: str, text: str, lineno: int, inliner: Any, *rest: Any
+) -> tuple[list[Any], list[Any]]:
+    """The words of a role: of `text <target>` the text, of `~a.b` the b."""
+    from docutils import nodes, utils
+
+    text = utils.unescape(text)
+    match = re.fullmatch(r"(.*?)\s*<([^<>]*)>", text, re.DOTALL)
+    words, target = (match[1], match[2]) if match else (text, text)
+    words = words.lstrip("!")
+    if words.startswith("~"):
+        words = words.rpartition(".")[2].lstrip("~")
+    if name in ("doc", "download"):
+        return [nodes.reference(rawtext, words, refuri=target)], []
+    return [nodes.inline(rawtext, words)], []

@@ -1,0 +1,199 @@
+"""Plain text: paragraphs between blank lines, their lines joined; man pages as `man` renders them.
+
+Whether a file has paragraphs or a sentence a line is asked by `txt_layout`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from isospace.corpus.formats.boilerplate import LICENCES
+from isospace.corpus.formats.draft import Draft, decode, one_line
+from isospace.corpus.formats.lines import columns, is_wrapped, joined, vocabulary
+from isospace.corpus.formats.man import references, section_kind
+
+_TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
+_RENDERED = re.compile(r"\s*(\S+\(\d\w*\))\s.*\s\1\s*")
+_UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
+_BULLET = re.compile(r"\s*(?:[-*•o+]|\(?\d{1,3}[.)])\s+(?=\S)")
+_LEFT_OUT = {
+    "synopsis": "synopses",
+    "see also": "lists of references",
+    "authors": "authors and bug reports",
+    "licences": LICENCES,
+}
+
+
+def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
+    r"""Whether a text is in paragraphs or in lines that stand for themselves, a sentence each.
+
+    Args:
+        sample: its beginning, some hundred lines.
+
+    >>> txt_layout("One sentence.\nAnother one that is longer.\nA third.\n")
+    'lines'
+    """
+    lines = _TERMINAL.sub("", sample).expandtabs().splitlines()
+    if is_wrapped(lines):
+        return "paragraphs"
+    written = sum(bool(line.strip()) for line in lines)
+    followed = sum(
+        bool(line.strip() and after.strip()) for line, after in itertools.pairwise(lines)
+    )
+    return "paragraphs" if written > 1 and followed < written / 4 else "lines"
+
+
+def read_text(content: bytes, encoding: str | None) -> Draft:
+    """Headings are underlined, or in capitals between blank or indented lines."""
+    text = _TERMINAL.sub("", decode(content, encoding)).expandtabs().replace("\f", "\n\n")
+    lines = text.split("\n")
+    first = next((line for line in lines if line.strip()), "")
+    rendered = _RENDERED.fullmatch(first)
+    draft = Draft()
+    if rendered:
+        lines = _without_page_lines(draft, lines, rendered[1])
+    words = vocabulary(text)
+    reader = _Rendered(draft, words) if rendered else _Plain(draft, words)
+    for block in _blocks(lines):
+        reader.block(block)
+    return draft
+
+
+def _without_page_lines(draft: Draft, lines: Sequence[str], page: str) -> list[str]:
+    """Without the first and last line of each page, which name it."""
+    kept = [line for line in lines if not (line.startswith(page) or line.rstrip().endswith(page))]
+    draft.leave_out("page headers and footers", len(lines) - len(kept))
+    return kept
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Lines between blank lines; a heading is a block of its own."""
+    block: list[str] = []
+    for number, line in enumerate(lines):
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        if not line.strip():
+            if block:
+                yield block
+            block = []
+        elif not block and _in_capitals(line, after):
+            yield [line]
+        else:
+            block.append(line)
+            if len(block) == 2 and _UNDERLINE.fullmatch(line) and _underlines(line, block[0]):
+                yield block
+                block = []
+    if block:
+        yield block
+
+
+def _in_capitals(line: str, after: str) -> bool:
+    letters = [character for character in line if character.isalpha()]
+    return (
+        len(letters) >= 3
+        and len(line) <= 60
+        and line[0].isalpha()
+        and all(letter.isupper() for letter in letters)
+        and line.rstrip()[-1] not in ".,;!?"
+        and (not after.strip() or after[0] == " ")
+    )
+
+
+def _underlines(line: str, heading: str) -> bool:
+    return abs(columns(line.strip()) - columns(heading.strip())) <= 2
+
+
+class _Plain:
+    """Text as people write it."""
+
+    def __init__(self, draft: Draft, words: set[str]) -> None:
+        self._draft = draft
+        self._words = words
+
+    def block(self, lines: list[str]) -> None:
+        """What stands between two blank lines."""
+        if len(lines) == 2 and _UNDERLINE.fullmatch(lines[1]) and _underlines(lines[1], lines[0]):
+            self._draft.heading(lines[0], 1 if lines[1][0] == "=" else 2)
+        elif len(lines) == 1 and _in_capitals(lines[0], ""):
+            self._draft.heading(lines[0], 2)
+        elif _is_drawing(lines):
+            self._draft.leave_out("tables and drawings")
+        else:
+            for piece in self._pieces(lines):
+                marker = _BULLET.match(piece[0])
+                if marker:
+                    piece[0] = piece[0][marker.end() :]
+                    self._draft.item(joined(piece, self._words, hyphenates=False))
+                else:
+                    self._draft.paragraph(joined(piece, self._words, hyphenates=False))
+
+    def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
+        """The items of a list without blank lines."""
+        piece: list[str] = []
+        for line in lines:
+            if piece and _BULLET.match(line):
+                yield piece
+                piece = []
+            piece.append(line)
+        yield piece
+
+
+class _Rendered:
+    """A man page as `man` shows it: section headings alone are not indented."""
+
+    def __init__(self, draft: Draft, words: set[str]) -> None:
+        self._draft = draft
+        self._words = words
+        self._kind: str | None = None
+
+    def block(self, lines: list[str]) -> None:
+        """What stands between two blank lines."""
+        if len(lines) == 1 and not lines[0].startswith(" "):
+            self._heading(lines[0])
+            return
+        for piece in self._pieces(lines):
+            text = one_line(joined(piece, self._words, hyphenates=True))
+            if self._kind == "name":
+                self._draft.title = self._draft.title or text
+            elif self._kind == "see also":
+                for page in references(text):
+                    self._draft.link(page)
+            elif self._kind is None and not _is_drawing(piece):
+                self._draft.paragraph(text)
+
+    def _heading(self, line: str) -> None:
+        heading = one_line(line)
+        self._kind = section_kind(heading)
+        if self._kind in _LEFT_OUT:
+            self._draft.leave_out(_LEFT_OUT[self._kind])
+        elif self._kind is None:
+            self._draft.heading(heading, 2)
+
+    def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
+        """A line that is indented less than the one before begins another paragraph."""
+        piece: list[str] = []
+        for line in lines:
+            if not line.startswith(" "):
+                if piece:
+                    yield piece
+                self._heading(line)
+                piece = []
+                continue
+            if piece and _indent(line) < _indent(piece[-1]):
+                yield piece
+                piece = []
+            piece.append(line)
+        if piece:
+            yield piece
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _is_drawing(lines: Sequence[str]) -> bool:
+    """Whether most of the signs are no letters or digits: tables, rules, drawings."""
+    signs = "".join("".join(lines).split())
+    return sum(sign.isalnum() for sign in signs) < len(signs) / 2

@@ -1,0 +1,75 @@
+"""Word documents (.docx), by python-docx: styles tell titles, headings and lists."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+from isospace.corpus.documents import UnreadableDocument
+from isospace.corpus.formats.boilerplate import NAVIGATION
+from isospace.corpus.formats.draft import Draft, one_line
+from isospace.errors import UserError, first_line
+
+if TYPE_CHECKING:
+    from docx.text.paragraph import Paragraph
+
+_HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
+_CODE = re.compile(r"html preformatted|macro text|plain text|.*\bcode\b.*|source.*", re.IGNORECASE)
+_CONTENTS = re.compile(r"toc\b.*|table of (?:figures|contents|authorities)|index \d", re.IGNORECASE)
+
+
+def read_word(content: bytes, encoding: str | None) -> Draft:
+    """The title is in the style Title, else in the file's properties, else the first Heading 1."""
+    try:
+        import docx
+        from docx.table import Table
+    except ModuleNotFoundError:
+        raise UserError(
+            "Word documents need python-docx: pip install 'isospace[documents]'"
+        ) from None
+    try:
+        document = docx.Document(io.BytesIO(content))
+        blocks = list(document.iter_inner_content())
+        named = one_line(document.core_properties.title or "")
+    except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
+        kind = type(error).__name__
+        raise UnreadableDocument(
+            f"It is no Word document, or broken ({kind}: {first_line(error)})."
+        ) from None
+    draft = Draft()
+    draft.title = "" if named == "Word Document" else named  # the title of python-docx's template
+    titles = [block.text for block in blocks if not isinstance(block, Table) and _is_title(block)]
+    draft.title = next(filter(None, map(one_line, titles)), draft.title)
+    for block in blocks:
+        if isinstance(block, Table):
+            draft.leave_out("tables")
+        elif one_line(block.text) != draft.title or not _is_title(block):
+            _add(draft, block)
+    return draft
+
+
+def _add(draft: Draft, paragraph: Paragraph) -> None:
+    style = _style(paragraph)
+    heading = _HEADING.fullmatch(style)
+    numbered = paragraph._p.pPr is not None and paragraph._p.pPr.numPr is not None
+    for link in paragraph.hyperlinks:
+        draft.link(link.address)
+    if heading:
+        draft.heading(paragraph.text, int(heading[1]))
+    elif _CONTENTS.fullmatch(style):
+        draft.leave_out(NAVIGATION)
+    elif _CODE.fullmatch(style):
+        draft.leave_out("code blocks")
+    elif numbered or style.startswith("List"):
+        draft.item(paragraph.text)
+    else:
+        draft.paragraph(paragraph.text)
+
+
+def _style(paragraph: Paragraph) -> str:
+    return (paragraph.style.name if paragraph.style else None) or ""
+
+
+def _is_title(paragraph: Paragraph) -> bool:
+    return _style(paragraph) == "Title"
