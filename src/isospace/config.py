@@ -46,6 +46,7 @@ RelationName = Literal[
     "title-passage", "heading-section", "first-rest", "neighbours", "crops", "links"
 ]
 """Names of `corpus.relations.RELATIONS`."""
+Layout = Literal["lines", "paragraphs"]
 Tracker = Literal["tensorboard", "wandb"]
 
 
@@ -66,8 +67,10 @@ class CorpusConfig:
     """What to train on and how to clean it."""
 
     corpus: Names = ()
-    """Text to adapt to: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard
-    input, or docstrings for the prose of the installed Python packages."""
+    """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, txt, PDF, Word),
+    rows (jsonl, csv, tsv, parquet) and lines of text, all but parquet as .gz or .zst too; folders
+    of these; - for standard input; or docstrings for the prose of the installed Python
+    packages."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the sentences."""
     columns: Names = ()
@@ -89,6 +92,13 @@ class CorpusConfig:
     heading-section, first-rest and neighbours of which there are enough."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
+    delimiter: str | None = None
+    """Sign between the fields of csv and tsv files; default: a comma, a tab."""
+    layout: Layout | None = None
+    """How txt files are read: lines, each a text of its own, or paragraphs, a document with blank
+    lines between them. Default: as each file looks."""
+    strict: bool = False
+    """Refuse a document that cannot be read; else it is named, counted and left out."""
     title_column: str | None = None
     """Column that holds the title of the document whose text is in `column`."""
     min_chars: NonNegativeInt = 10

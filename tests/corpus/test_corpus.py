@@ -267,8 +267,8 @@ def test_every_bad_file_is_found_before_any_is_read(tmp_path, monkeypatch):
 
 
 def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
-    file = put(tmp_path, ["short", "", "tiny"])
-    with pytest.raises(UserError, match=r"text\.txt: no text .*3 read.*1 empty, 2 too short"):
+    file = put(tmp_path, ["short", "", "tiny", "brief", "minute"])
+    with pytest.raises(UserError, match=r"text\.txt: no text .*5 read.*1 empty, 4 too short"):
         load(tmp_path, file)
     with pytest.raises(UserError, match="`corpus` is missing"):
         load(tmp_path)

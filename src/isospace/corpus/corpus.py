@@ -20,7 +20,7 @@ from isospace.corpus.build import build, example_columns
 from isospace.corpus.docstrings import Pairs, installed_packages
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
-from isospace.corpus.reading import columns
+from isospace.corpus.reading import check, find, places
 from isospace.corpus.records import Source
 from isospace.corpus.related import Related
 from isospace.errors import UserError
@@ -129,10 +129,13 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
         files = (name for name in config.corpus if name != "docstrings")
-        sources = records.find_sources(files, Path(spool), config.encoding)
+        sources = find(files, Path(spool), config)
         _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name != "corpus"}
-        inputs = [(source.format, source.compression, file_hash(source.path)) for source in sources]
+        inputs = [
+            (source.format, source.compression, file_hash(source.path), place)
+            for source, place in zip(sources, places(sources), strict=True)
+        ]
         key = _hash(repr((_code_hashes(), options, packages, inputs, excluded)).encode())
         result = built_once(
             folder / key, lambda new: build(new, config, packages, sources, excluded)
@@ -164,8 +167,10 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         raise UserError(
             f"{setting}: {lines[0]} has no columns. Expected csv, tsv, jsonl or parquet files."
         )
-    for source in sources:
-        records.check(source, example_columns(config) if config.columns else columns(config))
+    if not config.columns:
+        check(sources, config)
+    for source in sources if config.columns else ():
+        records.check(source, example_columns(config))
 
 
 def _code_hashes() -> list[str]:

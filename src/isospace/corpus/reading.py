@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import cast
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
-from isospace.corpus.documents import Document, Section
+from isospace.corpus.documents import (
+    DOCUMENT_FORMATS,
+    Document,
+    DocumentFormat,
+    Section,
+    UnreadableDocument,
+    read_document,
+)
+from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import Column, Source
+from isospace.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+_LOOKED_AT = 400
+"""Lines of a text that say whether it has paragraphs."""
+
+
+def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
+    """The files to read, each with the format that it is read as: a txt by what it looks like."""
+    sources = records.find_sources(
+        files, spool, config.encoding, config.delimiter, documents=not config.columns
+    )
+    return [_with_layout(source, config) for source in sources]
+
+
+def _with_layout(source: Source, config: CorpusConfig) -> Source:
+    if source.format != "txt" or config.columns or config.layout == "lines":
+        return source
+    if config.layout is None:
+        rows = islice(records.read_records(source, [Column("", "")]), _LOOKED_AT)
+        if txt_layout("\n".join(row.values[0] for row in rows)) == "lines":
+            return source
+    return replace(source, format="text")
 
 
 def columns(config: CorpusConfig) -> list[Column]:
@@ -27,12 +61,56 @@ def columns(config: CorpusConfig) -> list[Column]:
     return found
 
 
+def check(sources: Sequence[Source], config: CorpusConfig) -> None:
+    """Refuse what can be refused after a look at the beginning of each file."""
+    for source in sources:
+        if source.format not in DOCUMENT_FORMATS:
+            records.check(source, columns(config))
+
+
+def places(sources: Sequence[Source]) -> list[str | None]:
+    """The path of each document below the folder that has them all; `None` for files of rows."""
+    folders = [source.path.parent for source in sources if source.format in DOCUMENT_FORMATS]
+    root = os.path.commonpath(folders) if folders else ""
+    return [
+        Path(os.path.relpath(source.path, root)).as_posix()
+        if source.format in DOCUMENT_FORMATS
+        else None
+        for source in sources
+    ]
+
+
 def read_documents(
     sources: Sequence[Source], config: CorpusConfig, counts: dict[str, int]
 ) -> Iterator[Document]:
-    """The documents of the files in order; `counts` receives what was left out of them."""
-    for source in sources:
-        yield from _rows(source, config)
+    """The documents of the files in order; `counts` receives what was left out of them.
+
+    Raises:
+        UserError: a file of rows cannot be read; with `strict` any file.
+    """
+    for source, place in zip(sources, places(sources), strict=True):
+        if place is None:
+            yield from _rows(source, config)
+            continue
+        try:
+            found = read_document(
+                records.read_bytes(source),
+                cast("DocumentFormat", source.format),
+                place,
+                source.encoding,
+            )
+        except UserError as error:
+            reason = f"{source.name}: {error}" if isinstance(error, UnreadableDocument) else error
+            if config.strict:
+                raise UserError(f"{reason} Leave it out, or read without `strict`") from error
+            logger.warning("not read: %s", reason)
+            counts["unreadable files"] = counts.get("unreadable files", 0) + 1
+            continue
+        if source.format == "text":
+            counts["txt files with paragraphs"] = counts.get("txt files with paragraphs", 0) + 1
+        for what, count in found.left_out.items():
+            counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
+        yield replace(found, group=os.path.dirname(found.id))
 
 
 def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:

@@ -17,6 +17,7 @@ from isospace.corpus.formats.man import references, section_kind
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
 _RENDERED = re.compile(r"\s*(\S+\(\d\w*\))\s.*\s\1\s*")
+_ENDS = tuple(".!?:;…。！？।؟")
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
 _BULLET = re.compile(r"\s*(?:[-*•o+]|\(?\d{1,3}[.)])\s+(?=\S)")
 _LEFT_OUT = {
@@ -36,14 +37,21 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
     >>> txt_layout("One sentence.\nAnother one that is longer.\nA third.\n")
     'lines'
     """
-    lines = _TERMINAL.sub("", sample).expandtabs().splitlines()
-    if is_wrapped(lines):
-        return "paragraphs"
+    lines = _TERMINAL.sub("", sample).expandtabs().strip().splitlines()
     written = sum(bool(line.strip()) for line in lines)
-    followed = sum(
-        bool(line.strip() and after.strip()) for line, after in itertools.pairwise(lines)
-    )
-    return "paragraphs" if written > 1 and followed < written / 4 else "lines"
+    followed = [(a, b) for a, b in itertools.pairwise(lines) if a.strip() and b.strip()]
+    blocks = len(lines) - written > 0.03 * written  # a blank line here and there is no paragraph
+    if blocks and len(followed) < written / 4:
+        return "paragraphs"
+    goes_on = sum(not a.rstrip().endswith(_ENDS) for a, _ in followed) > len(followed) / 3
+    begins_small = sum(b.lstrip()[0].islower() for _, b in followed) > len(followed) / 3
+    wrapped = goes_on and (blocks or begins_small) and is_wrapped(lines)
+    return "paragraphs" if wrapped and (blocks or not _one_case(sample)) else "lines"
+
+
+def _one_case(text: str) -> bool:
+    """Whether the case of a line's first letter says nothing on where sentences begin."""
+    return text.lower() == text or text.upper() == text
 
 
 def read_text(content: bytes, encoding: str | None) -> Draft:
