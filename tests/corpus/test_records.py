@@ -320,3 +320,45 @@ def test_a_name_that_is_no_text_is_refused(tmp_path):
     path.write_bytes(b"plain words\n")
     with pytest.raises(UserError, match=r"cannot be read as txt: .* surrogates"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "advice"),
+    [
+        ("a.csv", "id,text\n1,one\n2,two, and more\n", "between quotes"),
+        ("a.csv", "text;id,x\none;1\ntwo, three, four;2\n", "`delimiter` ';'"),
+        ("a.tsv", "text\tid\none\t1\ntwo\tthree\t2\n", "Take the delimiter out"),
+    ],
+)
+def test_a_row_with_more_fields_than_the_header_is_refused(tmp_path, name, content, advice):
+    path = put(tmp_path, name, content)
+    column = "text;id" if ";" in content else "text"
+    with pytest.raises(UserError, match=r":3: 3 fields, the header has 2\.") as error:
+        load(path, column=column)
+    assert advice in str(error.value)
+
+
+def test_delimiter(tmp_path):
+    put(tmp_path, "a.csv", 'text;id\n"one; two";1\nthree, four;2\n')
+    (source,) = records.find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";")
+    texts = [record.values[0] for record in records.read_records(source, (TEXT,))]
+    assert texts == ["one; two", "three, four"]
+    with pytest.raises(UserError, match="`delimiter`"):
+        records.find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";;")
+
+
+def test_documents_of_a_folder(tmp_path, caplog):
+    put(tmp_path, "a.md", "# A\n")
+    put(tmp_path, "ls.1.gz", gzip.compress(b".TH LS 1\n"))
+    put(tmp_path, "b.txt", "text\n")
+    put(tmp_path, "c.bin", "no\n")
+    sources = records.find_sources([str(tmp_path)], tmp_path, "utf-8", documents=True)
+    assert [(each.path.name, each.format) for each in sources] == [
+        ("a.md", "markdown"),
+        ("b.txt", "txt"),
+        ("ls.1.gz", "man"),
+    ]
+    assert records.read_bytes(sources[2]) == b".TH LS 1\n"
+    assert "c.bin" in caplog.text
+    with pytest.raises(UserError, match=r"a\.md: unknown kind"):
+        records.find_sources([str(tmp_path / "a.md")], tmp_path, "utf-8")

@@ -131,3 +131,27 @@ def _without_markup(text: str) -> str:
     """The text with roles, links, literals, emphasis and footnote marks reduced to their words."""
     plain = _MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text)
     return " ".join(plain.split())
+
+
+def document_sentences(text: str, language: str = "en") -> list[str]:
+    """The sentences of a paragraph of running text in any language, by sentencex.
+
+    Args:
+        text: one paragraph.
+        language: an ISO 639 code; for one that sentencex does not know it takes a related one.
+
+    >>> document_sentences("Dr. Hill sets sys.path. It works!")
+    ['Dr. Hill sets sys.path.', 'It works!']
+    >>> document_sentences("名前はまだ無い。どこで生れたか。", "ja")
+    ['名前はまだ無い。', 'どこで生れたか。']
+    """
+    import sentencex
+
+    sentences: list[str] = []
+    for piece in sentencex.segment(language, text):
+        # A full stop with no space after it is within a name: sys._path.
+        if sentences and sentences[-1][-1:] in (".", "!", "?"):
+            sentences[-1] += piece
+        elif piece.strip():
+            sentences.append(piece)
+    return [sentence.strip() for sentence in sentences]

@@ -35,7 +35,7 @@ class Draft:
 
     def heading(self, text: str, level: int) -> None:
         """A new section; the first heading of level 1 is the title where there is none yet."""
-        self._end_list()
+        self.end_list()
         text = one_line(text)
         if not text:
             return
@@ -46,7 +46,7 @@ class Draft:
 
     def paragraph(self, text: str) -> None:
         """One paragraph; an empty text is none."""
-        self._end_list()
+        self.end_list()
         self._add(one_line(text))
 
     def item(self, text: str) -> None:
@@ -54,6 +54,15 @@ class Draft:
         text = one_line(text)
         if text:
             self._items.append(text)
+
+    def end_list(self) -> None:
+        """What follows belongs to no list, or to another."""
+        if all(len(item) < SHORT_ITEM for item in self._items):
+            self._add("; ".join(item.rstrip(",;") for item in self._items))
+        else:
+            for item in self._items:
+                self._add(item)
+        self._items = []
 
     def link(self, target: str) -> None:
         """The target of a link as it is written; its fragment is dropped."""
@@ -68,7 +77,7 @@ class Draft:
 
     def finish(self) -> tuple[str, tuple[Section, ...], tuple[str, ...], dict[str, int]]:
         """(title, sections, links, counts), without boilerplate."""
-        self._end_list()
+        self.end_list()
         sections = []
         licence = begins_licence(self.title)
         hidden: tuple[int, str] | None = None  # level and kind of a section left out as a whole
@@ -95,14 +104,6 @@ class Draft:
     def _add(self, text: str) -> None:
         if text:
             self._sections[-1][2].append(text)
-
-    def _end_list(self) -> None:
-        if all(len(item) < SHORT_ITEM for item in self._items):
-            self._add("; ".join(item.rstrip(",;") for item in self._items))
-        else:
-            for item in self._items:
-                self._add(item)
-        self._items = []
 
 
 def one_line(text: str) -> str:

@@ -141,6 +141,8 @@ class _Walk:
             self._words = []
         self._end()
         self._in_item -= item
+        if tag in ("ul", "ol", "dl") and not self._in_item:
+            self._draft.end_list()
 
     def _end(self) -> None:
         """A block begins or ends here: the words up to here are a paragraph."""

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 
 _HYPHENATED = re.compile(r"(\w+)[-\u2010]$")
+_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’)]*\s*$")
 _NEXT_WORD = re.compile(r"\w+")
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _WRAPPED_AT_MOST = 140  # columns
@@ -26,21 +27,23 @@ def is_wrapped(lines: Sequence[str]) -> bool:
     """Whether lines were broken because they were full: hard-wrapped paragraphs.
 
     A line that is followed by another was full if the next one's first word had no place on it.
-    Looked at are the lines of more than two thirds of the usual width.
+    Looked at are the lines of more than two thirds of the usual width, most of which do not end a
+    sentence.
     """
     pairs = [
-        (columns(line.rstrip()), _first_width(after))
+        (columns(line.rstrip()), _first_width(after), bool(_SENTENCE_END.search(line)))
         for line, after in itertools.pairwise(lines)
         if line.strip() and after.strip()
     ]
     if not pairs:
         return False
-    widths = sorted(width for width, _ in pairs)
+    widths = sorted(width for width, _, _ in pairs)
     usual = widths[int(0.9 * (len(widths) - 1))]
-    long = [(width, word) for width, word in pairs if width > usual * 2 / 3]
-    full = sum(width + 1 + word > usual for width, word in long)
+    long = [pair for pair in pairs if pair[0] > usual * 2 / 3]
+    full = sum(width + 1 + word > usual for width, word, _ in long)
+    ended = sum(end for _, _, end in long)
     # Sentences a line are of any length: few of them end where the next one's word had no place.
-    return usual <= _WRAPPED_AT_MOST and full >= 0.6 * len(long)
+    return usual <= _WRAPPED_AT_MOST and full >= 0.6 * len(long) and ended <= 0.5 * len(long)
 
 
 def _first_width(line: str) -> int:

@@ -175,7 +175,7 @@ class Page:
             self._draft.paragraph(text)
 
     def _name(self, text: str) -> None:
-        if not self._draft.title and len(text) <= 300:
+        if self._draft.title in ("", self._page) and len(text) <= 300:
             self._draft.title = re.sub(r"\s+(?:--?|[–—])\s+", " - ", text, count=1)
         else:
             self._draft.paragraph(text)

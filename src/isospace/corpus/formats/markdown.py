@@ -73,6 +73,9 @@ class _Walk:
         elif kind == "list_item_close":
             self._end_item()
             self._items.pop()
+        elif kind in ("bullet_list_close", "ordered_list_close"):
+            if not self._items:
+                self._draft.end_list()
         elif kind in ("code_block", "fence"):
             self._code(token)
         elif kind == "html_block":

@@ -77,6 +77,10 @@ class Mdoc:
                 self._page.leave_out("bibliographic references")
         elif self._reference or macro.startswith("%"):
             pass
+        elif macro == "Sm":
+            self._spaced = "off" not in words
+            if self._spaced:
+                self._page.text("")
         elif macro in _BLOCKS:
             self._block(macro, words)
         else:
@@ -99,10 +103,6 @@ class Mdoc:
             self._page.code("Ed")
         elif macro == "Ed":
             self._page.end_code()
-        elif macro == "Sm":
-            self._spaced = "off" not in words
-            if self._spaced:
-                self._page.text("")
         elif macro in ("D1", "Dl"):
             self._page.leave_out("code blocks")
 

@@ -216,4 +216,4 @@ def _usual_gap(pages: Iterable[list[_Line]]) -> float:
         for above, below in itertools.pairwise(page)
         if above.y - below.y > 1
     ]
-    return median(gaps) if gaps else 0.0
+    return sorted(gaps)[len(gaps) // 4] if gaps else 0.0  # those between paragraphs are larger

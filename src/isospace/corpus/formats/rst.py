@@ -91,12 +91,9 @@ def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False
     """Adds what stands under a node; gives back the term that still waits for its text."""
     for child in node.children:
         kind = child.tagname
-        if kind in _LEFT_OUT:
-            draft.leave_out(_LEFT_OUT[kind])
-        elif kind == "field_list" and node.tagname == "document":
-            draft.leave_out("front matter")  # author, date and the like, before any section
-        elif kind == "topic" and "contents" in child["classes"]:
-            draft.leave_out(NAVIGATION)
+        what = _left_out(node, child)
+        if what:
+            draft.leave_out(what)
         elif kind == "section":
             _add(draft, child, level + 1)
         elif kind == "title" and node.tagname == "section":
@@ -109,7 +106,23 @@ def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False
             _add(draft, child, level, _term(draft, child), item=True)
         elif kind not in _SILENT:
             term = _add(draft, child, level, term, item or kind == "list_item")
+            if kind.endswith("_list") and not item:
+                draft.end_list()
     return term
+
+
+def _left_out(node: Any, child: Any) -> str | None:
+    """What a child of a node is left out as."""
+    kind = child.tagname
+    if kind == "topic" and "contents" in child["classes"]:
+        return NAVIGATION
+    if (
+        kind == "field_list"
+        and node.index(child) <= 1
+        and (node.tagname == "document" or node.parent.tagname == "document")
+    ):
+        return "front matter"  # author, date and the like, under the title
+    return _LEFT_OUT.get(kind)
 
 
 def _term(draft: Draft, node: Any) -> str:

@@ -1,0 +1,710 @@
+"""Documents of every format, each made by that format's own tools."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import docx
+import pytest
+from docutils.core import publish_string
+from fpdf import FPDF
+
+from isospace.corpus.documents import (
+    DOCUMENT_FORMATS,
+    ENDINGS,
+    Document,
+    UnreadableDocument,
+    format_of,
+    read_document,
+)
+from isospace.corpus.formats.boilerplate import paragraph_boilerplate, section_boilerplate
+from isospace.corpus.formats.text import txt_layout
+
+FILES = Path(__file__).parent / "files"
+MAN = Path("/usr/share/man")
+
+LOREM = (
+    "The harbour of the old town is full of small boats that leave before the sun has risen. "
+    "Their crews come back around noon with what they caught, and sell it on the quay. "
+)
+
+
+def read(content: bytes | str, format, **options) -> Document:
+    content = content.encode() if isinstance(content, str) else content
+    return read_document(content, format, "an id", **options)
+
+
+def outline(document: Document) -> list[tuple[str, int, list[str]]]:
+    return [(each.heading, each.level, list(each.paragraphs)) for each in document.sections]
+
+
+def paragraphs(document: Document) -> list[str]:
+    return [text for section in document.sections for text in section.paragraphs]
+
+
+@pytest.mark.parametrize(
+    ("path", "format"),
+    [
+        ("a/b.md", "markdown"),
+        ("b.HTM", "html"),
+        ("x.rst.gz", "rst"),
+        ("ls.1", "man"),
+        ("printf.3p", "man"),
+        ("CA.pl.1ssl.gz", "man"),
+        ("perl.1.zst", "man"),
+        ("notes.txt", "text"),
+        ("a.docx", "word"),
+        ("README", None),
+        ("a.py", None),
+        ("libc.so.6", "man"),  # by its name; its content is refused
+        ("v1.10", None),
+    ],
+)
+def test_format_by_name(path, format):
+    assert format_of(path) == format
+
+
+def test_every_format_has_a_name_or_a_section():
+    assert {*ENDINGS.values(), "man"} == set(DOCUMENT_FORMATS)
+
+
+MARKDOWN = """---
+title: "A guide"
+date: 2024-01-01
+---
+
+Before *any* [heading](other.md#part), `code` and ![badge](b.png).
+A wrapped line.
+
+# A guide
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+## Install
+
+```sh
+pip install it
+```
+
+- apples
+- pears
+
+1. The first item of this list is long enough to be a paragraph.
+2. The second one, too, has a nested list:
+   - with an item that is not short at all, but rather long
+
+!!! note "Careful"
+
+<p align="center">Some <b>HTML</b> here.</p>
+
+```{warning}
+Mind the gap between the two of them.
+```
+
+A sentence with a note[^1] and <https://example.org/x>.
+
+[^1]: The note's text.
+"""
+
+
+def test_markdown():
+    document = read(MARKDOWN, "markdown")
+    assert document.title == "A guide"
+    assert outline(document) == [
+        ("", 0, ["Before any heading, code and . A wrapped line."]),
+        (
+            "Install",
+            2,
+            [
+                "apples; pears",
+                "The first item of this list is long enough to be a paragraph.",
+                "The second one, too, has a nested list:",
+                "with an item that is not short at all, but rather long",
+                "Careful",
+                "Some HTML here.",
+                "Mind the gap between the two of them.",
+                "A sentence with a note and https://example.org/x.",
+            ],
+        ),
+    ]
+    assert document.links == ("other.md", "https://example.org/x")
+    assert document.left_out == {"code blocks": 1, "footnotes": 1, "tables": 1}
+
+
+def test_markdown_title_is_the_first_heading_of_level_1():
+    document = read("# One\n\ntext\n\n# Two\n\nmore\n", "markdown")
+    assert (document.title, outline(document)) == (
+        "One",
+        [("", 0, ["text"]), ("Two", 1, ["more"])],
+    )
+
+
+RST = """
+=====
+Title
+=====
+
+:Author: Somebody
+
+.. contents::
+
+.. toctree::
+
+   A page <intro>
+   other
+
+First :class:`~a.b.C` and :ref:`text <label>`, ``code``, :doc:`guide` [1]_ and `a link <x.html#y>`_.
+
+.. versionadded:: 3.4
+   The thing.
+
+.. py:function:: foo(a, b)
+   :noindex:
+
+   Return the sum of both.
+
+   :param int a: the first number of the two that are added
+
+.. code-block:: python
+   :linenos:
+
+   x = 1
+
+.. frobnicate:: Some title here
+
+   The text of a directive that nobody knows.
+
+Part
+====
+
+Example::
+
+    x = 2
+
+term
+   Its definition.
+
+-a, --all   Show all of it, whatever it may be.
+
+:nobody:`A role's text` and |version|.
+
+.. include:: /etc/passwd
+.. raw:: html
+
+   <script>evil</script>
+
+.. [1] The footnote.
+"""
+
+
+def test_rst(capfd):
+    document = read(RST, "rst")
+    assert capfd.readouterr() == ("", "")
+    assert document.title == "Title"
+    assert outline(document) == [
+        (
+            "",
+            0,
+            [
+                "First C and text, code, guide and a link.",
+                "The thing.",
+                "Return the sum of both.",
+                "a: the first number of the two that are added",
+                "Some title here",
+                "The text of a directive that nobody knows.",
+            ],
+        ),
+        (
+            "Part",
+            2,
+            [
+                "Example:",
+                "term: Its definition.",
+                "-a, --all: Show all of it, whatever it may be.",
+                "A role's text and |version|.",
+            ],
+        ),
+    ]
+    assert document.links == ("intro", "other", "guide", "x.html")
+    assert document.left_out["code blocks"] == 2
+    assert document.left_out["signatures"] == 1
+    assert "root" not in str(document)
+    assert "evil" not in str(document)
+
+
+def test_rst_leaves_docutils_as_it_was():
+    read(".. frobnicate::\n\n   text\n", "rst")
+    html = publish_string(
+        ".. frobnicate::\n\n   text\n",
+        writer="html5",
+        settings_overrides={"report_level": 5, "output_encoding": "unicode"},
+    )
+    assert "<p>text</p>" not in html
+
+
+def test_html_of_docutils_has_what_the_rst_has():
+    source = "Title\n=====\n\nA paragraph with `a link <x.html>`_.\n\n::\n\n  code\n\nPart\n----\n\nMore of it.\n\nPart 2\n------\n\n- one\n- two\n"
+    settings = {"doctitle_xform": True, "embed_stylesheet": False, "output_encoding": "unicode"}
+    html = publish_string(source, writer="html5", settings_overrides=settings)
+    document, original = read(html, "html"), read(source, "rst")
+    assert document.title == original.title == "Title"
+    assert paragraphs(document) == paragraphs(original)
+    assert document.links == original.links == ("x.html",)
+    assert document.left_out == original.left_out == {"code blocks": 1}
+
+
+def test_html_of_texinfo():
+    document = read((FILES / "thread-safety.html").read_bytes(), "html")
+    assert document.title.startswith("Thread Safety (libffi")
+    (section,) = document.sections[-1:]
+    assert (section.heading, section.level) == ("2.7 Thread Safety", 3)
+    assert section.paragraphs[0].startswith("libffi is not completely thread-safe. However, many")
+    assert len(section.paragraphs) == 4
+    assert document.left_out["navigation"] == 1
+
+
+HTML = """<html><head><title>Page &#8212; Project</title></head><body>
+<nav>Home <a href="index.html">x</a></nav><div class="related">next</div>
+<div role="main"><h1>Page<a class="headerlink" href="#p">¶</a></h1>
+<p>One&nbsp;<em>two</em><br>three <a href="a%20b.html#c">link</a> <a href="#here">here</a>.</p>
+bare text<div class="highlight"><pre>code</pre></div>
+<dl class="py function"><dt class="sig"><span class="descname">foo</span>(a, b)</dt>
+<dd><p>Return the sum of a and b, both of which are numbers.</p></dd></dl>
+<table><tr><td>cell</td></tr></table><script>x()</script>
+</div><footer>Built with Sphinx</footer></body></html>"""
+
+
+def test_html_main_content():
+    document = read(HTML, "html")
+    assert document.title == "Page"
+    assert paragraphs(document) == [
+        "One two three link here.",
+        "bare text",
+        "foo: Return the sum of a and b, both of which are numbers.",
+    ]
+    assert document.links == ("a%20b.html",)
+    assert document.left_out == {"code blocks": 1, "tables": 1}
+
+
+def test_html_says_its_encoding():
+    page = '<meta charset="iso-8859-1"><title>x</title><p>déjà vu</p>'.encode("latin-1")
+    assert paragraphs(read(page, "html")) == ["déjà vu"]
+
+
+MAN_PAGE = r"""'\" t
+.\" a comment
+.TH FROB 1 2024 "pack 1" "User Commands"
+.de Sp
+.if n .sp
+..
+.ie \n(.g .ds Aq \(aq
+.el       .ds Aq '
+.if t \{\
+.  ds x printed
+.\}
+.SH NAME
+frob, defrob \- turn caf\('es in\%to bars
+.SH SYNOPSIS
+.B frob
+[\fIFILE\fR]
+.SH DESCRIPTION
+It\*(Aqs \fBbold\fR, \f[I]italic\f[], \s-1SMALL\s0 and \(lqquoted\(rq; see
+.BR ls (1),
+which goes \c
+on.\" rest
+.Sp
+A back\e\-slash \[u00E9].
+.TP
+.B \-a
+Do \fIall\fR of it, without leaving anything out.
+.IP \(bu 2
+A bullet with a text that is as long as a paragraph.
+.nf
+code here
+.fi
+.SS Details
+.TS
+l l.
+a	b
+.TE
+After the table stands
+.UR https://example.org/frob
+a page
+.UE .
+.SH "SEE ALSO"
+.BR ls (1),
+.BR printf (3)
+.SH COPYRIGHT
+Copyright \(co 2024 Somebody.
+"""
+
+
+def test_man():
+    document = read(MAN_PAGE, "man")
+    assert document.title == "frob, defrob - turn cafés into bars"
+    assert outline(document) == [
+        (
+            "DESCRIPTION",
+            1,
+            [
+                "It's bold, italic, SMALL and “quoted”; see ls(1), which goes on.",
+                "A back\\-slash é.",
+                "-a: Do all of it, without leaving anything out.",
+                "A bullet with a text that is as long as a paragraph.",
+            ],
+        ),
+        ("Details", 2, ["After the table stands a page."]),
+    ]
+    assert document.links == ("https://example.org/frob", "ls(1)", "printf(3)")
+    assert document.left_out == {
+        "code blocks": 1,
+        "licences": 1,
+        "lists of references": 1,
+        "synopses": 1,
+        "tables": 1,
+    }
+
+
+MDOC = r"""
+.Dd January 1, 2024
+.Dt FROB 1
+.Os
+.Sh NAME
+.Nm frob
+.Nd turn things into others
+.Sh SYNOPSIS
+.Nm
+.Op Fl a
+.Sh DESCRIPTION
+The
+.Nm
+utility reads
+.Ar file
+.Pq see Xr ls 1 ,
+and
+.Dq Li writes
+it.
+.Pp
+.Bl -tag -width Ds
+.It Fl a Ns Ar x
+Take all of them, however many there may be in it.
+.It Fl b , Fl c
+Take others.
+.El
+.Bd -literal
+code
+.Ed
+.Sh SEE ALSO
+.Xr ls 1 ,
+.Xr cat 1
+"""
+
+
+def test_mdoc():
+    document = read(MDOC, "man")
+    assert document.title == "frob - turn things into others"
+    assert paragraphs(document) == [
+        "The frob utility reads file (see ls(1)), and “writes” it.",
+        "-ax: Take all of them, however many there may be in it.",
+        "-b, -c: Take others.",
+    ]
+    assert document.links == ("ls(1)", "cat(1)")
+    assert document.left_out["code blocks"] == 1
+
+
+def test_a_real_man_page():
+    document = read((FILES / "mailaddr.7").read_bytes(), "man")
+    assert document.title == "mailaddr - mail addressing description"
+    first = document.sections[0]
+    assert first.heading == "DESCRIPTION"
+    assert first.paragraphs[0] == (
+        "This manual page gives a brief introduction to SMTP mail addresses, as used on the "
+        "Internet. These addresses are in the general format"
+    )
+    assert document.left_out["code blocks"] >= 2
+
+
+def test_a_page_that_is_another():
+    document = read(".so man3/printf.3\n", "man")
+    assert (document.links, paragraphs(document)) == (("printf(3)",), [])
+
+
+def man_pages(count: int) -> list[Path]:
+    pages = sorted(MAN.glob("man[1-8]/*.gz"))
+    return random.Random(0).sample(pages, min(count, len(pages)))
+
+
+@pytest.mark.skipif(not man_pages(1), reason="no man pages here")
+def test_real_man_pages_are_read():
+    for path in man_pages(40):
+        document = read(gzip.decompress(path.read_bytes()), "man")
+        assert document.title or document.links, path
+        for text in paragraphs(document):
+            assert not re.search(r"\\f[BIRP]|^\.[A-Z]{2} ", text), path
+
+
+@pytest.mark.skipif(not (shutil.which("groff") and man_pages(1)), reason="no groff here")
+def test_words_of_real_man_pages_stand_in_their_rendering():
+    for path in man_pages(12):
+        content = gzip.decompress(path.read_bytes())
+        document = read(content, "man")
+        groff = ["groff", "-t", "-mandoc", "-Tutf8", "-P-cbou", "-rLL=20000n", "-rHY=0"]
+        shown = subprocess.run(groff, input=content, capture_output=True, check=False).stdout
+        words = {word.casefold() for word in re.findall(r"\w+", shown.decode())}
+        ours = re.findall(r"\w+", " ".join([document.title, *paragraphs(document)]).casefold())
+        missing = [word for word in ours if word not in words]
+        assert len(missing) <= 0.01 * len(ours), (path, missing[:10])
+
+
+WRAPPED = """FROB(1)                          User Commands                         FROB(1)
+
+NAME
+       frob - turn things into others
+
+SYNOPSIS
+       frob [FILE]
+
+DESCRIPTION
+       The harbour of the old town is full of small boats that leave before the
+       sun  has  risen.   Their crews come back around noon with what they have
+       caught, and sell it on the quay to whoever comes, as is custom in every‐
+       where else.
+
+       -a, --all
+              Do it with all the files that are found in the folder, whatever it
+              is that they hold.
+
+       -b     Do others.
+
+SEE ALSO
+       ls(1), cat(1)
+
+pack 1                            January 2024                         FROB(1)
+"""
+
+
+def test_a_rendered_man_page_in_a_text_file():
+    assert txt_layout(WRAPPED) == "paragraphs"
+    bold = WRAPPED.replace("NAME\n", "N\bNA\bAM\bME\bE\n")
+    document = read(bold, "text")
+    assert document.title == "frob - turn things into others"
+    assert outline(document) == [
+        (
+            "DESCRIPTION",
+            2,
+            [
+                "The harbour of the old town is full of small boats that leave before the sun has "
+                "risen. Their crews come back around noon with what they have caught, and sell it "
+                "on the quay to whoever comes, as is custom in everywhere else.",
+                "-a, --all Do it with all the files that are found in the folder, whatever it is "
+                "that they hold.",
+                "-b Do others.",
+            ],
+        )
+    ]
+    assert document.links == ("ls(1)", "cat(1)")
+    assert document.left_out["page headers and footers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("sample", "layout"),
+    [
+        ("a man is playing a guitar\na cat\ntwo dogs run over a field of grass\n" * 9, "lines"),
+        ("One sentence here.\nA second one, which is somewhat longer.\nA third.\n" * 9, "lines"),
+        ("One long paragraph. It has sentences.\n\nAnother one. More of them.\n", "paragraphs"),
+        ("吾輩は猫である。\n名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。\n" * 5, "lines"),
+        ("", "lines"),
+    ],
+)
+def test_layout_of_text(sample, layout):
+    assert txt_layout(sample) == layout
+
+
+TEXT = """A Title Here
+============
+
+The well-
+known harbour is co-
+operative and long-
+lived. They cooperate; cooperative boats.
+
+INTRODUCTION
+
+- the first of the items is so long that it has
+  a second line
+- the second one
+
++------+------+
+|  a   |  --  |
++------+------+
+
+Not Underlined
+
+Last.
+"""
+
+
+def test_plain_text():
+    document = read(TEXT, "text")
+    assert document.title == "A Title Here"
+    assert outline(document) == [
+        (
+            "",
+            0,
+            [
+                "The well-known harbour is cooperative and long-lived. They cooperate; "
+                "cooperative boats."
+            ],
+        ),
+        (
+            "INTRODUCTION",
+            2,
+            [
+                "the first of the items is so long that it has a second line",
+                "the second one",
+                "Not Underlined",
+                "Last.",
+            ],
+        ),
+    ]
+    assert document.left_out == {"tables and drawings": 1}
+
+
+def a_pdf(**encryption: str) -> bytes:
+    class Report(FPDF):
+        def header(self):
+            self.set_font("Helvetica", "", 9)
+            self.cell(0, 8, "Annual report of the harbour", new_x="LMARGIN", new_y="NEXT")
+
+        def footer(self):
+            self.set_y(-15)
+            self.set_font("Helvetica", "", 9)
+            self.cell(0, 8, f"Page {self.page_no()} of 3")
+
+    pdf = Report()
+    pdf.set_title("The harbour")
+    for chapter in ("Boats", "Crews", "Markets"):
+        pdf.add_page()
+        pdf.set_font("Helvetica", "B", 18)
+        pdf.cell(0, 12, chapter, new_x="LMARGIN", new_y="NEXT")
+        pdf.set_font("Times", "", 11)
+        pdf.multi_cell(0, 5, f"{chapter} are many. {LOREM}", new_x="LMARGIN", new_y="NEXT")
+        pdf.ln(4)
+        pdf.multi_cell(
+            0, 5, f"{chapter} stand in a hyphen-\nated word of the {chapter}.", align="L"
+        )
+    if encryption:
+        pdf.set_encryption(**encryption)
+    return bytes(pdf.output())
+
+
+def test_pdf():
+    document = read(a_pdf(), "pdf")
+    assert document.title == "The harbour"
+    assert [(each.heading, each.level) for each in document.sections if each.heading] == [
+        ("Boats", 1),
+        ("Crews", 1),
+        ("Markets", 1),
+    ]
+    last = document.sections[-1]
+    assert list(last.paragraphs) == [
+        f"Markets are many. {LOREM.strip()}",
+        "Markets stand in a hyphenated word of the Markets.",
+    ]
+    assert document.left_out == {"page headers and footers": 6}
+
+
+def test_pdf_without_text_or_with_a_password():
+    empty = FPDF()
+    empty.add_page()
+    with pytest.raises(UnreadableDocument, match="no text"):
+        read(bytes(empty.output()), "pdf")
+    with pytest.raises(UnreadableDocument, match="encrypted"):
+        read(a_pdf(owner_password="b", user_password="a"), "pdf")
+
+
+def test_word():
+    file = docx.Document()
+    file.add_heading("The harbour", 0)
+    file.add_paragraph("Before any heading.")
+    file.add_heading("Boats", 1)
+    file.add_paragraph(LOREM)
+    for item in ("one", "two"):
+        file.add_paragraph(item, style="List Bullet")
+    file.add_table(2, 2)
+    file.add_heading("Small ones", 2)
+    file.add_paragraph("The last of them.")
+    out = io.BytesIO()
+    file.save(out)
+    document = read(out.getvalue(), "word")
+    assert document.title == "The harbour"
+    assert outline(document) == [
+        ("", 0, ["Before any heading."]),
+        ("Boats", 1, [LOREM.strip(), "one; two"]),
+        ("Small ones", 2, ["The last of them."]),
+    ]
+    assert document.left_out == {"tables": 1}
+
+
+@pytest.mark.parametrize(
+    ("format", "content"),
+    [
+        *((format, b"caf\xe9 text\n") for format in ("markdown", "html", "rst", "text")),
+        *((format, b"\x00\x01\x02") for format in ("markdown", "html", "rst", "text", "man")),
+        ("man", b"no macro at all\n"),
+        ("pdf", b"%PDF-1.4 and nothing more"),
+        ("pdf", b""),
+        ("pdf", a_pdf()[:900]),
+        ("word", b"PK\x03\x04 broken"),
+        ("word", b""),
+        ("html", b"<div>" * 20_000 + b"deep"),
+    ],
+)
+def test_what_cannot_be_read_says_why(format, content):
+    with pytest.raises(UnreadableDocument, match=r"^It (is|has|cannot)"):
+        read(content, format)
+
+
+def test_an_encoding_that_is_named():
+    assert paragraphs(read("déjà vu".encode("latin-1"), "text", encoding="latin-1")) == ["déjà vu"]
+    assert paragraphs(read("déjà vu".encode("utf-16"), "markdown")) == ["déjà vu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Permission is hereby granted, free of charge, to any person.", "licences"),
+        ("Copyright (c) 2001-2024 The Project Developers.", "licences"),
+        ("© 2024, Somebody. All rights reserved.", "licences"),
+        ("License GPLv3+: GNU GPL version 3 or later.", "licences"),
+        ("Edit this page", "navigation"),
+        ("Last updated on Jan 3, 2024.", "navigation"),
+        ("Created using Sphinx 7.2.", "navigation"),
+        ("Copyright law protects the authors of software in most countries.", None),
+        ("The next page shows how to edit this file with an editor.", None),
+        ("This licence server counts how many users there are.", None),
+    ],
+)
+def test_boilerplate(text, kind):
+    assert paragraph_boilerplate(text) == kind
+
+
+def test_sections_of_boilerplate_are_left_out_and_counted():
+    text = "# T\n\n## Contents\n\n- a\n- b\n\n## Use\n\nIt.\n\n## License\n\nMIT\n\n### More\n\nText.\n"
+    document = read(text, "markdown")
+    assert outline(document) == [("Use", 2, ["It."])]
+    assert document.left_out == {"licences": 2, "navigation": 1}
+    assert section_boilerplate("Licence servers") is None
+
+
+def test_all_that_follows_the_head_of_a_licence_is_left_out():
+    text = "Words.\n\nGNU GENERAL PUBLIC LICENSE\n\nPreamble\n\nYou may convey it.\n"
+    assert paragraphs(read(text, "text")) == ["Words."]
