@@ -51,7 +51,7 @@ _CODE_DIRECTIVES = frozenset(
     (
         "code-block sourcecode literalinclude testcode testsetup testcleanup testoutput doctest "
         "productionlist highlight graphviz digraph graph plot ipython mermaid prompt jupyter- "
-        "execute include program-output argparse click"
+        "execute program-output argparse click"
     ).split()
 )
 _DROPPED_DIRECTIVES = frozenset(
