@@ -182,6 +182,14 @@ class TrainConfig:
     """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    query_prompt: str | None = None
+    """Put before every text that looks for others (the first of `columns` and of pairs), such as
+    "query: ", or the name of one of the encoder's own prompts; "" for none. Default: the encoder's
+    own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """Put before every text that is looked for (the sentences of a corpus, all but the first of
+    `columns` and of pairs), in the same way. Default: the encoder's own document, passage or corpus
+    prompt."""
     dropout: DropoutRate | None = None
     """Dropout rate of the encoder while it trains, for encoders that were built without dropout;
     default: the encoder's own."""

@@ -12,6 +12,7 @@ from isospace.encoders import fast
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
+from isospace.encoders.prompts import Prompts
 from isospace.objectives.base import View
 
 TEXTS = ["the cat sat", "a big red house runs over the river in the night", "x"]
@@ -205,7 +206,7 @@ def test_fingerprint_names_what_decides_the_ids(encoder, toy_model):
     assert encoder.fingerprint(32) == first
     assert encoder.fingerprint(16) != first
     assert load_encoder(str(toy_model), device="cpu").fingerprint(32) == first
-    encoder.prompt = "query: "
+    encoder.prompts = Prompts("query: ")
     assert encoder.fingerprint(32) != first
 
 
@@ -215,13 +216,13 @@ def test_default_prompt_is_part_of_every_text(toy_model, tmp_path):
     )
     encoder = Encoder(model, "prompted")
     assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
-    other = Encoder(model, "prompted", prompt="a dog ")
+    other = Encoder(model, "prompted", Prompts("a dog "))
     assert np.allclose(other.embed(TEXTS), model.encode(TEXTS, prompt="a dog "), atol=1e-6)
     assert np.allclose(
-        Encoder(model, "", "").embed(TEXTS), model.encode(TEXTS, prompt=""), atol=1e-6
+        Encoder(model, "", Prompts()).embed(TEXTS), model.encode(TEXTS, prompt=""), atol=1e-6
     )
     encoder.set_pooling("cls")
-    assert encoder.prompt == "the cat "
+    assert encoder.prompts.plain == "the cat "
     assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
 
 

@@ -73,7 +73,7 @@ def test_foreign_modules_are_refused_and_nothing_is_left(toy_model, tmp_path):
 
 def test_a_folder_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
     encoder = load_encoder(str(toy_model), device="cpu")
-    monkeypatch.setattr(type(encoder), "embed", lambda self, texts: np.ones((len(texts), 32)))
+    monkeypatch.setattr(type(encoder), "embed", lambda self, texts, side: np.ones((len(texts), 32)))
     with pytest.raises(UserError, match="other vectors"):
         save_model(encoder, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

@@ -32,7 +32,9 @@ def encoded(encoder, monkeypatch):
     """Every list of texts that is encoded in earnest."""
     calls = []
     embed = encoder.embed
-    monkeypatch.setattr(encoder, "embed", lambda texts: calls.append(list(texts)) or embed(texts))
+    monkeypatch.setattr(
+        encoder, "embed", lambda texts, **rest: calls.append(list(texts)) or embed(texts, **rest)
+    )
     return calls
 
 

@@ -19,6 +19,7 @@ from toy_t5 import write_toy_t5
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
+from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
@@ -166,7 +167,7 @@ def test_a_prompt_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(onnx_export, "encode_with_graph", record)
     encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.prompt = "query: "
+    encoder.prompts = Prompts("query: ", "query: ", "query: ")
     save_onnx(encoder, tmp_path / "model", card)
     assert asked
     assert all(text.startswith("query: ") for text in asked)

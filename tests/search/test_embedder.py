@@ -36,7 +36,7 @@ def test_a_model_is_loaded_onto_the_device_that_is_asked_for(monkeypatch):
         "isospace.encoders.loading.load_encoder", lambda *words: asked.append(words)
     )
     isospace.load("a-model", "cls", "cuda:1")
-    assert asked == [("a-model", "cls", "cuda:1")]
+    assert asked == [("a-model", "cls", "cuda:1", None, None)]
 
 
 def test_encode_gives_the_models_own_vectors(model, toy_model):

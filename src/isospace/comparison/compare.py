@@ -251,7 +251,12 @@ def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
 
 def _can_be_shown(config: TrainConfig, benchmark: Benchmark, measure: Measure) -> str:
     """The gains that the verdict's items can show; what the runs measure again is in the cache."""
-    encoder = load_encoder(config.model, config.pooling)
+    encoder = load_encoder(
+        config.model,
+        config.pooling,
+        query_prompt=config.query_prompt,
+        document_prompt=config.document_prompt,
+    )
     start = benchmark.measure(cached(encoder, cache_folder()))
     if measure == "pairs":
         return benchmark.what_can_be_shown(start)

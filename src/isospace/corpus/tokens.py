@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from isospace.system.cache import built_once
 
 _BATCH = 4096
+T = TypeVar("T")
 
 
 class Tokens:
@@ -46,9 +48,9 @@ class Tokens:
 
 
 def tokenise(
-    sentences: Iterable[str],
+    sentences: Iterable[T],
     digest: str,
-    encode: Callable[[list[str]], list[list[int]]],
+    encode: Callable[[list[T]], list[list[int]]],
     fingerprint: str,
     cache: Path,
     progress: Callable[[int], None] | None = None,
@@ -56,7 +58,8 @@ def tokenise(
     """The token ids of all sentences, from the cache where they were made before.
 
     Args:
-        sentences: read once, in order; only a few thousand are in memory at a time.
+        sentences: texts, or texts with what `encode` must know of each; read once, in order; only a
+            few thousand are in memory at a time.
         digest: identifies the sentences.
         encode: turns texts into token ids, cut and with special tokens as the encoder wants them.
         fingerprint: identifies what `encode` does: tokenizer, its settings, the maximum length.

@@ -37,6 +37,7 @@ from isospace.encoders.changes import Changes
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
+from isospace.encoders.prompts import Prompts, Side
 from isospace.encoders.words import WordIds
 from isospace.errors import UserError
 from isospace.objectives.base import Read, View, describe
@@ -62,6 +63,8 @@ class Batch:
         texts: per example.
         changed: number of a text -> what is changed in its embeddings, where something is.
         labels: (batch,) int64 class of each example, `None` where examples have none.
+        prompts: number of a text -> tokens of the prompt that it begins with, where there is one;
+            some poolings leave them out.
     """
 
     input_ids: Tensor
@@ -69,6 +72,7 @@ class Batch:
     texts: int = 1
     changed: Mapping[int, Changes] = field(default_factory=dict)
     labels: Tensor | None = None
+    prompts: Mapping[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.input_ids) // self.texts
@@ -78,12 +82,12 @@ class Batch:
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
         ids, mask = self.input_ids.to(device), self.attention_mask.to(device)
         labels = None if self.labels is None else self.labels.to(device)
-        return Batch(ids, mask, self.texts, changed, labels)
+        return Batch(ids, mask, self.texts, changed, labels, self.prompts)
 
     def stack(self, texts: Sequence[int]) -> Batch:
         """A batch of single texts: these, one after the other (view-major rows).
 
-        Either none of them is changed or all are.
+        Either none of them is changed or all are; the prompt of the first counts.
         """
         if self.texts == len(texts) == 1:
             return self
@@ -93,6 +97,7 @@ class Batch:
             torch.cat([ids[t] for t in texts]),
             torch.cat([mask[t] for t in texts]),
             changed={0: changes.concatenated(parts)} if parts else {},
+            prompts={0: self.prompts[texts[0]]} if texts[0] in self.prompts else {},
         )
 
     def without_idle_padding(self) -> Batch:
@@ -100,7 +105,7 @@ class Batch:
         length = int(self.attention_mask.sum(1).max())
         ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
         changed = {text: changes.cut(length) for text, changes in self.changed.items()}
-        return Batch(ids, mask, self.texts, changed)
+        return Batch(ids, mask, self.texts, changed, prompts=self.prompts)
 
 
 class Encoder(nn.Module):
@@ -109,13 +114,15 @@ class Encoder(nn.Module):
     Args:
         model: any text `SentenceTransformer` whose first module is a transformer, or word vectors.
         source: where it came from (a name or path), for records and messages.
-        prompt: put before every text; default: the model's default prompt.
+        prompts: put before the texts; default: those of the model.
 
     Raises:
         UserError: not a text encoder, or a tokenizer that cannot pad.
     """
 
-    def __init__(self, model: SentenceTransformer, source: str, prompt: str | None = None) -> None:
+    def __init__(
+        self, model: SentenceTransformer, source: str, prompts: Prompts | None = None
+    ) -> None:
         super().__init__()
         if not isinstance(model[0], Transformer | WordEmbeddings) or model.tokenizer is None:
             raise UserError(
@@ -128,17 +135,19 @@ class Encoder(nn.Module):
         self.model = model
         self.source = source
         self.noise = Noise(model)
-        default_prompt = model.prompts.get(model.default_prompt_name or "") or ""
-        self.prompt = default_prompt if prompt is None else prompt
+        own = Prompts.own(model.prompts, model.default_prompt_name)
+        self.prompts = own if prompts is None else prompts
         if self.tokenizer.pad_token_id is None:
             raise UserError(
                 f"{source}: its tokenizer has no padding token, so sentences cannot be batched; "
                 "isospace adapts text encoders, such as BERT's relatives"
             )
-        # Of its tokens, all but the special one that closes a text.
-        prompt_ids = self.tokenizer(self.prompt)["input_ids"]
-        closes = bool(prompt_ids) and prompt_ids[-1] in self.tokenizer.all_special_ids
-        self._prompt_length = len(prompt_ids) - closes
+
+    def prompt_tokens(self, side: Side | None) -> int:
+        """How many tokens the prompt of a side is, with the special ones that open a text."""
+        ids = self.tokenizer(self.prompts.of(side))["input_ids"]
+        closes = bool(ids) and ids[-1] in self.tokenizer.all_special_ids
+        return len(ids) - closes
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -339,10 +348,18 @@ class Encoder(nn.Module):
         table: nn.Embedding = self._transformer.get_input_embeddings()
         return table
 
-    def _limit(self, max_length: int | None, whole: bool = False) -> int | None:
-        """The shorter of the two limits; `None` is no limit."""
+    def _limit(
+        self, max_length: int | None, whole: bool = False, side: Side | None = None
+    ) -> int | None:
+        """The shorter of the two limits; `None` is no limit.
+
+        What `max_length` says is of the text: a prompt comes on top, as a template does.
+        """
         if whole:
             return None
+        if max_length is not None and self.prompts.of(side):
+            prompt = self.tokenizer(self.prompts.of(side), add_special_tokens=False)
+            max_length += len(prompt["input_ids"])
         limits = [limit for limit in (max_length, self.max_length) if limit is not None]
         limit = min(limits, default=None)
         if limit is not None and limit < self.tokens_around:  # a tokenizer would not cut at all
@@ -361,7 +378,9 @@ class Encoder(nn.Module):
         """Why its embeddings cannot be changed; `None` where they can."""
         return changes.refusal(self._transformer)
 
-    def fingerprint(self, max_length: int | None, whole: bool = False) -> str:
+    def fingerprint(
+        self, max_length: int | None, whole: bool = False, side: Side | None = None
+    ) -> str:
         """Names what `token_ids` does: same fingerprint, same ids."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
@@ -371,19 +390,25 @@ class Encoder(nn.Module):
             tokenizer = json.loads(backend.to_str())
             # Calls leave their own settings behind; they are not part of the tokenizer.
             tokenizer.update(truncation=None, padding=None)
-        limit = self._limit(max_length, whole)
-        content = json.dumps([tokenizer, self.prompt, limit], sort_keys=True)
+        limit = self._limit(max_length, whole, side)
+        content = json.dumps([tokenizer, self.prompts.of(side), limit], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     def token_ids(
-        self, texts: Sequence[str], max_length: int | None = None, whole: bool = False
+        self,
+        texts: Sequence[str],
+        max_length: int | None = None,
+        whole: bool = False,
+        side: Side | None = None,
     ) -> list[list[int]]:
         """Token ids with special tokens, truncated to `max_length` (default: the encoder's own).
 
         `whole` texts are not truncated at all, and may be longer than what the encoder can read.
+        Each begins with the prompt of its `side`.
         """
-        limit = self._limit(max_length, whole)
-        prompted = [without_surrogates(self.prompt + text) for text in texts]
+        limit = self._limit(max_length, whole, side)
+        prompt = self.prompts.of(side)
+        prompted = [without_surrogates(prompt + text) for text in texts]
         return self._tokenise([self._beginning(text, limit) for text in prompted], limit)
 
     def _beginning(self, text: str, limit: int | None) -> str:
@@ -415,10 +440,16 @@ class Encoder(nn.Module):
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
-    def collate(self, ids: Sequence[Sequence[int] | np.ndarray], texts: int = 1) -> Batch:
+    def collate(
+        self,
+        ids: Sequence[Sequence[int] | np.ndarray],
+        texts: int = 1,
+        sides: Sequence[Side | None] = (None,),
+    ) -> Batch:
         """Pad token ids to the longest text among them.
 
-        Where examples have several `texts`, the ids come in the order of `Batch`.
+        Where examples have several `texts`, the ids come in the order of `Batch`, and there is a
+        side for each of them.
         """
         longest = max(1, *(len(row) for row in ids))  # no word of a text may be known
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
@@ -426,7 +457,12 @@ class Encoder(nn.Module):
         for i, row in enumerate(ids):
             padded[i, : len(row)] = row
             mask[i, : len(row)] = 1
-        return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts)
+        prompts = {
+            text: self.prompt_tokens(side)
+            for text, side in enumerate(sides)
+            if self.prompts.of(side)
+        }
+        return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts, prompts=prompts)
 
     def _vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
         """Vectors of a batch of single texts, under the noise in force.
@@ -441,8 +477,8 @@ class Encoder(nn.Module):
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-        if self.prompt:
-            features["prompt_length"] = self._prompt_length  # some poolings leave it out
+        if batch.prompts:
+            features["prompt_length"] = batch.prompts[0]
         if "token_type_ids" in self.tokenizer.model_input_names:
             features["token_type_ids"] = torch.zeros_like(ids)
         modules = list(self.model)
@@ -498,12 +534,12 @@ class Encoder(nn.Module):
         texts = [view.text for view in plan] if texts is None else texts
         views: dict[int, Tensor] = {}
         passes = [
-            (view.dropout, view.read, text in batch.changed)
+            (view.dropout, view.read, text in batch.changed, self._left_out(batch, text))
             for view, text in zip(plan, texts, strict=True)
         ]
         for alike in dict.fromkeys(passes):
             places = [i for i, one in enumerate(passes) if one == alike]
-            rate, read, _ = alike
+            rate, read, *_ = alike
             with self.noise.at(rate):
                 stacked = batch.stack([texts[i] for i in places])
                 if read != "tokens":
@@ -511,6 +547,11 @@ class Encoder(nn.Module):
                 vectors = self._vectors(stacked, normalised=False, read=read)
             views.update(zip(places, vectors.chunk(len(places)), strict=True))
         return [views[i] for i in range(len(plan))]
+
+    def _left_out(self, batch: Batch, text: int) -> int:
+        """Tokens at the beginning of a text of the batch that its pooling leaves out."""
+        whole = all(module.include_prompt for module in self.model if isinstance(module, Pooling))
+        return 0 if whole else batch.prompts.get(text, 0)
 
     @property
     def attentions(self) -> list[nn.Module]:
@@ -594,6 +635,7 @@ class Encoder(nn.Module):
         on_batch: Callable[[int], None] | None = None,
         precision: Precision = "float32",
         one_thread: bool = False,
+        side: Side | None = None,
     ) -> np.ndarray:
         """Vectors of texts, float32, in the order of the texts.
 
@@ -610,11 +652,12 @@ class Encoder(nn.Module):
             precision: bf16 computes the matrix products in bfloat16, which is faster where the
                 processor has it and moves a vector by a cosine of about 1e-4.
             one_thread: a batch has one thread, so that the number of threads changes no bit.
+            side: whose prompt is put before every text; default: that of texts without a side.
 
         Returns:
             (n, dim) float32.
         """
-        ids = self.token_ids(texts, max_length) if len(texts) else []
+        ids = self.token_ids(texts, max_length, side=side) if len(texts) else []
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
         batches: list[list[int]] = []
         while order:
@@ -626,7 +669,7 @@ class Encoder(nn.Module):
         def encode(rows: list[int]) -> np.ndarray:
             bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
             with torch.inference_mode(), bf16:
-                batch = self.collate([ids[i] for i in rows]).to(self.device)
+                batch = self.collate([ids[i] for i in rows], sides=(side,)).to(self.device)
                 encoded: np.ndarray = self._vectors(batch, normalised=True).float().cpu().numpy()
                 return encoded
 

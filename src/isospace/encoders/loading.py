@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ from torch import nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
+from isospace.encoders.prompts import Side, prompt_text
 from isospace.encoders.words import load_words, word_file
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
@@ -139,7 +141,11 @@ def resolve(name: str) -> tuple[str, bool]:
 
 
 def load_encoder(
-    name: str = "minilm", pooling: PoolingName | None = None, device: str | None = None
+    name: str = "minilm",
+    pooling: PoolingName | None = None,
+    device: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> Encoder:
     """Load an encoder.
 
@@ -149,6 +155,9 @@ def load_encoder(
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own (mean over
             tokens for a Hugging Face folder, which has none).
         device: default: `devices.default_device()`.
+        query_prompt: put before every query, or the name of one of the encoder's prompts; default:
+            the encoder's own (`prompts.Prompts.own`).
+        document_prompt: put before every document, in the same way.
 
     Raises:
         UserError: not found, not reachable, not readable, or not a text encoder.
@@ -178,11 +187,31 @@ def load_encoder(
     encoder = Encoder(model.float(), name)
     if pooling is not None:
         encoder.set_pooling(pooling)
+    set_prompts(encoder, query_prompt, document_prompt)
     return encoder
 
 
+def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> None:
+    """Give an encoder other prompts than its own, for one side or both; `None` leaves a side.
+
+    Raises:
+        UserError: a bare word that is no name of one of its prompts.
+    """
+    own, source = encoder.model.prompts, encoder.source
+    if query is not None:
+        text = prompt_text("query_prompt", query, own, source)
+        encoder.prompts = replace(encoder.prompts, query=text)
+    if document is not None:
+        text = prompt_text("document_prompt", document, own, source)
+        encoder.prompts = replace(encoder.prompts, document=text)
+
+
 def as_encoder(
-    model: Model, pooling: PoolingName | None = None, device: str | None = None
+    model: Model,
+    pooling: PoolingName | None = None,
+    device: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> Encoder:
     """The encoder that a Python user names or gives; a given one is not copied.
 
@@ -190,16 +219,18 @@ def as_encoder(
         model: as `load_encoder` takes it, as text or a path; or a loaded model.
         pooling: default: the model's own.
         device: default: as `load_encoder`; a loaded model stays where it is.
+        query_prompt: as for `load_encoder`.
+        document_prompt: as for `load_encoder`.
 
     Raises:
         UserError: nothing there can be loaded, or something else is given.
     """
     if isinstance(model, str | Path):
-        return load_encoder(str(model), pooling, device)
+        return load_encoder(str(model), pooling, device, query_prompt, document_prompt)
     if isinstance(model, SentenceTransformer):
         encoder = Encoder(model, "the given model")
     elif isinstance(model, Encoder):
-        encoder = Encoder(model.model, model.source, model.prompt)
+        encoder = Encoder(model.model, model.source, model.prompts)
     else:
         raise UserError(
             f"{type(model).__name__}: not a model that can be loaded. Expected minilm, a model "
@@ -207,20 +238,23 @@ def as_encoder(
         )
     if pooling is not None:
         encoder.set_pooling(pooling)
+    set_prompts(encoder, query_prompt, document_prompt)
     return encoder if device is None else encoder.to(device)
 
 
-def weights_hash(encoder: Encoder) -> str:
-    """40 hexadecimal digits that name what an encoder computes.
+def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
+    """40 hexadecimal digits that name what an encoder computes of the texts of these sides.
 
     They are a SHA-256 over weights, tokenizer, prompt, length limit, modules and pooling: another
-    seed, checkpoint or pooling has another hash.
+    seed, checkpoint, prompt or pooling has another hash. Default: of texts without a side. Sides of
+    one prompt do not differ.
     """
     modules = [
         type(module).__name__ + ("" if getattr(module, "include_prompt", True) else " less prompt")
         for module in encoder.model
     ]
-    about = [encoder.fingerprint(None), encoder.pooling, modules]
+    of_texts = dict.fromkeys(encoder.fingerprint(None, side=side) for side in sides or (None,))
+    about = [*of_texts, encoder.pooling, modules]
     return state_hash(encoder.model, json.dumps(about))
 
 

@@ -81,7 +81,7 @@ def _read(encoder: Encoder, modules: Sequence[nn.Module], dim: int) -> Encoder:
     """The encoder of these modules and the mean over their tokens' vectors of `dim`."""
     closing = [module for module in encoder.model if isinstance(module, Normalize)]
     model = encoder.rebuilt([*modules, Pooling(dim, "mean"), *closing])
-    return Encoder(model, encoder.source, encoder.prompt)
+    return Encoder(model, encoder.source, encoder.prompts)
 
 
 def _tokenizer_with(encoder: Encoder, template: Template) -> PreTrainedTokenizerBase:

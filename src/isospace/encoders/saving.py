@@ -8,6 +8,7 @@ loads without isospace and without `trust_remote_code`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, require_parity
+from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
 
@@ -163,19 +165,70 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
             classic_type = f"sentence_transformers.models.{name}"
             modules.append({"idx": i, "name": str(i), "path": path, "type": classic_type})
         _write_json(building / "modules.json", modules)
-        usage = {
-            "__version__": {"sentence_transformers": sentence_transformers.__version__},
-            "prompts": encoder.model.prompts,
-            "default_prompt_name": encoder.model.default_prompt_name,
-            "similarity_fn_name": encoder.model.similarity_fn_name,
-        }
-        _write_json(building / "config_sentence_transformers.json", usage)
+        write_usage(encoder, building)
         (building / "README.md").write_text(card, encoding="utf-8")
         return _check(encoder, building)
+
+
+def write_usage(encoder: Encoder, folder: Path) -> None:
+    """Write config_sentence_transformers.json: the prompts, and how vectors are compared.
+
+    Beside the model's own prompts it has those of both sides where `encode_query` and
+    `encode_document` look for them.
+    """
+    sides = {"query": encoder.prompts.query, "document": encoder.prompts.document}
+    prompts = {**encoder.model.prompts, **sides}
+    default = encoder.model.default_prompt_name
+    if default is not None and prompts[default] != encoder.prompts.plain:  # it was a side's
+        default = "default"
+        prompts[default] = encoder.prompts.plain
+    usage = {
+        "__version__": {"sentence_transformers": sentence_transformers.__version__},
+        "prompts": prompts,
+        "default_prompt_name": default,
+        "similarity_fn_name": encoder.model.similarity_fn_name,
+    }
+    _write_json(folder / "config_sentence_transformers.json", usage)
 
 
 def _check(encoder: Encoder, folder: Path) -> float:
     """Reload the folder without isospace's parts and compare vectors."""
     reloaded = SentenceTransformer(str(folder), device=str(encoder.device), local_files_only=True)
-    theirs = np.asarray(reloaded.encode(list(PROBES), show_progress_bar=False))
-    return require_parity(encoder.embed(PROBES), theirs, encoder.source, CLASSIC_TOLERANCE)
+    return parity_of_sides(
+        {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides},
+        reloaded,
+        PROBES,
+        encoder.source,
+        CLASSIC_TOLERANCE,
+    )
+
+
+def parity_of_sides(
+    measured: Mapping[Side | None, np.ndarray],
+    reloaded: SentenceTransformer,
+    texts: Sequence[str],
+    source: str,
+    tolerance: float,
+) -> float:
+    """The largest 1 - cosine between what was measured of texts and what a folder makes of them.
+
+    Args:
+        measured: side -> (n, dim), the n texts as queries, as documents, or without a side.
+        reloaded: the folder.
+        texts: n.
+        source: what was written, for the message.
+        tolerance: the largest difference that passes.
+
+    Raises:
+        UserError: a larger difference.
+    """
+    theirs: dict[Side | None, Callable[..., Any]] = {
+        None: reloaded.encode,
+        "query": reloaded.encode_query,
+        "document": reloaded.encode_document,
+    }
+    gaps = []
+    for side, vectors in measured.items():
+        again = np.asarray(theirs[side](list(texts), show_progress_bar=False))
+        gaps.append(require_parity(vectors, again, source, tolerance))
+    return max(gaps)

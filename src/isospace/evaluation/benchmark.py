@@ -15,7 +15,7 @@ from isospace.corpus.groups import unit_of
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hub import load_sts_hub
-from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, load_scored_pairs
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, load_scored_pairs, sided
 from isospace.evaluation.retrieval import DEPTHS, RetrievalScores, evaluate_retrieval, halves
 from isospace.evaluation.sts import (
     AVERAGE,
@@ -225,10 +225,10 @@ class Benchmark:
         )
 
     def measure(self, encode: Encode) -> Measured:
-        """Score one encoder."""
+        """Score one encoder; of pairs the first text is the query, the sample is of documents."""
         retrieval = evaluate_retrieval(encode, self.pairs)
         sts = evaluate_sts(encode, self.tasks) if self.tasks else None
-        return Measured(retrieval, sts, encode(self.sample))
+        return Measured(retrieval, sts, sided(encode).documents(self.sample))
 
     def items(self, measured: Measured) -> dict[str, np.ndarray]:
         """What each test item came to, for tests over items and seeds (`compare`).

@@ -12,11 +12,12 @@ import numpy as np
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
+from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import load_sts_data, sts_data
 from isospace.evaluation.classifiers import ProtocolName
 from isospace.evaluation.own import load_own
-from isospace.evaluation.pairs import remembering
+from isospace.evaluation.pairs import SidedEncode, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.evaluation.task import (
     Conditions,
@@ -76,6 +77,8 @@ def evaluate(
     mteb: bool = False,
     precision: Precision = "float32",
     progress: Progress | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> Evaluation:
     """Score a model.
 
@@ -92,6 +95,8 @@ def evaluate(
         mteb: also let mteb score the STS sets of the same folder.
         precision: of the matrix products, as in `Encoder.embed`.
         progress: where it is shown; default: the log.
+        query_prompt: of texts that look for others, as for `load_encoder`.
+        document_prompt: of texts that are looked for.
 
     Raises:
         UserError: nothing to score on, or bad input; before the model is loaded.
@@ -99,17 +104,24 @@ def evaluate(
     files = [own] if isinstance(own, str | Path) else own
     tasks = _load_tasks(data, files, kind, transfer, geometry, mteb)
     shown = progress or Logged()
-    encoder = as_encoder(model, pooling)
+    encoder = as_encoder(model, pooling, None, query_prompt, document_prompt)
+    if encoder.prompts.summary:
+        shown.line("prompts", encoder.prompts.summary)
 
-    def embed(texts: Sequence[str], view: View = View(dropout=0.0)) -> np.ndarray:  # noqa: B008
+    def embed(
+        texts: Sequence[str],
+        side: Side | None = None,
+        view: View = View(dropout=0.0),  # noqa: B008
+    ) -> np.ndarray:
         with shown.bar("encode", len(texts)) as advance:
-            return encoder.embed(texts, view, on_batch=advance, precision=precision)
+            return encoder.embed(texts, view, on_batch=advance, precision=precision, side=side)
 
     def embed_noisy(texts: Sequence[str]) -> np.ndarray:
-        return embed(texts, View())
+        return embed(texts, view=View())
 
     conditions = Conditions(encoder.source, encoder.pooling, precision)
-    subject = Subject(conditions, encoder, remembering(embed), embed, embed_noisy)
+    afresh = SidedEncode.of_prompts(encoder.prompts, embed)
+    subject = Subject(conditions, encoder, remembering(afresh), afresh, embed_noisy)
     return Evaluation(conditions, {task.name: task.score(subject) for task in tasks})
 
 

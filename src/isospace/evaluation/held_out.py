@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from isospace.evaluation import geometry, retrieval
-from isospace.evaluation.pairs import Encode, TextPairs
+from isospace.evaluation.pairs import Encode, TextPairs, sided
 from isospace.operators.similarity import info_nce
 
 TEMPERATURE = 0.05
@@ -45,7 +45,8 @@ class HeldOut:
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
         """Measure one state of the encoder; the first call is the start, the others' reference.
 
-        `encode` gives clean vectors (n, dim), `encode_noisy` the same under dropout.
+        `encode` gives clean vectors (n, dim), `encode_noisy` the same under dropout. Where they
+        have sides, sentences and second texts are documents, first texts queries.
 
         Returns:
             pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and
@@ -53,13 +54,14 @@ class HeldOut:
             (clean vectors), after Wang & Isola; effective_rank; mean_cosine; neighbour_overlap
             (share of the ten nearest neighbours that are the start's).
         """
-        clean = encode(self.sentences)
+        encode, encode_noisy = sided(encode), sided(encode_noisy)
+        clean = encode.documents(self.sentences)
         if self._start is None:
             self._start = clean
-        first, second = encode(self.pairs.first), encode(self.pairs.second)
+        first, second = encode.queries(self.pairs.first), encode.documents(self.pairs.second)
         loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), TEMPERATURE)
         self.ranks = retrieval.rank_pairs(self.pairs, first, second)
-        noisy = [encode_noisy(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
+        noisy = [encode_noisy.documents(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
         return {
             "pairs_loss": float(loss),
             "pairs_mrr": self.ranks.mrr,

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.pooling import PoolingName
+from isospace.encoders.prompts import SIDES, Side
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode, ScoredPairs
+from isospace.evaluation.pairs import Encode, ScoredPairs, SidedEncode, sided
 from isospace.evaluation.senteval import YEARS
 from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts
 from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
@@ -43,7 +44,7 @@ class MTEBModel:
     models would share one entry of mteb's cache, and the second would get the first one's scores.
 
     Args:
-        encode: sentences -> `(sentence, dim)`.
+        encode: sentences -> `(sentence, dim)`, or a `SidedEncode`.
         name: what mteb calls the model, "organisation/name".
         revision: what tells it from others of that name.
 
@@ -52,17 +53,21 @@ class MTEBModel:
     """
 
     def __init__(self, encode: Encode, name: str, revision: str) -> None:
-        self.encode_texts = encode
+        self.encode_texts = sided(encode)
         self.mteb_model_meta = require_mteb().models.ModelMeta.create_empty(
             {"name": name, "revision": revision, "framework": ["Sentence Transformers", "PyTorch"]}
         )
 
-    def encode(self, inputs: Iterable[Mapping[str, Any]], **_: Any) -> np.ndarray:
+    def encode(
+        self, inputs: Iterable[Mapping[str, Any]], *, prompt_type: Side | None = None, **_: Any
+    ) -> np.ndarray:
         """Vectors of batches of texts, `(sentence, dim)`.
 
-        Every task gets the encoder's own default prompt, if it has one, as training did.
+        Tasks of retrieval say what are queries and what documents. The texts of all others get the
+        encoder's default prompt, if it has one.
         """
-        return self.encode_texts([text for batch in inputs for text in batch["text"]])
+        encode = self.encode_texts.of(prompt_type)
+        return encode([text for batch in inputs for text in batch["text"]])
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
         """Cosine of every row with every row."""
@@ -84,7 +89,8 @@ def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTE
     """
     require_mteb()
     encoder = load_encoder(model, pooling)
-    return MTEBModel(encoder.embed, mteb_name(model), weights_hash(encoder))
+    encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
+    return MTEBModel(encode, mteb_name(model), weights_hash(encoder, *SIDES))
 
 
 def mteb_name(model: str) -> str:
@@ -202,7 +208,7 @@ class MTEB(Task[MTEBScores]):
 
     def score(self, subject: Subject) -> MTEBScores:
         """Score by mteb's code and by our own."""
-        name, revision = mteb_name(subject.conditions.model), weights_hash(subject.encoder)
+        name, revision = mteb_name(subject.conditions.model), weights_hash(subject.encoder, *SIDES)
         return mteb_scores(MTEBModel(subject.encode, name, revision), self.sets)
 
 

@@ -179,7 +179,12 @@ def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:
 def _score_triples(encode: Encode, triples: Triples) -> _Scored:
     candidates = list(dict.fromkeys((*triples.positives, *triples.negatives)))
     anchors, positives, negatives, targets = encode_columns(
-        encode, triples.anchors, triples.positives, triples.negatives, candidates
+        encode,
+        triples.anchors,
+        triples.positives,
+        triples.negatives,
+        candidates,
+        sides=("query", "document", "document", "document"),
     )
     margin = cosine(anchors, positives) - cosine(anchors, negatives)
     right = np.where(np.abs(margin) <= TIE, 0.5, margin > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
@@ -12,12 +13,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.groups import group_texts, unit_of
+from isospace.encoders.prompts import Prompts, Side
 from isospace.errors import UserError
 from isospace.evaluation.user_files import UserFile, parse_score, read_user_file, text_cell
 from isospace.statistics.correlation import FloatArray
 
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences -> array `(sentence, dim)`, one row a sentence, in order."""
+
+
+@dataclass(frozen=True)
+class SidedEncode:
+    """An encoder of queries, of the documents that they look for, and of texts without a side.
+
+    Sides whose prompts are the same have the same function, by which `encode_columns` knows that a
+    text need not be encoded twice. Called itself it encodes texts without a side, so that it is an
+    `Encode` too.
+    """
+
+    queries: Encode
+    documents: Encode
+    plain: Encode
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Texts without a side."""
+        return self.plain(texts)
+
+    def of(self, side: Side | None) -> Encode:
+        """The function of a side."""
+        return {None: self.plain, "query": self.queries, "document": self.documents}[side]
+
+    def each(self, change: Callable[[Encode], Encode]) -> SidedEncode:
+        """The same with every distinct function changed, once."""
+        changed = {encode: change(encode) for encode in (self.queries, self.documents, self.plain)}
+        return SidedEncode(changed[self.queries], changed[self.documents], changed[self.plain])
+
+    @classmethod
+    def of_prompts(cls, prompts: Prompts, embed: Callable[..., NDArray[np.float32]]) -> SidedEncode:
+        """Of an encoder with these prompts.
+
+        `embed` takes texts, and as `side` whose prompt is put before them, as `Encoder.embed`.
+        """
+        made = {prompts.of(side): partial(embed, side=side) for side in prompts.sides}
+        return cls(made[prompts.query], made[prompts.document], made[prompts.plain])
+
+
+def sided(encode: Encode) -> SidedEncode:
+    """An encoder with its sides; one that is a plain function has the same for all."""
+    return encode if isinstance(encode, SidedEncode) else SidedEncode(encode, encode, encode)
 
 
 @dataclass(frozen=True)
@@ -165,15 +208,34 @@ def encode_distinct(
     return rows, embeddings
 
 
-def encode_columns(encode: Encode, *columns: Sequence[str]) -> Iterator[NDArray[np.float32]]:
-    """The embeddings `(text, dim)` of each column; each distinct text is encoded once."""
-    rows, embeddings = encode_distinct(encode, (text for column in columns for text in column))
-    for column in columns:
+def encode_columns(
+    encode: Encode, *columns: Sequence[str], sides: Sequence[Side | None] = ()
+) -> Iterator[NDArray[np.float32]]:
+    """The embeddings `(text, dim)` of each column.
+
+    Each distinct text is encoded once, by each prompt that it has.
+
+    Args:
+        encode: a function for all texts, or a `SidedEncode`.
+        columns: of texts.
+        sides: of each column; default: none of them has a side.
+    """
+    functions = [sided(encode).of(side) for side in sides or [None] * len(columns)]
+    encoded = {}
+    for function in dict.fromkeys(functions):
+        own = [column for column, its in zip(columns, functions, strict=True) if its == function]
+        encoded[function] = encode_distinct(function, (text for column in own for text in column))
+    for column, function in zip(columns, functions, strict=True):
+        rows, embeddings = encoded[function]
         yield embeddings[[rows[text] for text in column]]
 
 
-def remembering(encode: Encode) -> Encode:
+def remembering(encode: Encode) -> SidedEncode:
     """The same encoder, which keeps all vectors it has made and encodes no text twice."""
+    return sided(encode).each(_remembering)
+
+
+def _remembering(encode: Encode) -> Encode:
     rows: dict[str, int] = {}
     vectors: list[NDArray[np.float32]] = []  # one array of all, once there is one
 

@@ -186,8 +186,12 @@ def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> R
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
-    """Rank the second texts for each first text; each distinct text is encoded once."""
-    return rank_pairs(pairs, *encode_columns(encode, pairs.first, pairs.second))
+    """Rank the second texts, which are documents, for each first text, a query.
+
+    Each distinct text is encoded once, or once as either where the prompts are two.
+    """
+    columns = encode_columns(encode, pairs.first, pairs.second, sides=("query", "document"))
+    return rank_pairs(pairs, *columns)
 
 
 SAME_MEANING = 5.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from isospace.evaluation.pairs import Encode
+from isospace.evaluation.pairs import Encode, SidedEncode
 
 if TYPE_CHECKING:
     from isospace.encoders.encoder import Encoder
@@ -61,15 +61,16 @@ class Subject:
     Attributes:
         conditions: what stands beside its numbers.
         encoder: itself.
-        encode: texts -> `(text, dim)` without noise; no text is encoded twice.
+        encode: texts -> `(text, dim)` without noise; no text is encoded twice. Called itself it
+            encodes texts without a side.
         encode_afresh: the same, keeping nothing: for many texts that no other task has.
         encode_noisy: under the encoder's own dropout, drawn anew at each call.
     """
 
     conditions: Conditions
     encoder: Encoder
-    encode: Encode
-    encode_afresh: Encode
+    encode: SidedEncode
+    encode_afresh: SidedEncode
     encode_noisy: Encode
 
 

@@ -15,15 +15,16 @@ import transformers
 import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
-from isospace.evaluation.pairs import Encode
+from isospace.encoders.prompts import Side
+from isospace.evaluation.pairs import SidedEncode
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 
 _PACKAGE = Path(isospace.__file__).parent
 
 
-def cached(encoder: Encoder, cache: Path) -> Encode:
-    """`encoder.embed`, with vectors that the same weights made of the same texts before.
+def cached(encoder: Encoder, cache: Path) -> SidedEncode:
+    """`encoder.embed`, with vectors that the same weights and prompt made of the same texts before.
 
     Args:
         encoder: with the weights that it keeps while the result is in use.
@@ -34,22 +35,23 @@ def cached(encoder: Encoder, cache: Path) -> Encode:
     # whole package would forget every vector when a report changes.
     code = [file_hash(file) for file in imported_sources(_PACKAGE / "encoders" / "encoder.py")]
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
-    about = (*code, *libraries, encoder.device.type, weights_hash(encoder))
+    about = (*code, *libraries, encoder.device.type)
+    hashes = {side: weights_hash(encoder, side) for side in encoder.prompts.sides}
 
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        name = blake2b("\0".join(about).encode(), digest_size=16)
+    def embed(texts: Sequence[str], side: Side | None) -> np.ndarray:
+        name = blake2b("\0".join([*about, hashes[side]]).encode(), digest_size=16)
         for text in texts:
             content = text.encode("utf-8", "surrogatepass")
             name.update(f"{len(content)} ".encode() + content)
 
         def build(folder: Path) -> None:
-            np.save(folder / "vectors.npy", encoder.embed(texts))
+            np.save(folder / "vectors.npy", encoder.embed(texts, side=side))
 
         folder = built_once(cache / "vectors" / name.hexdigest(), build)
         vectors: np.ndarray = np.load(folder / "vectors.npy")
         return vectors
 
-    return encode
+    return SidedEncode.of_prompts(encoder.prompts, embed)
 
 
 def imported_sources(file: Path) -> list[Path]:

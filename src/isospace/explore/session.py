@@ -14,7 +14,7 @@ from isospace.corpus.lines import clean
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode
+from isospace.evaluation.pairs import Encode, SidedEncode, sided
 from isospace.operators.nearest import TIE, highest, unit_rows
 from isospace.search.neighbours import SLICE, Texts, protocol
 from isospace.system.progress import Logged, Progress
@@ -42,7 +42,7 @@ class Model:
     Attributes:
         letter: A or B.
         name: for people.
-        encode: texts -> (text, dim).
+        encode: texts -> (text, dim); may have sides.
         vectors: (text, dim) of the corpus, of length 1.
         sample: (n, dim) of the texts at `sample_rows`, as the encoder makes them.
     """
@@ -146,7 +146,10 @@ class Session:
             raise UserError("There is no text to look for. Type a sentence.")
         if not 1 <= k <= MOST_NEIGHBOURS:
             raise UserError(f"{k} neighbours: expected 1 to {MOST_NEIGHBOURS}.")
-        cosines = [model.vectors @ unit_rows(model.encode([query]))[0] for model in self.models]
+        cosines = [
+            model.vectors @ unit_rows(sided(model.encode).queries([query]))[0]
+            for model in self.models
+        ]
         count = len(self.texts)
         cut = (text[:LONGEST].rstrip() for text in self.texts)
         own = next((row for row, text in enumerate(cut) if text == query), None)
@@ -201,6 +204,8 @@ def open_session(
     corpus: str,
     precision: Precision = "float32",
     progress: Progress | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> Session:
     """Load one or two models and encode the texts of a corpus by each.
 
@@ -210,6 +215,8 @@ def open_session(
         corpus: what they are, for people.
         precision: of the matrix products, as in `Encoder.embed`.
         progress: where it is shown; default: the log.
+        query_prompt: put before what is looked for, as for `load_encoder`.
+        document_prompt: put before every text of the corpus.
 
     Raises:
         UserError: none or more than two models, or one that cannot be loaded.
@@ -218,22 +225,28 @@ def open_session(
     sources = list(dict.fromkeys(models))
     if not 1 <= len(sources) <= 2:
         raise UserError(f"models {', '.join(sources) or 'none'}: expected one, or two to compare")
-    encoders = [load_encoder(source) for source in sources]
+    encoders = [
+        load_encoder(source, query_prompt=query_prompt, document_prompt=document_prompt)
+        for source in sources
+    ]
     texts = list(texts)
     rows = sample_rows(len(texts))
     loaded = []
     for letter, name, encoder in zip("AB", _names(sources), encoders, strict=False):
         vectors = np.empty((len(texts), encoder.dim), np.float32)
         sample = np.empty((len(rows), encoder.dim), np.float32)
+        if encoder.prompts.summary:
+            progress.line("prompts", f"of {name}: {encoder.prompts.summary}")
         progress.line("encode", f"{len(texts):,} texts by {name}")
         with progress.bar("encode", len(texts)) as advance:
             for start in range(0, len(texts), SLICE):
                 part = texts[start : start + SLICE]
-                raw = encoder.embed(part, on_batch=advance, precision=precision)
+                raw = encoder.embed(part, on_batch=advance, precision=precision, side="document")
                 vectors[start : start + SLICE] = unit_rows(raw)
                 here = rows // SLICE == start // SLICE
                 sample[here] = raw[rows[here] - start]
-        encode = partial(encoder.embed, precision=precision)
+        embed = partial(encoder.embed, precision=precision)
+        encode = SidedEncode.of_prompts(encoder.prompts, embed)
         loaded.append(Model(letter, name, encode, vectors, sample))
     return Session(texts, loaded, corpus)
 

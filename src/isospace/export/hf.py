@@ -24,10 +24,11 @@ from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import POOLINGS, PoolingName
-from isospace.encoders.saving import save_transformer
+from isospace.encoders.prompts import Side
+from isospace.encoders.saving import save_transformer, write_usage
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
-from isospace.training.card import Usage
+from isospace.training.card import Usage, prompts_text
 
 _HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
 """Modules that the folder holds, or its card in words; none but the first has weights."""
@@ -52,6 +53,8 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
     pooling = _pooling(encoder)
     with atomic_folder(folder) as building:
         save_transformer(encoder, building)
+        if encoder.prompts.summary:
+            write_usage(encoder, building)
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
         return _check(encoder, pooling, building)
@@ -100,8 +103,8 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
         f"model = {loader}.from_pretrained(folder).eval()",
         'texts = ["one sentence", "another sentence"]',
     ]
-    if encoder.prompt:
-        lines.append(f"texts = [{encoder.prompt!r} + text for text in texts]")
+    if encoder.prompts.document:
+        lines.append(f"texts = [{encoder.prompts.document!r} + text for text in texts]")
     cut = f", max_length={encoder.max_length}" if encoder.max_length else ""
     lines += [
         f'batch = tokenizer(texts, padding=True, truncation=True{cut}, return_tensors="pt")',
@@ -118,29 +121,38 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
         lines.append("vectors = torch.nn.functional.normalize(vectors, dim=-1)")
     code = "\n".join(lines)
     unit = ", L2-normalised" if _normalised(encoder) else ""
-    return Usage(
-        "transformers", f"Pooling `{pooling}`: {rule.formula}{unit}.\n\n```python\n{code}\n```"
-    )
+    text = f"Pooling `{pooling}`: {rule.formula}{unit}.\n\n```python\n{code}\n```"
+    if encoder.prompts.summary:
+        text += f"\n\n{prompts_text(encoder.prompts)}"
+    return Usage("transformers", text)
 
 
 def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
     """Reload the folder by `transformers` alone, pool by the formula, compare."""
     try:
-        vectors = _vectors_of_folder(encoder, pooling, folder)
+        vectors = {
+            side: _vectors_of_folder(encoder, pooling, folder, side)
+            for side in encoder.prompts.sides
+        }
     except Exception as error:  # a model with code of its own fails in its own ways
         raise UserError(
             f"{encoder.source}: transformers alone cannot use the folder ({first_line(error)}). "
             "Nothing was written; export it with `to` st"
         ) from error
-    return require_parity(encoder.embed(PROBES), vectors, encoder.source, TOLERANCE)
+    return max(
+        require_parity(encoder.embed(PROBES, side=side), theirs, encoder.source, TOLERANCE)
+        for side, theirs in vectors.items()
+    )
 
 
-def _vectors_of_folder(encoder: Encoder, pooling: PoolingName, folder: Path) -> np.ndarray:
-    """Vectors of the probes, as the card says."""
+def _vectors_of_folder(
+    encoder: Encoder, pooling: PoolingName, folder: Path, side: Side | None
+) -> np.ndarray:
+    """Vectors of the probes as texts of a side, as the card says."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     model: Any = _loader(encoder).from_pretrained(folder, local_files_only=True).eval()
     batch = tokenizer(
-        [encoder.prompt + text for text in PROBES],
+        [encoder.prompts.of(side) + text for text in PROBES],
         padding=True,
         truncation=encoder.max_length is not None,
         max_length=encoder.max_length,

@@ -22,11 +22,12 @@ from torch import Tensor, nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
+from isospace.encoders.prompts import Side
 from isospace.encoders.saving import require_classic
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
 from isospace.system.progress import Logged, Progress
-from isospace.training.card import Usage
+from isospace.training.card import Usage, prompts_text
 
 GRAPH, INT8_GRAPH = "model.onnx", "model_int8.onnx"
 _INPUTS, _OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
@@ -106,12 +107,11 @@ def save_onnx(
                 f"({type(transformer.model).__name__}) as a graph. Export it with `to` st or "
                 "`to` hf"
             ) from error
-        exact = encode_with_graph(building, GRAPH, [encoder.prompt + text for text in PROBES])
-        gap = require_parity(encoder.embed(PROBES), exact, encoder.source, TOLERANCE)
+        gap = max(_gap(encoder, building, side) for side in encoder.prompts.sides)
         loss = None
         if sample is not None:
             _quantise(building)
-            loss = _int8_loss(building, encoder.prompt, sample, progress or Logged())
+            loss = _int8_loss(building, encoder.prompts.document, sample, progress or Logged())
         (building / "README.md").write_text(card(_usage(encoder, loss)), encoding="utf-8")
     return gap, loss
 
@@ -247,6 +247,13 @@ def _quantise(folder: Path) -> None:
         )
 
 
+def _gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
+    """Largest 1 - cosine between the encoder's vectors of a side and the graph's."""
+    texts = [encoder.prompts.of(side) + text for text in PROBES]
+    exact = encode_with_graph(folder, GRAPH, texts)
+    return require_parity(encoder.embed(PROBES, side=side), exact, encoder.source, TOLERANCE)
+
+
 def _int8_loss(folder: Path, prompt: str, sample: Sample, progress: Progress) -> Int8Loss:
     texts = [prompt + text for text in sample.sentences]
     with progress.bar("int8", 2 * len(texts)) as advance:
@@ -258,8 +265,8 @@ def _int8_loss(folder: Path, prompt: str, sample: Sample, progress: Progress) ->
 
 def _usage(encoder: Encoder, loss: Int8Loss | None) -> Usage:
     texts = '["one sentence", "another sentence"]'
-    if encoder.prompt:
-        texts = f"[{encoder.prompt!r} + text for text in {texts}]"
+    if encoder.prompts.document:
+        texts = f"[{encoder.prompts.document!r} + text for text in {texts}]"
     text = f"""`{GRAPH}` holds transformer, pooling ({encoder.pooling}) and all that follows.
 In: `{_INPUTS[0]}` and `{_INPUTS[1]}` (batch, length; int64). Out: `{_OUTPUT}` (batch,
 {encoder.dim}; float32).
@@ -277,6 +284,8 @@ ids = np.array([row.ids for row in rows], dtype=np.int64)
 mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
 (vectors,) = session.run(None, {{"{_INPUTS[0]}": ids, "{_INPUTS[1]}": mask}})
 ```"""
+    if encoder.prompts.summary:
+        text += f"\n\n{prompts_text(encoder.prompts)} The graph has none of them built in."
     if loss is not None:
         text += f"\n\n`{INT8_GRAPH}` is the same, dynamically quantised to int8: {loss.text}."
     return Usage("onnx", text)

@@ -18,8 +18,8 @@ from isospace.errors import UserError
 from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss, Sample, save_onnx
 from isospace.system.files import require_writable
-from isospace.system.progress import Progress
-from isospace.training.card import CLASSIC, Usage, model_card, plain_card
+from isospace.system.progress import Logged, Progress
+from isospace.training.card import Usage, classic_usage, model_card, plain_card
 from isospace.training.run import Run, run_of
 from isospace.vectors.texts import open_texts
 
@@ -60,6 +60,8 @@ def export(
     column: str = "text",
     encoding: str = "utf-8",
     progress: Progress | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> Shipment:
     """Write a run's result, or any model, for others to load.
 
@@ -74,7 +76,9 @@ def export(
             kept, or prose of Python's own documentation.
         column: of `sample`, where that has columns.
         encoding: of the text in `sample`.
-        progress: where the measurement of `int8` is shown; default: the log.
+        progress: where it is shown; default: the log.
+        query_prompt: that the folder names for queries, as for `load_encoder`.
+        document_prompt: that it names for documents.
 
     Raises:
         UserError: nothing to export, a folder in the way, an impossible request, or a folder that
@@ -88,11 +92,16 @@ def export(
         raise UserError(f"{folder}: exists already. Remove it, or give another `output`")
     require_writable(folder)
     measured_on = _sample(run, sample, column, encoding) if int8 else None
-    encoder = load_encoder(model)
+    encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+    if encoder.prompts.summary:
+        kept = "in the card alone" if to == "onnx" else "in config_sentence_transformers.json"
+        line = f"{encoder.prompts.summary}; {kept}, not in the vectors' arithmetic"
+        (progress or Logged()).line("prompts", line)
     card = partial(_card, model, run, encoder)
     loss, limit = None, TOLERANCE
     if to == "st":
-        gap, limit = save_model(encoder, folder, card(CLASSIC), replace=False), CLASSIC_TOLERANCE
+        usage, limit = classic_usage(encoder.prompts), CLASSIC_TOLERANCE
+        gap = save_model(encoder, folder, card(usage), replace=False)
     elif to == "hf":
         gap = save_hf(encoder, folder, card)
     else:

@@ -160,10 +160,16 @@ def query_neighbours(
     """
     if not run.kept_weights.is_file():
         raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
-    encoder = load_encoder(run.config.model, run.config.pooling)
-    before = after = encoder.embed(queries)
+    config = run.config
+    encoder = load_encoder(
+        config.model,
+        config.pooling,
+        query_prompt=config.query_prompt,
+        document_prompt=config.document_prompt,
+    )
+    before = after = encoder.embed(queries, side="query")
     if run.finished.choice.step:
-        shipped = make_shipped(run.config, encoder, make_companions(run.config, encoder))
+        shipped = make_shipped(config, encoder, make_companions(config, encoder))
         shipped.model.load_state_dict(load_file(run.kept_weights))
-        after = shipped.embed(queries)
+        after = shipped.embed(queries, side="query")
     return neighbours_of(queries, before, after, sample)

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import folder_of, load_encoder, weights_hash
+from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.search.columns import ColumnType
 from isospace.system import typed_json
@@ -45,13 +46,16 @@ class About:
 
     Attributes:
         model: where the model was, as `load_encoder` takes it.
-        weights: its `weights_hash`.
+        weights: its `weights_hash` for documents.
         pooling: its pooling, for the reader.
         dim: width of the vectors.
         columns: of metadata, with what they hold.
         numbered: texts that came without ids and were numbered.
         approximate: its approximate index, `None` where there is none.
         isospace: the version that made it.
+        query_prompt: put before every query; `None` in an index of a version that knew no sides,
+            where the model's default prompt is.
+        document_prompt: put before every text, in the same way.
     """
 
     model: str
@@ -62,13 +66,31 @@ class About:
     numbered: int = 0
     approximate: ApproximateIndex | None = None
     isospace: str = field(default_factory=lambda: version("isospace"))
+    query_prompt: str | None = None
+    document_prompt: str | None = None
 
     @staticmethod
     def of(encoder: Encoder, columns: Mapping[str, ColumnType]) -> About:
         """Of a new index by this model; a folder is named so that it is found from elsewhere."""
         place = folder_of(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
-        return About(model, weights_hash(encoder), encoder.pooling, encoder.dim, columns)
+        return About(
+            model,
+            weights_hash(encoder, "document"),
+            encoder.pooling,
+            encoder.dim,
+            columns,
+            query_prompt=encoder.prompts.query,
+            document_prompt=encoder.prompts.document,
+        )
+
+    def prompts(self, plain: str) -> Prompts:
+        """Its prompts, beside the model's default prompt."""
+        query, document = (
+            plain if prompt is None else prompt
+            for prompt in (self.query_prompt, self.document_prompt)
+        )
+        return Prompts(plain, query, document)
 
     def write(self, folder: Path) -> None:
         """Write it into an index, atomically."""
@@ -136,9 +158,10 @@ def load_model(folder: Path, about: About, model: str | None) -> Encoder:
             f"{error}. {folder} is an index of this model; if it is elsewhere now, say where with "
             "`model`"
         ) from error
+    encoder.prompts = about.prompts(encoder.prompts.plain)
     if encoder.dim != about.dim:
         difference = f"{encoder.dim} dimensions, not {about.dim}"
-    elif weights_hash(encoder) != about.weights:
+    elif weights_hash(encoder, "document") != about.weights:
         difference = "other weights, another tokenizer or another pooling"
     else:
         return encoder

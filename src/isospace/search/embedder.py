@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -12,6 +14,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
+from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.operators.nearest import unit_rows
 from isospace.search.memory_index import MemoryIndex
@@ -60,6 +63,7 @@ class Embedder:
         max_length: int | None = None,
         precision: Precision = "float32",
         progress: Progress | None = None,
+        side: Side | None = None,
         **others: Any,
     ) -> np.ndarray:
         """Vectors of texts, as the model makes them; options as in sentence-transformers.
@@ -75,6 +79,8 @@ class Embedder:
             max_length: truncation in tokens; default: the model's own limit.
             precision: bf16 is faster where the processor has it.
             progress: where a bar is shown; default: nowhere.
+            side: "query" or "document", whose prompt is put before every text; `encode_query` and
+                `encode_document` are for these.
             others: sentence-transformers' other options, with values that ask for what is done here
                 anyway.
 
@@ -93,6 +99,8 @@ class Embedder:
         if batch_size is not None and batch_size < 1:
             raise UserError(f"`batch_size` {batch_size}: expected 1 or more")
         encoder = self._prompted(prompt_name, prompt)
+        if side is not None and (prompt_name is not None or prompt is not None):
+            raise UserError(f"`side` {side}: has its own prompt; leave out `prompt`, `prompt_name`")
         several = [texts] if isinstance(texts, str) else list(texts)
         _require_texts(several)
         with (progress or Logged()).bar("encode", len(several)) as advance:
@@ -102,10 +110,19 @@ class Embedder:
                 batch_size=batch_size,
                 on_batch=advance,
                 precision=precision,
+                side=side,
             )
         if normalize_embeddings:
             vectors = unit_rows(vectors)
         return vectors[0] if isinstance(texts, str) else vectors
+
+    def encode_query(self, texts: str | Sequence[str], **options: Any) -> np.ndarray:
+        """Vectors of texts that look for others; options as for `encode`."""
+        return self.encode(texts, side=_side("query", options), **options)
+
+    def encode_document(self, texts: str | Sequence[str], **options: Any) -> np.ndarray:
+        """Vectors of texts that are looked for; options as for `encode`."""
+        return self.encode(texts, side=_side("document", options), **options)
 
     def _prompted(self, prompt_name: str | None, prompt: str | None) -> Encoder:
         """The encoder, with another prompt where one is given."""
@@ -119,7 +136,8 @@ class Embedder:
             prompt = prompts[prompt_name]
         if prompt is None:
             return self.encoder
-        return Encoder(self.encoder.model, self.encoder.source, prompt)
+        changed = replace(self.encoder.prompts, plain=prompt)
+        return Encoder(self.encoder.model, self.encoder.source, changed)
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
         """Cosines of all texts of one side with all of the other.
@@ -135,7 +153,7 @@ class Embedder:
         return cosines
 
     def index(self, corpus: Path | str | Iterable[str], column: str = "text") -> MemoryIndex:
-        """Make texts searchable, exactly and in memory.
+        """Make texts searchable, exactly and in memory: they are documents, what is asked a query.
 
         Args:
             corpus: the texts; or one file of them, as a path.
@@ -148,11 +166,18 @@ class Embedder:
             with open_texts([str(corpus)], column, None, "utf-8") as rows:
                 corpus = [row.text for row in rows]
         texts = list(corpus)
-        return MemoryIndex(texts, unit_rows(self.encoder.embed(texts)), self._unit_vectors)
+        vectors = unit_rows(self.encoder.embed(texts, side="document"))
+        return MemoryIndex(texts, vectors, partial(self._unit_vectors, side="query"))
 
-    def _unit_vectors(self, items: TextsOrVectors) -> np.ndarray:
-        vectors: Any = items if isinstance(items, np.ndarray) else self.encode(items)
+    def _unit_vectors(self, items: TextsOrVectors, side: Side | None = None) -> np.ndarray:
+        vectors: Any = items if isinstance(items, np.ndarray) else self.encode(items, side=side)
         return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
+
+
+def _side(side: Side, options: Mapping[str, Any]) -> Side | None:
+    """A side, unless the options name a prompt: as in sentence-transformers that one counts."""
+    named = options.get("prompt") is not None or options.get("prompt_name") is not None
+    return None if named else side
 
 
 def _require_texts(texts: Sequence[Any]) -> None:
@@ -174,7 +199,11 @@ def _require_known(options: dict[str, Any]) -> None:
 
 
 def load(
-    model: Model = "minilm", pooling: PoolingName | None = None, device: str | None = None
+    model: Model = "minilm",
+    pooling: PoolingName | None = None,
+    device: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> Embedder:
     """Load a model; `isospace.load` is this.
 
@@ -183,8 +212,11 @@ def load(
             `SentenceTransformer` or `Encoder`, which is used as it is and not copied.
         pooling: default: the model's own.
         device: default: a GPU if there is one; a loaded model stays where it is.
+        query_prompt: put before every query, such as "query: ", or the name of one of the model's
+            prompts; default: the model's own.
+        document_prompt: put before every document, in the same way.
 
     Raises:
         UserError: nothing there can be loaded, or something else is given.
     """
-    return Embedder(as_encoder(model, pooling, device))
+    return Embedder(as_encoder(model, pooling, device, query_prompt, document_prompt))

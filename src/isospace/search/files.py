@@ -39,6 +39,8 @@ def index_files(
     keep: Sequence[str] = (),
     encoding: str = "utf-8",
     progress: Progress | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
@@ -56,9 +58,11 @@ def index_files(
         keep: other columns to keep; default: those of the index.
         encoding: of text files.
         progress: where it is shown; default: the log.
+        query_prompt: of a new index, as for `SearchIndex.create`; an index keeps its prompts.
+        document_prompt: of a new index.
 
     Raises:
-        UserError: input, model or index is not what is expected.
+        UserError: input, prompts, model or index is not what is expected.
     """
     progress = progress or Logged()
     inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), Path(to)
@@ -73,13 +77,21 @@ def index_files(
         )
     if about is None:
         require_room(to)
+    elif query_prompt is not None or document_prompt is not None:
+        raise UserError(
+            f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "
+            "them out, or make an index with others in another folder (`to`)"
+        )
     with open_texts(inputs, column, id_column, encoding, keep) as records:
         progress.line("reading", ", ".join(inputs))
         rows, columns, superseded = _survey(records, about.columns if about else None)
         if about is None:
-            index = SearchIndex.create(to, model or "minilm", columns)
+            model = model or "minilm"
+            index = SearchIndex.create(to, model, columns, query_prompt, document_prompt)
         else:
             index = SearchIndex.open(to, model)
+        if prompts := index.about.prompts("").summary:
+            progress.line("prompts", prompts)
         changes = Changes(repeated=len(superseded))
         places = count()
         with progress.bar("index", rows - changes.repeated) as advance:

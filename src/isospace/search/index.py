@@ -13,6 +13,7 @@ import numpy as np
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
@@ -95,6 +96,8 @@ class SearchIndex:
         folder: Path | str,
         model: str = "minilm",
         columns: Mapping[str, ColumnType] | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
     ) -> SearchIndex:
         """Make an empty index.
 
@@ -102,6 +105,8 @@ class SearchIndex:
             folder: does not exist, or is empty.
             model: minilm, a model folder, a run's folder, or a Hub name.
             columns: of metadata, each with "str", "int", "float" or "bool".
+            query_prompt: put before every query, as for `load_encoder`; the index keeps it.
+            document_prompt: put before every text, in the same way.
 
         Raises:
             UserError: there is something in the folder, the model cannot be loaded, a column cannot
@@ -111,7 +116,7 @@ class SearchIndex:
         folder, columns = Path(folder), dict(columns or {})
         check_names(columns)
         require_room(folder)
-        encoder = load_encoder(model)
+        encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
         about = About.of(encoder, columns)
         database = Database(folder, columns, encoder.dim, new=True)
         about.write(folder)  # last: it is what makes the folder an index
@@ -207,7 +212,7 @@ class SearchIndex:
             self._database.remove(gone)
         advance(len(rows) - len(changed))
         if changed:
-            vectors = self._vectors([text for text, *_ in changed.values()], advance)
+            vectors = self._vectors([text for text, *_ in changed.values()], "document", advance)
             self._database.write(changed, vectors)
         replaced = len(set(changed) & set(known))
         unchanged = len(rows) - len(empty) - len(changed)
@@ -303,7 +308,7 @@ class SearchIndex:
             near = self._database.nearest(vector, depth, where, measured is not None)
             return fuse(near, self._database.matching(query, vector, depth, where))[:k]
 
-        hits = list(map(find, queries, self._vectors(queries)))
+        hits = list(map(find, queries, self._vectors(queries, "query")))
         by = "words (BM25) and cosine, fused" if fused else "cosine"
         among = f"{rows:,} texts" + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
@@ -319,10 +324,10 @@ class SearchIndex:
         self.about = about
 
     def _vectors(
-        self, texts: Sequence[str], advance: Callable[[int], None] | None = None
+        self, texts: Sequence[str], side: Side, advance: Callable[[int], None] | None = None
     ) -> np.ndarray:
         with self._encoding:
-            vectors = self.encoder.embed(texts, on_batch=advance)
+            vectors = self.encoder.embed(texts, on_batch=advance, side=side)
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.about.model}: gives vectors that are no numbers; it is broken")
         return unit_rows(vectors)

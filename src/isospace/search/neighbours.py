@@ -17,7 +17,7 @@ from isospace.corpus.lines import Lines, clean
 from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode
+from isospace.evaluation.pairs import Encode, SidedEncode, sided
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
@@ -86,6 +86,8 @@ def find_neighbours(
     k: int = 10,
     precision: Precision = "float32",
     progress: Progress | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> NeighbourLists:
     """Look for the nearest texts of a corpus by each of several models.
 
@@ -96,6 +98,8 @@ def find_neighbours(
         k: how many.
         precision: of the matrix products, as in `Encoder.embed`.
         progress: where it is shown; default: the log.
+        query_prompt: put before every query, as for `load_encoder`.
+        document_prompt: put before every text of the corpus.
 
     Raises:
         UserError: no model, no query, an empty query, k below 1, or a model that cannot be loaded.
@@ -111,10 +115,13 @@ def find_neighbours(
         resolve(model)  # before the first encodes the whole corpus
     lists = {}
     for model in dict.fromkeys(models):
-        encoder = load_encoder(model)
+        encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+        if encoder.prompts.summary:
+            progress.line("prompts", f"of {model}: {encoder.prompts.summary}")
         progress.line("encode", f"{len(corpus):,} texts by {model}")
         with progress.bar("encode", len(cleaned) + len(corpus)) as advance:
-            encode = partial(encoder.embed, on_batch=advance, precision=precision)
+            embed = partial(encoder.embed, on_batch=advance, precision=precision)
+            encode = SidedEncode.of_prompts(encoder.prompts, embed)
             lists[model] = nearest_texts(encode, cleaned, corpus, k)
     return NeighbourLists(cleaned, len(corpus), lists)
 
@@ -128,7 +135,7 @@ def nearest_texts(
     first. Each text is encoded once.
 
     Args:
-        encode: texts -> `(text, dim)`.
+        encode: texts -> `(text, dim)`; may have sides.
         queries: n texts.
         corpus: distinct texts.
         k: how many.
@@ -136,12 +143,15 @@ def nearest_texts(
     Returns:
         n lists of k neighbours (of fewer where the corpus has fewer texts).
     """
+    encode = sided(encode)
     slices = (
-        unit_rows(encode([corpus[row] for row in range(start, min(start + SLICE, len(corpus)))]))
+        unit_rows(
+            encode.documents([corpus[row] for row in range(start, min(start + SLICE, len(corpus)))])
+        )
         for start in range(0, len(corpus), SLICE)
     )
     # One more than asked for, since the corpus may have the query itself.
-    nearest_rows = nearest(unit_rows(encode(queries)), slices, k + 1)
+    nearest_rows = nearest(unit_rows(encode.queries(queries)), slices, k + 1)
     lists = []
     for query, near in zip(queries, nearest_rows, strict=True):
         pairs = zip(near.rows.tolist(), near.products.tolist(), strict=True)

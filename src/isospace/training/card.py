@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.config import TrainConfig, objective_name
+from isospace.encoders.prompts import Prompts
 from isospace.system.tables import markdown_table
 from isospace.training.origin import Origin
 from isospace.training.results import RunResults
@@ -33,6 +34,23 @@ model = SentenceTransformer("path/to/this/folder")
 vectors = model.encode(["one sentence", "another sentence"])
 ```""",
 )
+
+
+def classic_usage(prompts: Prompts) -> Usage:
+    """How a sentence-transformers folder of a model with these prompts is loaded."""
+    if not (prompts.query or prompts.document):
+        return CLASSIC
+    code = CLASSIC.text.replace(
+        'vectors = model.encode(["one sentence", "another sentence"])',
+        'queries = model.encode_query(["what is looked for"])\n'
+        'documents = model.encode_document(["one text", "another text"])',
+    )
+    return Usage(CLASSIC.library, f"{code}\n\n{prompts_text(prompts)}")
+
+
+def prompts_text(prompts: Prompts) -> str:
+    """What is put before texts, for a card."""
+    return f"Put before every text (its prompt): {prompts.summary}."
 
 
 def model_card(

@@ -10,8 +10,10 @@ import torch
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.precision import Precision
+from isospace.encoders.prompts import Side
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.objectives.base import View
 from isospace.training.checkpoint import random_state, set_random_state
@@ -36,18 +38,19 @@ def run_evaluation(
     noise = _noise(config, encoder)
     precision: Precision = "bf16" if mixed_precision == "bf16" else "float32"
 
-    def clean(texts: Sequence[str]) -> np.ndarray:
-        return encoder.embed(texts, precision=precision)
+    def clean(texts: Sequence[str], side: Side | None) -> np.ndarray:
+        return encoder.embed(texts, precision=precision, side=side)
 
-    def noisy(texts: Sequence[str]) -> np.ndarray:
-        return encoder.embed(texts, noise, config.max_length, precision=precision)
+    def noisy(texts: Sequence[str], side: Side | None) -> np.ndarray:
+        return encoder.embed(texts, noise, config.max_length, precision=precision, side=side)
 
+    encode, encode_noisy = (SidedEncode.of_prompts(encoder.prompts, f) for f in (clean, noisy))
     state = random_state()
     try:
         torch.manual_seed(config.seed)
-        evaluation = held_out.measure(clean, noisy)
+        evaluation = held_out.measure(encode, encode_noisy)
         if benchmark.labels is not None:
-            evaluation["labels_spearman"] = evaluate_pairs(clean, benchmark.labels).value
+            evaluation["labels_spearman"] = evaluate_pairs(encode, benchmark.labels).value
         return evaluation
     finally:
         set_random_state(state)

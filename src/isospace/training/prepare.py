@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from isospace.corpus.overview import sample
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels, load_sts_data
@@ -104,17 +106,29 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     progress.line("encoder", encoder.summary(arithmetic(accelerator), config.objective.views))
+    if encoder.prompts.summary:
+        progress.line("prompts", encoder.prompts.summary)
     _tell_of_tokens(config, encoder, sample(data.corpus), progress)
     whole = config.objective.reads_whole_texts
+    sides = [side_of(text, config.objective.texts) for text in range(config.objective.texts)]
+    prints = [encoder.fingerprint(config.max_length, whole, side) for side in sides]
+
+    def token_ids(texts: list[tuple[str, Side]]) -> list[list[int]]:
+        made = {}
+        for side in dict.fromkeys(sides):
+            own = [text for text, its in texts if its == side]
+            made[side] = iter(encoder.token_ids(own, config.max_length, whole, side) if own else [])
+        return [next(made[side]) for _, side in texts]
+
     with (
         accelerator.main_process_first(),
         progress.bar("tokenise", len(data.corpus)) as advance,
     ):
         tokens = tokenise(
-            data.corpus,
+            zip(data.corpus, cycle(sides), strict=False),
             data.corpus.digest,
-            lambda texts: encoder.token_ids(texts, config.max_length, whole),
-            encoder.fingerprint(config.max_length, whole),
+            token_ids,
+            " ".join(prints if len(set(prints)) > 1 else prints[:1]),
             cache_folder(),
             progress=advance,
         )
@@ -159,7 +173,9 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
         _require_a_batch(config, data.corpus)
     by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
-        by_start.setdefault((config.model, config.pooling, config.dropout), []).append(config)
+        prompts = config.query_prompt, config.document_prompt
+        start = (config.model, config.pooling, config.dropout, *prompts)
+        by_start.setdefault(start, []).append(config)
     for alike in by_start.values():
         encoder = _load_encoder(alike[0], "cpu")
         for config in alike:
@@ -196,7 +212,9 @@ def load_data(config: TrainConfig) -> Data:
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
-    encoder = load_encoder(config.model, config.pooling, device)
+    encoder = load_encoder(
+        config.model, config.pooling, device, config.query_prompt, config.document_prompt
+    )
     if not encoder.is_transformer:
         raise UserError(
             f"`model` {config.model}: an average of word vectors has no dropout that would make "
@@ -219,8 +237,13 @@ def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     times = 1 + config.objective.tokens_needed // 8
     texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
     whole = config.objective.reads_whole_texts
-    ids = [np.array(row) for row in encoder.token_ids(texts, config.max_length, whole)]
-    batch = sources.batch([ids] * config.objective.texts, np.arange(len(ids)), 0)
+    ids = []
+    for text in range(config.objective.texts):
+        side = side_of(text, config.objective.texts)
+        ids.append(
+            [np.array(row) for row in encoder.token_ids(texts, config.max_length, whole, side)]
+        )
+    batch = sources.batch(ids, np.arange(len(texts)), 0)
     with torch.no_grad():
         require_distinct_views(encoder, batch, plan, sources.of_view)
 

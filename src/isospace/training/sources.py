@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from isospace.encoders.changes import Changes
 from isospace.encoders.encoder import Batch, Encoder
+from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
 from isospace.objectives.base import View
 from isospace.objectives.edits import Edit, Ids
@@ -101,7 +102,9 @@ class Sources:
             ]
             for source in self._distinct
         ]
-        batch = self.encoder.collate([one.ids for made in inputs for one in made], len(inputs))
+        ids = [one.ids for made in inputs for one in made]
+        sides = [side_of(source.text, len(texts)) for source in self._distinct]
+        batch = self.encoder.collate(ids, len(inputs), sides)
         length = batch.input_ids.shape[1]
         changed = {
             place: _changes(made, length, self.encoder.token_dim)

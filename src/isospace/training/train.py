@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 import isospace
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.prompts import SIDES
 from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
@@ -34,7 +35,7 @@ from isospace.system.processes import agreed, anywhere, arithmetic
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
-from isospace.training.card import model_card
+from isospace.training.card import classic_usage, model_card
 from isospace.training.evaluations import run_evaluation
 from isospace.training.loop import Diverged, Step
 from isospace.training.origin import Origin
@@ -105,7 +106,7 @@ class _Session:
         data, self.loop = prepare(config, self.accelerator, self.progress)
         self.benchmark, self.held_out, self.corpus = data.benchmark, data.held_out, data.corpus
         self.encoder = self.loop.encoder
-        self._start_hash = weights_hash(self.encoder)
+        self._start_hash = weights_hash(self.encoder, *SIDES)
         self.evaluations: list[dict[str, float]] = []
         # Where the pairs that choose also judge: what they came to, (1 + halves, pair), at each.
         self._ranks: list[torch.Tensor] = []
@@ -322,8 +323,15 @@ class _Session:
             after = self.benchmark.measure(encoder.embed) if choice.step else before
             results = self._results(choice, before, after)
             if results.ships_start:
-                encoder = load_encoder(self.config.model, self.config.pooling)
-            card = model_card(self.config, results, encoder.pooling)
+                config = self.config
+                encoder = load_encoder(
+                    config.model,
+                    config.pooling,
+                    query_prompt=config.query_prompt,
+                    document_prompt=config.document_prompt,
+                )
+            usage = classic_usage(encoder.prompts)
+            card = model_card(self.config, results, encoder.pooling, usage)
             save_model(encoder, run.model_folder, card)
             run.write_items(
                 before=self.benchmark.items(before),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.loading import weights_hash
 from isospace.errors import Stopped, UserError
 from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
@@ -21,7 +21,7 @@ from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
 from isospace.vectors.vector_files import Key, Layout
-from isospace.vectors.workers import ShardTexts, Task, write_shards
+from isospace.vectors.workers import ShardTexts, Task, load_model, write_shards
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     progress = progress or Logged()
     _require_room(config)
     with open_texts(config.inputs, config.column, config.id_column, config.encoding) as texts:
-        encoder = load_encoder(config.model)
+        encoder = load_model(config)
+        if prompt := encoder.prompts.of(config.side):
+            progress.line("prompt", f"{prompt!r} before every text")
         scanned = texts.scan()
         if not scanned.rows:
             raise UserError(f"{', '.join(config.inputs)}: no text to encode")
@@ -95,7 +97,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
 
 def _layout(config: EncodeConfig, encoder: Encoder) -> Layout:
     about: dict[str, Any] = {
-        "model": weights_hash(encoder),
+        "model": weights_hash(encoder, config.side),
         "precision": config.precision,
         "max_length": config.max_length,
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from isospace.encoders.precision import Precision
+from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 
 Dtype = Literal["float32", "float16", "int8", "binary"]
@@ -48,6 +49,15 @@ class EncodeConfig:
     """Texts are cut to so many tokens; default: the model's own limit."""
     shard_size: int = 16_384
     """Rows of a shard, which is what a kill can cost each worker; a multiple of 4096."""
+    side: Side | None = None
+    """What the texts are: queries or documents, before which the model's prompt for such is put.
+    Default: neither, with the model's default prompt if it has one."""
+    query_prompt: str | None = None
+    """Put before every text as a query, such as "query: ", or the name of one of the model's own
+    prompts; "" for none. Default: the model's own query prompt."""
+    document_prompt: str | None = None
+    """Put before every text as a document, in the same way. Default: the model's own document,
+    passage or corpus prompt."""
     workers: int = 1
     """Processes, each with the model in memory; the processor's threads are divided among them."""
 
@@ -72,6 +82,12 @@ class EncodeConfig:
             raise UserError(f"`workers` {self.workers}: expected 1 or more")
         if self.max_length is not None and self.max_length < 3:
             raise UserError(f"`max_length` {self.max_length}: no word is left; expected 3 or more")
+        for side in get_args(Side):
+            if getattr(self, f"{side}_prompt") is not None and self.side != side:
+                raise UserError(
+                    f"`{side}_prompt`: is put before texts that are encoded as such; give `as` "
+                    f"{side} with it"
+                )
         if self.format is not None and self.file_format != self.format:
             raise UserError(f"`format` {self.format}: `output` ends in {self.output.suffix}")
         if self.id_column is not None and self.file_format == "npy":

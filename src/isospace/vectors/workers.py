@@ -67,11 +67,23 @@ class Task:
                 on_batch=on_batch,
                 precision=self.config.precision,
                 one_thread=True,
+                side=self.config.side,
             )
             for start in range(0, len(shard.texts), self.config.WINDOW)
         ]
         self.layout.write(shard.path, shard.keys, np.concatenate(windows))
         return shard.index, file_hash(shard.path)
+
+
+def load_model(config: EncodeConfig) -> Encoder:
+    """The model, with its prompts.
+
+    Raises:
+        UserError: it cannot be loaded.
+    """
+    return load_encoder(
+        config.model, query_prompt=config.query_prompt, document_prompt=config.document_prompt
+    )
 
 
 def write_shards(
@@ -154,7 +166,7 @@ def _begin(task: Task, threads: int, shared: _Shared) -> None:
     os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
     torch.set_num_threads(threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    encoder = load_encoder(task.config.model)
+    encoder = load_model(task.config)
     if torch.cuda.is_available():
         encoder.to(f"cuda:{shared.take_number() % torch.cuda.device_count()}")
     _worker = (task, encoder, shared)

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import tyro
 
+from isospace.encoders.prompts import Side
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_json
 
 
-# Three settings as the command line writes them; their help stands in `EncodeConfig`.
+# Four settings as the command line writes them; their help stands in `EncodeConfig`.
 @dataclass(frozen=True)
 class _Arguments(EncodeConfig):
     """What to encode, by which model, into what."""
@@ -21,6 +22,7 @@ class _Arguments(EncodeConfig):
     model: Annotated[str, tyro.conf.Positional]
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional]
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    side: Annotated[Side | None, tyro.conf.arg(name="as")] = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,13 @@ class Evaluate:
     """What a row of the files of --own is, where the names of the columns do not say it."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    query_prompt: str | None = None
+    """Put before the first text of a pair or triple of --own, such as "query: ", or the name of one
+    of the model's own prompts; "" for none. Default: the model's own query prompt, if it has
+    one."""
+    document_prompt: str | None = None
+    """Put before its other texts, in the same way. Default: the model's own
+    document, passage or corpus prompt."""
     transfer: Literal["senteval", "senteval-fast", "sklearn"] | None = None
     """Also train classifiers on the vectors and score them on MR, CR, SUBJ, MPQA, SST-2, TREC and
     MRPC, whose files lie in --data. senteval is the papers' classifier, senteval-fast the same with
@@ -66,6 +73,8 @@ class Evaluate:
             self.mteb,
             self.precision,
             Console(self.json),
+            self.query_prompt,
+            self.document_prompt,
         )
         if self.json:
             print_json(evaluation.to_json())

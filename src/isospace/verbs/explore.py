@@ -33,6 +33,12 @@ class Explore:
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
+    query_prompt: str | None = None
+    """Put before what is looked for, such as "query: ", or the name of one of the model's own
+    prompts; "" for none. Default: the model's own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """Put before every text of the corpus, in the same way. Default: the model's own
+    document, passage or corpus prompt."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it."""
     port: int = 8265
@@ -57,7 +63,15 @@ class Explore:
         names = ", ".join(Path(name).name for name in self.corpus)
         with listen(self.port) as listener:
             texts = read_corpus(self.corpus, self.column, self.encoding, console)
-            session = open_session(self.models, texts, names, self.precision, console)
+            session = open_session(
+                self.models,
+                texts,
+                names,
+                self.precision,
+                console,
+                self.query_prompt,
+                self.document_prompt,
+            )
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             console.line("explore", f"{url}  (Ctrl-C ends it)")
             if self.json:

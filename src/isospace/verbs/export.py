@@ -26,6 +26,12 @@ class Export:
     MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
     int8: bool = False
     """With --to onnx: also write a smaller graph with int8 weights, and measure what it loses."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
+    for none. The folder says so to those that load it. Default: the model's own query prompt."""
+    document_prompt: str | None = None
+    """Put before every document, in the same way. Default: the model's own document, passage or
+    corpus prompt."""
     sample: Path | None = None
     """With --int8: a file or folder of sentences to measure the loss on; default: sentences that
     the run kept out of training, or the docstrings of Python."""
@@ -50,6 +56,8 @@ class Export:
             self.column,
             self.encoding,
             console,
+            self.query_prompt,
+            self.document_prompt,
         )
         if self.json:
             print_json({**asdict(shipment), "folder": str(shipment.folder)})

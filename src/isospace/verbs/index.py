@@ -38,6 +38,12 @@ class Index:
     """Other columns to keep, to filter by and to show; default: those of the index."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
+    query_prompt: str | None = None
+    """For a new index: put before every query, such as "query: ", or the name of one of the model's
+    own prompts; "" for none. Default: the model's own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """For a new index: put before every text, in the same way. Default: the model's own document,
+    passage or corpus prompt."""
     delete: str | None = None
     """Delete the rows that match this SQL condition on id, text and the columns that were kept."""
     json: bool = False
@@ -60,6 +66,8 @@ class Index:
                 self.keep,
                 self.encoding,
                 console,
+                self.query_prompt,
+                self.document_prompt,
             )
         except KeyboardInterrupt:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")

@@ -32,6 +32,12 @@ class Neighbours:
     """The text whose neighbours are listed; can be given several times."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
     """How many texts to list."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: ", or the name of one of the model's own prompts;
+    "" for none. Default: the model's own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """Put before every text of the corpus, in the same way. Default: the model's own
+    document, passage or corpus prompt."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it."""
     json: bool = False
@@ -46,7 +52,14 @@ class Neighbours:
         console = Console(self.json)
         corpus = read_corpus(self.corpus, self.column, self.encoding, console)
         neighbours = find_neighbours(
-            self.models, corpus, self.query, self.k, self.precision, console
+            self.models,
+            corpus,
+            self.query,
+            self.k,
+            self.precision,
+            console,
+            self.query_prompt,
+            self.document_prompt,
         )
         if self.json:
             print_json(neighbours.to_json())

@@ -11,7 +11,7 @@ from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.verdict import Verdict, VerdictKind, counted, earlier, reason
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
-from isospace.training.card import CLASSIC, heading
+from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 from isospace.training.results import upgraded_verdict
 from isospace.whiten.whiten_config import Power
@@ -193,16 +193,16 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     return text + earlier(verdict.judged, "pairs")
 
 
-def model_card(results: WhiteningResults) -> str:
+def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
     """Markdown for the README.md of the folder; never a sentence of the corpus."""
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())
     title = f"whitened ({name_of(results.power)})" if results.whitened else "unchanged"
     origin = Origin.of(results.model)
-    return f"""{heading(origin, title, CLASSIC)}
+    return f"""{heading(origin, title, usage)}
 
 {results.text}
 
-{CLASSIC.text}
+{usage.text}
 
 {tables}
 

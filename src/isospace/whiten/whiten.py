@@ -27,8 +27,9 @@ import isospace
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
-from isospace.encoders.saving import require_classic, save_model
+from isospace.encoders.parity import PROBES, TOLERANCE
+from isospace.encoders.prompts import Side
+from isospace.encoders.saving import parity_of_sides, require_classic, save_model
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import (
     Benchmark,
@@ -38,7 +39,14 @@ from isospace.evaluation.benchmark import (
     sts_data,
 )
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
-from isospace.evaluation.pairs import Encode, TextPairs, load_pairs, remembering
+from isospace.evaluation.pairs import (
+    Encode,
+    SidedEncode,
+    TextPairs,
+    load_pairs,
+    remembering,
+    sided,
+)
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments, WhiteningMap
@@ -49,6 +57,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
+from isospace.training.card import classic_usage
 from isospace.whiten.fold import FittedMap, drop_normalize, fold
 from isospace.whiten.results import (
     StateScores,
@@ -112,18 +121,29 @@ class _Session:
                 "are cut in halves); give more text, or a power such as `power` 0.25"
             )
         with self.accelerator.main_process_first():
-            self.encoder = load_encoder(config.model, config.pooling).to(self.accelerator.device)
+            self.encoder = self._load().to(self.accelerator.device)
         require_classic(self.encoder)
         _refusing(lambda: config.whitening.kept(self.encoder.dim))
         if config.whitening.kind == "flow":
             _refusing(lambda: Flow(self.encoder.dim))
         drop_normalize(self.encoder)
         self.progress.line("encoder", self.encoder.summary(arithmetic(self.accelerator)))
-        self.encode = remembering(self._embed)
+        if self.encoder.prompts.summary:
+            self.progress.line("prompts", self.encoder.prompts.summary)
+        self.encode = remembering(SidedEncode.of_prompts(self.encoder.prompts, self._embed))
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _load(self) -> Encoder:
+        config = self.config
+        return load_encoder(
+            config.model,
+            config.pooling,
+            query_prompt=config.query_prompt,
+            document_prompt=config.document_prompt,
+        )
+
+    def _embed(self, texts: Sequence[str], side: Side | None) -> NDArray[np.float32]:
         with self.progress.bar("encode", len(texts)) as advance:
-            return self.encoder.embed(texts, on_batch=advance)
+            return self.encoder.embed(texts, on_batch=advance, side=side)
 
     def go(self) -> WhiteningResults | None:
         """Fit in every process; choose, judge and write in the first."""
@@ -206,17 +226,18 @@ class _Session:
         """Write the folder; returns how far its vectors are from those that were measured."""
         texts = [*PROBES, *self.benchmark.sample[:_COMPARED]]
         whitening = whitening if results.whitened else None
-        expected = through(self.encode, whitening)(texts)
+        expected = through(self.encode, whitening)
+        measured = {side: expected.of(side)(texts) for side in self.encoder.prompts.sides}
         if whitening is None:
-            self.encoder = load_encoder(self.config.model, self.config.pooling)
+            self.encoder = self._load()
         else:
             fold(self.encoder, whitening)
-        save_model(self.encoder, self.folder, model_card(results), replace=False)
+        card = model_card(results, classic_usage(self.encoder.prompts))
+        save_model(self.encoder, self.folder, card, replace=False)
         device = str(self.encoder.device)
         reloaded = SentenceTransformer(str(self.folder), device=device, local_files_only=True)
-        vectors = np.asarray(reloaded.encode(texts, show_progress_bar=False))
         try:
-            return require_parity(expected, vectors, self.config.model, TOLERANCE)
+            return parity_of_sides(measured, reloaded, texts, self.config.model, TOLERANCE)
         except UserError:
             shutil.rmtree(self.folder)
             raise
@@ -250,6 +271,7 @@ def corpus_moments(
 ) -> Moments:
     """Mean and covariance of the encoder's vectors of these rows, the same in every process.
 
+    They are documents, queries among them too: what is fitted is of the texts that are searched.
     Each process encodes its share. The encoder is without its closing normalisation.
     """
     share = rows[accelerator.process_index :: accelerator.num_processes]
@@ -257,7 +279,9 @@ def corpus_moments(
     with progress.bar("fit", len(share)) as advance:
         for start in range(0, len(share), _CHUNK):
             texts = [corpus[int(row)] for row in share[start : start + _CHUNK]]
-            moments += Moments.of(torch.from_numpy(encoder.embed(texts, on_batch=advance)))
+            moments += Moments.of(
+                torch.from_numpy(encoder.embed(texts, on_batch=advance, side="document"))
+            )
     parts: list[Moments] = gather_object([moments])
     return reduce(operator.add, parts)
 
@@ -271,23 +295,28 @@ def corpus_vectors(
 ) -> torch.Tensor:
     """The encoder's vectors of these rows, (n, dim), the same in every process, on its device.
 
-    Each process encodes its share. The encoder is without its closing normalisation.
+    They are documents, as for `corpus_moments`. Each process encodes its share. The encoder is
+    without its closing normalisation.
     """
     first, step = accelerator.process_index, accelerator.num_processes
     texts = [corpus[int(row)] for row in rows[first::step]]
     with progress.bar("fit", len(texts)) as advance:
-        parts = gather_object([encoder.embed(texts, on_batch=advance)])
+        parts = gather_object([encoder.embed(texts, on_batch=advance, side="document")])
     vectors = np.empty((len(rows), encoder.dim), np.float32)
     for number, part in enumerate(parts):
         vectors[number::step] = part
     return torch.from_numpy(vectors).to(accelerator.device)
 
 
-def through(encode: Encode, whitening: FittedMap | None) -> Encode:
+def through(encode: Encode, whitening: FittedMap | None) -> SidedEncode:
     """The encoder with a map behind it, in float64; `None` is the encoder itself."""
     if whitening is None:
-        return encode
-    return lambda texts: whitening(torch.from_numpy(encode(texts)).double()).float().numpy()
+        return sided(encode)
+
+    def mapped(own: Encode) -> Encode:
+        return lambda texts: whitening(torch.from_numpy(own(texts)).double()).float().numpy()
+
+    return sided(encode).each(mapped)
 
 
 def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, RetrievalScores]:

@@ -42,6 +42,12 @@ class WhitenConfig:
     """Fit on so many sentences, spread evenly over the text; default: on all."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    query_prompt: str | None = None
+    """Put before the first text of every pair, such as "query: ", or the name of one of the
+    encoder's own prompts; "" for none. Default: the encoder's own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """Put before the sentences to fit on and before the second text of every pair, in the same way.
+    Default: the encoder's own document, passage or corpus prompt."""
     pairs: PathOrText | None = None
     """A file of two columns, texts that belong together, on which the verdict is reached; default:
     halves of held-out sentences, which ought to find each other."""

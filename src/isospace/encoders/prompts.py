@@ -1,0 +1,106 @@
+"""What is put before a text that is looked for, and before one that is looked among.
+
+The rules are those of sentence-transformers' `encode`, `encode_query` and `encode_document`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from isospace.errors import UserError
+
+Side = Literal["query", "document"]
+"""A query looks for documents. Texts that are compared with each other have no side."""
+SIDES: tuple[Side | None, ...] = (None, "query", "document")
+
+_NAMES: dict[Side, tuple[str, ...]] = {
+    "query": ("query",),
+    "document": ("document", "passage", "corpus"),
+}
+"""What encoders call the prompts of a side; of several the first that is not empty counts."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The text that is put before every text of a side, and before texts without one."""
+
+    plain: str = ""
+    query: str = ""
+    document: str = ""
+
+    @classmethod
+    def own(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
+        """Those that an encoder brings along.
+
+        Args:
+            prompts: name -> text, empty for none, as `SentenceTransformer.prompts`.
+            default: name of the prompt of texts without a side. It is the one of both sides too
+                where neither has its own.
+
+        >>> Prompts.own({"query": "query: ", "document": "", "passage": "passage: "}, None)
+        Prompts(plain='', query='query: ', document='passage: ')
+        """
+        plain = prompts.get(default or "") or ""
+        query, document = (
+            next((text for name in names if (text := prompts.get(name))), "")
+            for names in _NAMES.values()
+        )
+        if not query and not document:
+            query = document = plain
+        return cls(plain, query, document)
+
+    def of(self, side: Side | None) -> str:
+        """The prompt of a side; `None` is no side."""
+        return {None: self.plain, "query": self.query, "document": self.document}[side]
+
+    @property
+    def sides(self) -> tuple[Side | None, ...]:
+        """Sides of different prompts: of those of one prompt the first of `SIDES`."""
+        return tuple({self.of(side): side for side in reversed(SIDES)}.values())
+
+    @property
+    def summary(self) -> str | None:
+        """What is put before which texts, in a line; `None` where nothing is.
+
+        >>> Prompts(query="query: ").summary
+        "queries 'query: ', documents ''"
+        """
+        if not any((self.plain, self.query, self.document)):
+            return None
+        parts = [f"queries {self.query!r}", f"documents {self.document!r}"]
+        return ", ".join(parts + ([f"other texts {self.plain!r}"] if self.plain else []))
+
+
+def side_of(text: int, texts: int) -> Side:
+    """The side of one of the texts of a training example: the first of several is the query.
+
+    >>> side_of(0, 1), side_of(0, 2), side_of(1, 2)
+    ('document', 'query', 'document')
+    """
+    return "query" if text == 0 and texts > 1 else "document"
+
+
+def prompt_text(setting: str, value: str, own: Mapping[str, str | None], source: str) -> str:
+    """The text that a setting means: that of the encoder's prompt of this name, else itself.
+
+    Args:
+        setting: its name.
+        value: of it.
+        own: name -> text, the encoder's prompts.
+        source: the encoder, for messages.
+
+    Raises:
+        UserError: one bare word that is no such name, which would run into every text.
+    """
+    if value in own:
+        return own[value] or ""
+    if re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9]", value):
+        names = ", ".join(own) or "none"
+        raise UserError(
+            f"`{setting}` {value}: not a prompt of {source}, which has {names}; a text to put "
+            f"before every other ends in a space or a mark, such as '{value}: '"
+        )
+    return value
