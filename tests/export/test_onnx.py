@@ -18,6 +18,7 @@ from toy import sentences
 from toy_t5 import write_toy_t5
 
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
@@ -156,22 +157,24 @@ def test_every_pooling(toy_model, tmp_path, pooling):
     assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
 
 
-def test_a_prompt_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
+def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
     monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: None)
     asked: list[str] = []
 
     def record(folder, graph, texts):
-        asked.extend(texts)
-        return encoder.embed([text.removeprefix("query: ") for text in texts])
+        asked.append(texts[0].removesuffix(PROBES[0]))
+        side = {"query: ": "query", "text: ": "document"}.get(asked[-1])
+        return encoder.embed([text.removeprefix(asked[-1]) for text in texts], side=side)
 
     monkeypatch.setattr(onnx_export, "encode_with_graph", record)
     encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.prompts = Prompts("query: ", "query: ", "query: ")
+    encoder.prompts = Prompts("", "query: ", "text: ")
     save_onnx(encoder, tmp_path / "model", card)
-    assert asked
-    assert all(text.startswith("query: ") for text in asked)
-    assert "['query: ' + text" in (tmp_path / "model" / "README.md").read_text()
+    assert sorted(asked) == ["", "query: ", "text: "]
+    card_text = (tmp_path / "model" / "README.md").read_text()
+    assert "['text: ' + text" in card_text
+    assert "queries 'query: ', documents 'text: '. The graph has none" in card_text
 
 
 def test_a_graph_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):

@@ -165,30 +165,25 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
             classic_type = f"sentence_transformers.models.{name}"
             modules.append({"idx": i, "name": str(i), "path": path, "type": classic_type})
         _write_json(building / "modules.json", modules)
-        write_usage(encoder, building)
+        usage = {
+            "__version__": {"sentence_transformers": sentence_transformers.__version__},
+            **usage_of(encoder),
+            "similarity_fn_name": encoder.model.similarity_fn_name,
+        }
+        _write_json(building / "config_sentence_transformers.json", usage)
         (building / "README.md").write_text(card, encoding="utf-8")
         return _check(encoder, building)
 
 
-def write_usage(encoder: Encoder, folder: Path) -> None:
-    """Write config_sentence_transformers.json: the prompts, and how vectors are compared.
-
-    Beside the model's own prompts it has those of both sides where `encode_query` and
-    `encode_document` look for them.
-    """
+def usage_of(encoder: Encoder) -> dict[str, Any]:
+    """The prompts, where `encode_query` and `encode_document` look for them, and the default."""
     sides = {"query": encoder.prompts.query, "document": encoder.prompts.document}
     prompts = {**encoder.model.prompts, **sides}
     default = encoder.model.default_prompt_name
     if default is not None and prompts[default] != encoder.prompts.plain:  # it was a side's
         default = "default"
         prompts[default] = encoder.prompts.plain
-    usage = {
-        "__version__": {"sentence_transformers": sentence_transformers.__version__},
-        "prompts": prompts,
-        "default_prompt_name": default,
-        "similarity_fn_name": encoder.model.similarity_fn_name,
-    }
-    _write_json(folder / "config_sentence_transformers.json", usage)
+    return {"prompts": prompts, "default_prompt_name": default}
 
 
 def _check(encoder: Encoder, folder: Path) -> float:

@@ -6,6 +6,7 @@ that turn hidden states into the vector.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
-from isospace.encoders.saving import save_transformer, write_usage
+from isospace.encoders.saving import save_transformer, usage_of
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
 from isospace.training.card import Usage, prompts_text
@@ -54,7 +55,9 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
     with atomic_folder(folder) as building:
         save_transformer(encoder, building)
         if encoder.prompts.summary:
-            write_usage(encoder, building)
+            path = building / "config.json"
+            config = json.loads(path.read_text(encoding="utf-8")) | usage_of(encoder)
+            path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
         return _check(encoder, pooling, building)

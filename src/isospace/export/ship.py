@@ -94,8 +94,8 @@ def export(
     measured_on = _sample(run, sample, column, encoding) if int8 else None
     encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
     if encoder.prompts.summary:
-        kept = "in the card alone" if to == "onnx" else "in config_sentence_transformers.json"
-        line = f"{encoder.prompts.summary}; {kept}, not in the vectors' arithmetic"
+        files = {"st": "config_sentence_transformers.json", "hf": "config.json", "onnx": "the card"}
+        line = f"{encoder.prompts.summary}; named in {files[to]}, not built in"
         (progress or Logged()).line("prompts", line)
     card = partial(_card, model, run, encoder)
     loss, limit = None, TOLERANCE

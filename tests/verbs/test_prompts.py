@@ -1,0 +1,239 @@
+"""Every verb puts the prompt of a side before its texts, as sentence-transformers would."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from prompted import KINDS, load_again, write_prompted
+from toy import sentences
+from transformers import AutoConfig
+
+import isospace
+from isospace.cli import main
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.sentences import load_corpus
+from isospace.encoders.loading import load_encoder
+from isospace.evaluation.own import Triples, load_own
+from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
+from isospace.explore.session import open_session
+from isospace.objectives import SimCSE
+from isospace.operators.nearest import unit_rows
+from isospace.search import SearchIndex
+from isospace.system.cache import cache_folder
+from isospace.system.progress import Silent
+from isospace.training.prepare import make_accelerator, prepare
+
+TEXTS, QUERIES = sentences(30), sentences(3, seed=5)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def prompted(request, tmp_path_factory):
+    return write_prompted(tmp_path_factory.mktemp(request.param), KINDS[request.param])
+
+
+@pytest.fixture(scope="module")
+def wanted(prompted):
+    """(query, text) cosines of queries with documents."""
+    return unit_rows(prompted.queries(QUERIES)) @ unit_rows(prompted.documents(TEXTS)).T
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    texts = sentences(480, seed=3)
+    rows = [{"q": a, "a": b} for a, b in zip(texts[::2], texts[1::2], strict=True)]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    return path
+
+
+def run(capsys, *words):
+    status = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert status == 0, err
+    return out, err
+
+
+def said(prompted):
+    return f"queries {prompted.query!r}, documents {prompted.document!r}"
+
+
+def test_encode(prompted, texts, tmp_path, capsys):
+    for side in ("query", "document", None):
+        words = ["--as", side] if side else []
+        run(capsys, "encode", prompted.folder, texts, "-o", tmp_path / f"{side}.npy", *words)
+        vectors = {"query": prompted.queries, "document": prompted.documents}
+        assert np.allclose(
+            np.load(tmp_path / f"{side}.npy"), vectors.get(side, prompted.plain)(TEXTS), atol=1e-6
+        )
+    out = tmp_path / "given.npy"
+    words = ["--as", "query", "--query-prompt", "the cat: "]
+    _, err = run(capsys, "encode", prompted.folder, texts, "-o", out, *words)
+    assert "'the cat: ' before every text" in err
+    assert np.allclose(np.load(out), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
+    words = ["-o", tmp_path / "no.npy", "--query-prompt", "the cat: "]
+    assert main(["encode", str(prompted.folder), str(texts), *map(str, words)]) == 2
+    assert "--as query" in capsys.readouterr().err
+
+
+def test_index_and_search(prompted, wanted, texts, tmp_path, capsys):
+    folder = tmp_path / "index"
+    _, err = run(capsys, "index", texts, "--model", prompted.folder, "--to", folder)
+    assert said(prompted) in err
+    out, _ = run(capsys, "search", *QUERIES, "--index", folder, "-k", len(TEXTS), "--json")
+    for cosines, query in zip(wanted, json.loads(out)["queries"], strict=True):
+        found = {hit["text"]: hit["cosine"] for hit in query["hits"]}
+        assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
+    words = [str(texts), "--to", str(folder), "--document-prompt", "the dog: "]
+    assert main(["index", *words]) == 2
+    assert "keeps those that it was made with" in capsys.readouterr().err
+
+
+def test_an_index_keeps_the_prompts_that_it_was_given(prompted, texts, tmp_path, capsys):
+    words = ["--model", prompted.folder, "--to", tmp_path / "index"]
+    words += ["--query-prompt", "the cat: ", "--document-prompt", "the dog: "]
+    run(capsys, "index", texts, *words)
+    [hits] = SearchIndex.open(tmp_path / "index").search(QUERIES[0], len(TEXTS)).hits
+    query = unit_rows(prompted.vectors(QUERIES[:1], "the cat: "))
+    cosines = query @ unit_rows(prompted.vectors([hit.text for hit in hits], "the dog: ")).T
+    assert [hit.cosine for hit in hits] == pytest.approx(cosines[0].tolist(), abs=1e-5)
+
+
+def test_neighbours(prompted, wanted, texts, capsys):
+    words = [word for query in QUERIES for word in ("--query", query)]
+    words += ["--corpus", texts, "-k", len(TEXTS), "--json"]
+    out, _ = run(capsys, "neighbours", prompted.folder, *words)
+    for cosines, query in zip(wanted, json.loads(out)["queries"], strict=True):
+        [near] = query["neighbours"].values()
+        found = {one["text"]: one["cosine"] for one in near}
+        assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
+
+
+def test_explore(prompted, wanted):
+    session = open_session([str(prompted.folder)], TEXTS, "toy", progress=Silent())
+    [near] = session.neighbours(QUERIES[0], len(TEXTS)).lists
+    found = {one.text: one.cosine for one in near}
+    assert [found[text] for text in TEXTS] == pytest.approx(wanted[0].tolist(), abs=1e-5)
+    [matrix] = session.similarities("\n".join(QUERIES)).matrices
+    plain = unit_rows(prompted.plain(QUERIES))
+    assert np.allclose(matrix, plain @ plain.T, atol=1e-5)
+
+
+def test_evaluate(prompted, tmp_path, pairs, capsys):
+    texts = sentences(90, seed=4)
+    triples = [texts[i : i + 3] for i in range(0, 90, 3)]
+    path = tmp_path / "triples.tsv"
+    rows = [("anchor", "positive", "negative"), *triples]
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    out, _ = run(capsys, "evaluate", prompted.folder, "--own", path, "--json")
+    [own] = json.loads(out)["own"]
+    content = load_own(path).content
+    assert isinstance(content, Triples)
+    targets = list(dict.fromkeys((*content.positives, *content.negatives)))
+    places = np.array([targets.index(text) for text in content.positives])
+    ranks = rank_targets(prompted.queries(content.anchors), prompted.documents(targets), places)
+    assert own["values"]["MRR"] == pytest.approx(ranks.mrr, abs=1e-5)
+    plain = rank_targets(*map(prompted.plain, (content.anchors, targets)), places)
+    assert abs(ranks.mrr - plain.mrr) > 1e-4
+    words = ["--own", pairs, "--kind", "pairs", "--json"]
+    out, _ = run(capsys, "evaluate", prompted.folder, *words)
+    [own] = json.loads(out)["own"]
+    found = evaluate_retrieval(prompted.encode, load_own(pairs, "pairs").content)
+    assert own["values"]["MRR"] == pytest.approx(found.mrr, abs=1e-5)
+
+
+def test_train_by_columns(prompted, pairs, tmp_path):
+    text = CorpusConfig(corpus=(str(pairs),), columns=("q", "a"), held_out=40)
+    config = TrainConfig(
+        text=text,
+        objective=SimCSE(supervision="pairs", head="none"),
+        model=str(prompted.folder),
+        batch_size=8,
+        budget=(8, "sentences"),
+        evaluations=1,
+        select="last",
+        output=tmp_path / "run",
+        precision="float32",
+    )
+    data, loop = prepare(config, make_accelerator(config), Silent())
+    anchor = int(loop.rows[0])
+    for row, prompt in ((anchor, prompted.query), (anchor + 1, prompted.document)):
+        [ids] = loop.tokens.batch(np.array([row]))
+        assert ids.tolist() == prompted.model.tokenizer(prompt + data.corpus[row])["input_ids"]
+    finished = isospace.train(config)
+    judged = data.benchmark.pairs
+    start = evaluate_retrieval(prompted.encode, judged)
+    assert finished.results.start.pairs.mrr == pytest.approx(start.mrr, abs=1e-5)
+    chosen = finished.run.evaluations()[0]["pairs_mrr"]
+    assert chosen == pytest.approx(
+        evaluate_retrieval(prompted.encode, data.held_out.pairs).mrr, abs=1e-5
+    )
+    shipped, ours = load_again(finished.model_folder), load_encoder(str(finished.model_folder))
+    assert np.allclose(shipped.encode_query(TEXTS), ours.embed(TEXTS, side="query"), atol=1e-6)
+    assert shipped.prompts["query"] == prompted.query
+    assert shipped.prompts["document"] == prompted.document
+    card = (finished.model_folder / "README.md").read_text()
+    assert "encode_query" in card
+    assert said(prompted) in card
+
+
+def test_sentences_of_a_corpus_are_documents_in_training_and_whitening(
+    prompted, toy_corpus, tmp_path
+):
+    text = CorpusConfig(corpus=(str(toy_corpus),), held_out=40)
+    config = TrainConfig(text=text, model=str(prompted.folder), objective=SimCSE(head="none"))
+    data, loop = prepare(config, make_accelerator(config), Silent())
+    row = loop.rows[:1]
+    wanted = prompted.model.tokenizer(prompted.document + data.corpus[int(row[0])])["input_ids"]
+    assert loop.tokens.batch(row)[0].tolist() == wanted
+    corpus = load_corpus(text, cache_folder())
+    mean = prompted.documents([corpus[int(row)] for row in corpus.train_rows]).mean(0)
+    settings = isospace.WhitenConfig(str(prompted.folder), text, power=0.0, output=tmp_path / "out")
+    results = isospace.whiten_model(settings, Silent())
+    judged = data.benchmark.pairs
+    assert isinstance(judged, TextPairs)
+    start = evaluate_retrieval(prompted.encode, judged).mrr
+    assert results.before.scores.pairs.mrr == pytest.approx(start, abs=1e-5)
+    model = load_again(tmp_path / "out")
+    found = model.encode_query(TEXTS) @ model.encode_document(TEXTS).T  # but for a rotation
+    queries = unit_rows(prompted.queries(TEXTS) - mean)
+    assert np.allclose(found, queries @ unit_rows(prompted.documents(TEXTS) - mean).T, atol=1e-4)
+
+
+def test_export(prompted, tmp_path, capsys):
+    words = ["--to", "st", "-o", tmp_path / "out", "--document-prompt", "the dog: "]
+    _, err = run(capsys, "export", prompted.folder, *words)
+    assert "documents 'the dog: '; named in config_sentence_transformers.json" in err
+    again, wanted = load_again(tmp_path / "out"), prompted.vectors(TEXTS, "the dog: ")
+    assert np.allclose(again.encode_query(TEXTS), prompted.queries(TEXTS), atol=1e-5)
+    assert np.allclose(again.encode_document(TEXTS), wanted, atol=1e-5)
+    run(capsys, "export", prompted.folder, "--to", "hf", "-o", tmp_path / "hf")
+    prompts = AutoConfig.from_pretrained(tmp_path / "hf").prompts
+    assert (prompts["query"], prompts["document"]) == (prompted.query, prompted.document)
+    assert said(prompted) in (tmp_path / "hf" / "README.md").read_text()
+
+
+def test_python(prompted, wanted):
+    model = isospace.load(str(prompted.folder))
+    assert np.allclose(model.encode_query(TEXTS), prompted.queries(TEXTS), atol=1e-6)
+    assert np.allclose(model.encode(TEXTS, side="document"), prompted.documents(TEXTS), atol=1e-6)
+    assert np.allclose(model.encode(TEXTS), prompted.plain(TEXTS), atol=1e-6)
+    given = model.encode_document(TEXTS, prompt="the cat: ")
+    assert np.allclose(given, prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
+    hits = model.index(TEXTS).search(QUERIES[0], k=len(TEXTS))
+    assert [hit.score for hit in hits] == pytest.approx(
+        [wanted[0][hit.row] for hit in hits], abs=1e-5
+    )
+    with pytest.raises(isospace.UserError, match="`side` query: has its own prompt"):
+        model.encode(TEXTS, side="query", prompt="x: ")
+    other = isospace.load(str(prompted.folder), query_prompt="the cat: ")
+    assert np.allclose(other.encode_query(TEXTS), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
