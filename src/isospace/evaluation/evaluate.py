@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from isospace.evaluation.task import (
 from isospace.evaluation.tasks import TASKS
 from isospace.evaluation.user_files import DataKind
 from isospace.objectives.base import View
+from isospace.operators.fusion import WEIGHT
 from isospace.system.progress import Logged, Progress
 
 
@@ -76,6 +78,7 @@ def evaluate(
     geometry: bool = False,
     mteb: bool = False,
     precision: Precision = "float32",
+    bm25_weight: float = WEIGHT,
     progress: Progress | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
@@ -86,7 +89,8 @@ def evaluate(
         model: "minilm", a model folder, a run's folder, a Hub name, or glove:FILE for word
             vectors; or a loaded model.
         data: folder with the STS sets in SentEval's layout, or "hub"; default: ISOSPACE_DATA.
-        own: a file, or several, of pairs, triples, scored pairs or labelled sentences.
+        own: a file, or several, of pairs, triples, scored pairs or labelled sentences; or a folder
+            of judged queries, as `judged_files.load_judged` reads it.
         kind: what the files hold; default: what their columns say.
         pooling: default: the model's own.
         transfer: also score the transfer tasks of the same folder, by this protocol.
@@ -94,6 +98,8 @@ def evaluate(
             dev or, without STS data, of the user's texts.
         mteb: also let mteb score the STS sets of the same folder.
         precision: of the matrix products, as in `Encoder.embed`.
+        bm25_weight: of BM25 beside the encoder, on own pairs and judged queries, as in
+            `fusion.fuse`.
         progress: where it is shown; default: the log.
         query_prompt: of texts that look for others, as for `load_encoder`.
         document_prompt: of texts that are looked for.
@@ -102,7 +108,7 @@ def evaluate(
         UserError: nothing to score on, or bad input; before the model is loaded.
     """
     files = [own] if isinstance(own, str | Path) else own
-    tasks = _load_tasks(data, files, kind, transfer, geometry, mteb)
+    tasks = _load_tasks(data, files, kind, transfer, geometry, mteb, bm25_weight)
     shown = progress or Logged()
     encoder = as_encoder(model, pooling, None, query_prompt, document_prompt)
     if encoder.prompts.summary:
@@ -132,8 +138,11 @@ def _load_tasks(
     transfer: ProtocolName | None,
     geometry: bool,
     mteb: bool,
+    bm25_weight: float,
 ) -> list[Task[Any]]:
     """The tasks that are asked for and have data; all of it is read here."""
+    if not 0 <= bm25_weight < math.inf:
+        raise UserError(f"`bm25_weight` {bm25_weight:g}: expected a number of 0 or more, such as 2")
     own_data = [load_own(Path(path), kind) for path in own]
     where = sts_data(str(data) if data is not None else None)
     if not own_data and where is None:
@@ -150,6 +159,7 @@ def _load_tasks(
         folder=folder,
         sts=load_sts_data(where) if where else {},
         own=own_data,
+        bm25_weight=bm25_weight,
         transfer=transfer,
         geometry=geometry,
         mteb=mteb,

@@ -220,7 +220,7 @@ class IsotropyScores:
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """A row a measure."""
         rows = [{"measure": name, "value": f"{x:.4g}"} for name, x in self.measures.items()]
-        return [(f"isotropy ({self.protocol})", rows)]
+        return [TitledRows(f"isotropy ({self.protocol})", rows)]
 
 
 def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:

@@ -160,7 +160,7 @@ class MTEBScores:
             {"scored by": "isospace"} | cells(self.paper_row),
             {"scored by": "mteb"} | cells(self.row()),
         ]
-        return [(f"x 100; {self.protocol}", rows)]
+        return [TitledRows(f"x 100; {self.protocol}", rows)]
 
 
 def mteb_scores(model: MTEBModel, sets: Mapping[str, STSSet]) -> MTEBScores:

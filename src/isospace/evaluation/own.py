@@ -1,4 +1,8 @@
-"""A user's own data, scored by what it is: pairs, triples, scored pairs or labelled sentences."""
+"""A user's own data, scored by what it is.
+
+A file holds pairs, triples, scored pairs or labelled sentences; a folder holds queries, documents
+and judgements.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from isospace.errors import UserError
+from isospace.evaluation.beside_bm25 import BesideBM25, judged_beside_bm25, pairs_beside_bm25
+from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
 from isospace.evaluation.pairs import (
     Encode,
@@ -21,7 +27,8 @@ from isospace.evaluation.pairs import (
     as_scored_pairs,
     encode_columns,
 )
-from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
+from isospace.evaluation.ranking import JudgedQueries
+from isospace.evaluation.retrieval import rank_targets
 from isospace.evaluation.sts import pair_cosines
 from isospace.evaluation.task import (
     Conditions,
@@ -32,6 +39,7 @@ from isospace.evaluation.task import (
     percent_cells,
 )
 from isospace.evaluation.user_files import DataKind, UserFile, read_user_file, text_cell
+from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
 
@@ -53,7 +61,9 @@ class LabelledSentences:
     labels: tuple[str, ...]
 
 
-Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences
+Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences | JudgedQueries
+
+OwnKind: TypeAlias = DataKind | Literal["retrieval"]
 
 
 @dataclass(frozen=True)
@@ -71,19 +81,25 @@ class OwnData:
                 return list(dict.fromkeys((*anchors, *positives, *negatives)))
             case LabelledSentences(texts, _):
                 return list(dict.fromkeys(texts))
+            case JudgedQueries(_, queries, documents):
+                return list(dict.fromkeys((*queries, *documents)))
             case TextPairs():
                 return list(dict.fromkeys((*self.content.first, *self.content.second)))
 
 
 @dataclass(frozen=True)
 class OwnScores:
-    """The scores of the n rows of one file: 0 to 1, or -1 to 1 for correlations."""
+    """The scores of the n rows of one file: 0 to 1, or -1 to 1 for correlations.
+
+    `beside` has BM25's where the rows are queries.
+    """
 
     file: str
-    kind: DataKind
+    kind: OwnKind
     n: int
     protocol: str
     values: dict[str, float]
+    beside: BesideBM25 | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
@@ -91,41 +107,64 @@ class OwnScores:
 
 
 def load_own(path: Path | str, kind: DataKind | None = None) -> OwnData:
-    """Read a user's file.
+    """Read a user's file, or a folder of judged queries.
 
     Args:
-        path: a csv, tsv, txt, jsonl or parquet file, as `user_files.read_user_file` reads it.
-        kind: what the rows are; by default what the columns say.
+        path: a csv, tsv, txt, jsonl or parquet file, as `user_files.read_user_file` reads it, or a
+            folder as `judged_files.load_judged` reads it.
+        kind: what the rows of a file are; by default what the columns say.
 
     Raises:
         UserError: naming file and line, for what cannot be read or scored.
     """
+    if (folder := Path(path)).is_dir():
+        judged = load_judged(folder)
+        found = f"{len(judged):,} judged queries, {len(judged.documents):,} documents"
+        return OwnData(folder.name, found, judged)
     file = read_user_file(path, kind)
     columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
     return OwnData(file.path.name, columns, _PARSERS[file.kind](file))
 
 
-def evaluate_own(encode: Encode, data: OwnData) -> OwnScores:
-    """Score a user's file.
+def evaluate_own(
+    encode: Encode,
+    data: OwnData,
+    bm25_weight: float = WEIGHT,
+    encode_documents: Encode | None = None,
+) -> OwnScores:
+    """Score a user's file or folder.
 
-    - pairs: the rank of each second text among all of them, for its first text.
+    - judged queries: nDCG@10, MRR@10 and recall of all documents, beside BM25.
+    - pairs: the rank of each second text among all of them, for its first text, beside BM25.
     - triples: whether the anchor is nearer to its positive than to its negative, and the rank of
       each positive among all positives and negatives.
     - scored pairs: correlation of cosine and score.
     - labelled sentences: `labelled.knn_accuracy` and `labelled.cluster_nmi`.
+
+    Args:
+        encode: the encoder.
+        data: what was read.
+        bm25_weight: of BM25 where it is fused with the encoder.
+        encode_documents: for the documents of judged queries; default: `encode`.
     """
     content = data.content
+    kind: OwnKind
+    beside = None
     match content:
+        case JudgedQueries():
+            beside = judged_beside_bm25(encode, encode_documents or encode, content, bm25_weight)
+            kind, n, values = "retrieval", len(content), beside.values["encoder"]
+            protocol = _judged_protocol(content)
         case ScoredPairs():
             kind, n, protocol, values = _score_scored_pairs(encode, content)
         case TextPairs():
-            ranks = evaluate_retrieval(encode, content)
+            ranks, beside = pairs_beside_bm25(encode, encode, content, bm25_weight)
             kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
         case Triples():
             kind, n, protocol, values = _score_triples(encode, content)
         case LabelledSentences():
             kind, n, protocol, values = _score_labelled(encode, content)
-    return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values)
+    return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values, beside)
 
 
 @dataclass(frozen=True)
@@ -140,10 +179,14 @@ class OwnFilesScores:
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """A table a file."""
-        return [
-            (f"{own.file}, {own.kind}, x 100 ({own.protocol})", [percent_cells(own.values)])
-            for own in self.files
-        ]
+        return [_table(own, conditions.model) for own in self.files]
+
+
+def _table(own: OwnScores, model: str) -> TitledRows:
+    title = f"{own.file}, {own.kind}, x 100 ({own.protocol})"
+    if own.beside is not None:
+        return own.beside.table(title, model)
+    return TitledRows(title, [percent_cells(own.values)])
 
 
 class OwnFiles(Task[OwnFilesScores]):
@@ -151,17 +194,28 @@ class OwnFiles(Task[OwnFilesScores]):
 
     name = "own"
 
-    def __init__(self, files: Sequence[OwnData]) -> None:
-        self.files = files
+    def __init__(self, files: Sequence[OwnData], bm25_weight: float) -> None:
+        self.files, self.bm25_weight = files, bm25_weight
 
     @classmethod
     def load(cls, request: Request) -> OwnFiles:
         """The files are among the data that tasks share."""
-        return cls(request.own)
+        return cls(request.own, request.bm25_weight)
 
     def score(self, subject: Subject) -> OwnFilesScores:
         """Score each by what it is."""
-        return OwnFilesScores(tuple(evaluate_own(subject.encode, data) for data in self.files))
+        return OwnFilesScores(
+            tuple(
+                evaluate_own(subject.encode, data, self.bm25_weight, subject.encode_afresh)
+                for data in self.files
+            )
+        )
+
+
+def _judged_protocol(judged: JudgedQueries) -> str:
+    empty = sum(all(grade <= 0 for grade in of.values()) for of in judged.judgements)
+    without = f", {empty:,} of them without a relevant document and so at 0" if empty else ""
+    return f"cosine; means over the queries{without}; ties in a random order"
 
 
 _Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]

@@ -8,7 +8,7 @@ On STS-B the pairs of one meaning, gold 5, are looked for among all its sentence
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,7 +93,7 @@ class RetrievalScores:
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """MRR and recall."""
-        return [(f"retrieval, x 100 ({self.protocol})", [percent_cells(self.row())])]
+        return [TitledRows(f"retrieval, x 100 ({self.protocol})", [percent_cells(self.row())])]
 
 
 def rank_targets(
@@ -127,18 +127,41 @@ def rank_targets(
             "expected one or more queries (query, dim), targets (target, dim) and the position of "
             f"a target for each query; got {queries.shape}, {targets.shape} and {own.shape}"
         )
-    ranks, burdens = np.empty(len(queries)), np.zeros((2, len(targets)))
+    blocks = product_blocks(unit_rows(queries), unit_rows(targets))
+    return rank_scores(blocks, len(targets), own, left_out, second_half)
+
+
+def rank_scores(
+    blocks: Iterable[tuple[int, NDArray[Any]]],
+    candidates: int,
+    own: NDArray[np.int64],
+    left_out: Sequence[NDArray[np.int64]] | None = None,
+    second_half: NDArray[np.bool_] | None = None,
+    score: str = "cosine",
+) -> RetrievalScores:
+    """As `rank_targets`, by any score.
+
+    Args:
+        blocks: the row of the first query of a block, and the scores (queries of it, target), which
+            are overwritten.
+        candidates: number of targets.
+        own: as in `rank_targets`, like what follows.
+        left_out: as there.
+        second_half: as there.
+        score: its name.
+    """
+    ranks, burdens = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:
-        second_half = np.arange(len(queries)) >= len(queries) / 2
+        second_half = np.arange(len(own)) >= len(own) / 2
     halves_of = np.stack([~second_half, second_half]).astype(np.float64)
-    for start, cosines in product_blocks(unit_rows(queries), unit_rows(targets)):
-        block = slice(start, start + len(cosines))
-        right = np.take_along_axis(cosines, own[block, None], axis=1)
+    for start, scores in blocks:
+        block = slice(start, start + len(scores))
+        right = np.take_along_axis(scores, own[block, None], axis=1)
         if left_out is not None:
-            for row, places in zip(cosines, left_out[block], strict=True):
+            for row, places in zip(scores, left_out[block], strict=True):
                 row[places] = -np.inf
-            np.put_along_axis(cosines, own[block, None], right, axis=1)
-        better, tied = cosines > right + TIE, np.abs(cosines - right) <= TIE
+            np.put_along_axis(scores, own[block, None], right, axis=1)
+        better, tied = scores > right + TIE, np.abs(scores - right) <= TIE
         rank = 1 + better.sum(1) + (tied.sum(1) - 1) / 2
         ranks[block] = rank
         np.put_along_axis(tied, own[block, None], False, axis=1)
@@ -147,10 +170,10 @@ def rank_targets(
             taken = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
             burdens += (halves_of[:, block] * taken) @ before
     protocol = (
-        f"cosine, {len(queries)} queries ranked among {len(targets)} distinct targets, ties at "
+        f"{score}, {len(own)} queries ranked among {candidates} distinct targets, ties at "
         "their mean rank"
     )
-    return RetrievalScores(ranks, len(targets), protocol, _of_queries(burdens, own))
+    return RetrievalScores(ranks, candidates, protocol, _of_queries(burdens, own))
 
 
 def _of_queries(burdens: FloatArray, own: NDArray[np.int64]) -> FloatArray:
@@ -161,6 +184,51 @@ def _of_queries(burdens: FloatArray, own: NDArray[np.int64]) -> FloatArray:
     return result
 
 
+@dataclass(frozen=True)
+class Targets:
+    """What the first texts of pairs look for: the distinct second texts.
+
+    Attributes:
+        rows: (target,) the pair that has each of them first.
+        own: (pair,) positions of the right ones.
+        left_out: where a first text has several second texts, for each pair the positions of all of
+            them: while one is ranked the others are left out.
+        second_half: (pair,) which half each is of, by groups.
+    """
+
+    rows: NDArray[np.int64]
+    own: NDArray[np.int64]
+    left_out: Sequence[NDArray[np.int64]] | None
+    second_half: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, pairs: TextPairs) -> Targets:
+        """Those of some pairs."""
+        place_of = {text: place for place, text in enumerate(dict.fromkeys(pairs.second))}
+        own = np.array([place_of[text] for text in pairs.second])
+        answers: dict[str, set[int]] = {}
+        for query, place in zip(pairs.first, own.tolist(), strict=True):
+            answers.setdefault(query, set()).add(place)
+        _, rows = np.unique(own, return_index=True)
+        second_half = pairs.group_numbers() % 2 == 1
+        if all(len(places) == 1 for places in answers.values()):
+            return cls(rows, own, None, second_half)
+        # One array per query, however many rows it has: rows times answers would not fit in memory.
+        right = {query: np.array(sorted(places)) for query, places in answers.items()}
+        return cls(rows, own, [right[query] for query in pairs.first], second_half)
+
+    def rank(
+        self, blocks: Iterable[tuple[int, NDArray[Any]]], score: str = "cosine"
+    ) -> RetrievalScores:
+        """Rank the right ones by scores, as `rank_scores` takes them."""
+        found = rank_scores(
+            blocks, len(self.rows), self.own, self.left_out, self.second_half, score
+        )
+        if self.left_out is None:
+            return found
+        return replace(found, protocol=f"{found.protocol}, a query's other right targets left out")
+
+
 def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> RetrievalScores:
     """Rank each pair's second text for its first text among all distinct second texts, by cosine.
 
@@ -169,20 +237,8 @@ def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> R
 
     `first` and `second` are the vectors of the texts, `(pair, dim)`.
     """
-    place_of = {text: place for place, text in enumerate(dict.fromkeys(pairs.second))}
-    own = np.array([place_of[text] for text in pairs.second])
-    answers: dict[str, set[int]] = {}
-    for query, place in zip(pairs.first, own.tolist(), strict=True):
-        answers.setdefault(query, set()).add(place)
-    _, where = np.unique(own, return_index=True)
-    second_half = pairs.group_numbers() % 2 == 1
-    if all(len(places) == 1 for places in answers.values()):
-        return rank_targets(first, second[where], own, second_half=second_half)
-    # One array per query, however many rows it has: rows times answers would not fit in memory.
-    right = {query: np.array(sorted(places)) for query, places in answers.items()}
-    left_out = [right[query] for query in pairs.first]
-    scores = rank_targets(first, second[where], own, left_out, second_half)
-    return replace(scores, protocol=f"{scores.protocol}, a query's other right targets left out")
+    targets = Targets.of(pairs)
+    return targets.rank(product_blocks(unit_rows(first), unit_rows(second[targets.rows])))
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:

@@ -121,9 +121,9 @@ class STSResult:
             f"{conditions.model}, pooling {conditions.pooling} (Spearman x 100; STS12-16 'all', "
             f"STS-B and SICK-R test; {conditions.precision})"
         )
-        tables = [(title, [cells(self.paper_row())])]
+        tables = [TitledRows(title, [cells(self.paper_row())])]
         if subsets:
-            tables.append(("sub-sets and settings, x 100", self._rows_of_subsets()))
+            tables.append(TitledRows("sub-sets and settings, x 100", self._rows_of_subsets()))
         return tables
 
     def _rows_of_subsets(self) -> list[dict[str, str]]:

@@ -188,7 +188,7 @@ class STSBGeometryScores:
             "sentences without dropout"
         )
         rows = [scores.row() for scores in self.by_protocol]
-        return [(title, rows)] if rows else []
+        return [TitledRows(title, rows)] if rows else []
 
 
 class STSBGeometry(Task[STSBGeometryScores]):

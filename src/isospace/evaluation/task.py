@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from isospace.evaluation.pairs import Encode, SidedEncode
 
@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from isospace.evaluation.own import OwnData  # the files of tasks import this one
     from isospace.evaluation.sts import STSSet
 
-TitledRows: TypeAlias = tuple[str, list[dict[str, str]]]
-"""A table for people: its title, and its rows as column -> cell."""
+
+class TitledRows(NamedTuple):
+    """A table for people: its title, its rows as column -> cell, and what is said under it."""
+
+    title: str
+    rows: list[dict[str, str]]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Request:
         folder: the tasks in SentEval's layout; given where `transfer` or `mteb` is asked for.
         sts: the STS sets, of that folder or of the Hub; empty without.
         own: the user's files.
+        bm25_weight: of BM25 where it is fused with an encoder.
         transfer: protocol of the transfer tasks, where they are asked for.
         geometry: whether every measure of the geometry is asked for.
         mteb: whether mteb is asked for.
@@ -40,6 +46,7 @@ class Request:
     folder: Path | None
     sts: Mapping[str, STSSet]
     own: Sequence[OwnData]
+    bm25_weight: float
     transfer: str | None
     geometry: bool
     mteb: bool

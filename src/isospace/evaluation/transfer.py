@@ -131,7 +131,7 @@ class TransferResult:
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """The papers' row."""
-        return [(f"transfer ({self.protocol})", [cells(self.row())])]
+        return [TitledRows(f"transfer ({self.protocol})", [cells(self.row())])]
 
 
 class Transfer(Task[TransferResult]):

@@ -10,6 +10,7 @@ import tyro
 
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
+from isospace.operators.fusion import WEIGHT
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_json, print_table
 
@@ -25,7 +26,11 @@ class Evaluate:
     own: tuple[Path, ...] = ()
     """Files of your own to score on (csv, tsv, txt, jsonl, parquet). A row is a pair of texts that
     belong together; or an anchor, a positive and a negative; or two texts and a score; or a text
-    and its label."""
+    and its label. A folder of corpus.jsonl, queries.jsonl and qrels (BEIR's or TREC's) is a test of
+    retrieval."""
+    bm25_weight: float = WEIGHT
+    """How much BM25 counts beside the model where both are fused: the best match of words is worth
+    so many standard deviations of the query's cosines."""
     kind: Literal["pairs", "triples", "scored", "labelled"] | None = None
     """What a row of the files of --own is, where the names of the columns do not say it."""
     pooling: PoolingName | None = None
@@ -72,6 +77,7 @@ class Evaluate:
             self.geometry,
             self.mteb,
             self.precision,
+            self.bm25_weight,
             Console(self.json),
             self.query_prompt,
             self.document_prompt,
@@ -79,8 +85,8 @@ class Evaluate:
         if self.json:
             print_json(evaluation.to_json())
         else:
-            for title, rows in evaluation.tables(self.subsets):
-                print_table(title, rows)
+            for title, rows, note in evaluation.tables(self.subsets):
+                print_table(title, rows, note)
         run, transfer = run_of(self.model), evaluation.of(Transfer)
         if transfer is not None and self.transfer is not None and run is not None:
             # Another pooling or precision is not what the run shipped.

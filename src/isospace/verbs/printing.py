@@ -22,10 +22,12 @@ def print_json(content: Any) -> None:
     print_result(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def print_table(title: str, rows: Rows) -> None:
-    """A title and rows as a table; in a file or a pipe as Markdown."""
+def print_table(title: str, rows: Rows, note: str = "") -> None:
+    """A title, rows as a table, and what is said under it; in a file or a pipe as Markdown."""
     terminal = Terminal(highlight=False, markup=False, emoji=False)
     if terminal.is_terminal:
         draw_table(terminal, title, rows)
     else:
         print_result(f"{title}\n\n{markdown_table(rows)}\n")
+    if note:
+        print_result(f"{note}\n")

@@ -1,0 +1,92 @@
+"""BM25 over texts of any language: what shared words alone would find.
+
+The scores are bm25s' (Lù 2024, arXiv 2407.03618), in Lucene's variant with k1 = 1.5 and b = 0.75.
+Nothing here is of one language: no stemming, no stop words. Words are runs of letters, marks and
+digits, without case and width; in scripts that put no space between words every two neighbouring
+characters are a word, as in Lucene's analyser of Chinese, Japanese and Korean.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+
+import bm25s
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.corpus.dedup import UNSPACED
+from isospace.operators.nearest import BLOCK
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order.
+
+    >>> words("Read the CAFÉ's snake_case")
+    ['read', 'the', 'café', 's', 'snake', 'case']
+    >>> words("हिन्दी 猫が好き。")
+    ['हिन्दी', '猫が', 'が好', '好き']
+    """
+    found: list[str] = []
+    for spaced, unspaced in _pattern().findall(unicodedata.normalize("NFKC", text).casefold()):
+        one = spaced or len(unspaced) == 1
+        found += [spaced or unspaced] if one else map("".join, pairwise(unspaced))
+    return found
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    r"""Two groups: a word, or a run of a script without spaces.
+
+    To Python's \w the vowel signs of Hindi and the like, which are marks, are no part of a word.
+    """
+    marks = "".join(
+        character
+        for character in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(character).startswith("M")
+    )
+    letter = f"[^\\W_{UNSPACED}]"
+    return re.compile(f"({letter}+(?:[{marks}]+{letter}*)*)|((?:(?=[{UNSPACED}])[\\w{marks}])+)")
+
+
+# It tells what it does at level DEBUG, and has set that level itself.
+logging.getLogger("bm25s").setLevel(logging.WARNING)
+
+
+class BM25:
+    """The BM25 scores of queries with each of these texts.
+
+    Args:
+        texts: n of them. What is held is a number for each distinct word of each.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.count = len(texts)
+        self._vocabulary: dict[str, int] = {}
+        of_texts = [
+            [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words(text)]
+            for text in texts
+        ]
+        self._index = bm25s.BM25()
+        if self._vocabulary:
+            self._index.index((of_texts, self._vocabulary), show_progress=False)
+
+    def scores(self, queries: Sequence[str]) -> NDArray[np.float32]:
+        """(query, n) scores, 0 where a query shares no word with a text."""
+        scores = np.zeros((len(queries), self.count), np.float32)
+        for row, query in zip(scores, queries, strict=True):
+            known = [self._vocabulary[word] for word in words(query) if word in self._vocabulary]
+            if known:
+                row[:] = self._index.get_scores_from_ids(known)
+        return scores
+
+    def blocks(self, queries: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """`scores`, some queries at a time, as `nearest.product_blocks` gives products."""
+        step = max(1, BLOCK // max(1, self.count))
+        for start in range(0, len(queries), step):
+            yield start, self.scores(queries[start : start + step])

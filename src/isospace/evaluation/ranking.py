@@ -1,0 +1,143 @@
+r"""Ranked lists against graded judgements: nDCG@10, MRR@10 and recall, for each query.
+
+- nDCG@10 (Järvelin & Kekäläinen 2002): the sum of grade / log2(1 + rank) over the first ten, by
+  that of the best order of the judged documents. The gain is the grade itself, as trec_eval has it.
+- MRR@10: 1 / rank of the first relevant document, 0 below the tenth.
+- R@k: the share of the relevant documents that are among the first k.
+
+A document is relevant where its grade is above 0; what nobody judged has grade 0. A judged query
+without a relevant document counts, as in trec_eval and ir-measures, with 0 in every measure; a
+query without any judgement is not asked.
+
+Documents that tie (within `nearest.TIE`) stand in a random order, and each measure is its mean over
+these orders (McSherry & Najork 2008, ECIR, "Computing Information Retrieval Performance Measures
+Efficiently in the Presence of Tied Scores"). So an encoder to which all texts are the same gets
+what chance gets, whatever order the files have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.operators.nearest import TIE
+from isospace.statistics.correlation import FloatArray
+
+MEASURES = ("nDCG@10", "MRR@10", "R@1", "R@10", "R@100")
+"""In the order of tables; the first is the one that differences are judged by."""
+
+_DEPTH = 10  # of nDCG and MRR
+_RECALLS = {"R@1": 1, "R@10": 10, "R@100": 100}
+_DEEPEST = 100
+_DISCOUNTS = 1 / np.log2(np.arange(2, _DEPTH + 2))
+# What the first n places give together, n = 0 to 10.
+_DISCOUNTED = np.concatenate([[0.0], np.cumsum(_DISCOUNTS)])
+
+
+@dataclass(frozen=True)
+class JudgedQueries:
+    """Queries, the documents that are ranked for each of them, and what judges said.
+
+    Attributes:
+        name: of the data, for people.
+        queries: n of them.
+        documents: m of them, all of which are candidates of every query.
+        judgements: for each query the positions of documents -> grade; relevant above 0.
+        groups: of each query, the name of what it belongs to; queries of a group count as one where
+            chance is judged. `None`: each is one.
+        unit: what the groups are, in the plural.
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    documents: tuple[str, ...]
+    judgements: tuple[Mapping[int, float], ...]
+    groups: tuple[str, ...] | None = field(default=None, kw_only=True)
+    unit: str = field(default="queries", kw_only=True)
+
+    def __len__(self) -> int:
+        """Number of queries."""
+        return len(self.queries)
+
+    def group_numbers(self) -> NDArray[np.int64]:
+        """A number for the group of each query, (query,)."""
+        if self.groups is None:
+            return np.arange(len(self))
+        return np.unique(np.array(self.groups), return_inverse=True)[1].astype(np.int64)
+
+
+def measure_ranking(
+    blocks: Iterable[tuple[int, NDArray[Any]]], judgements: Sequence[Mapping[int, float]]
+) -> dict[str, FloatArray]:
+    """Every measure of each query, `(query,)`, 0 to 1.
+
+    Args:
+        blocks: the row of the first query of a block, and the block's scores (queries of it,
+            document), as `nearest.product_blocks` gives them.
+        judgements: for each query the positions of documents -> grade.
+
+    >>> scores = np.array([[0.9, 0.5, 0.1]])
+    >>> found = measure_ranking([(0, scores)], [{1: 1.0}])
+    >>> found["MRR@10"], found["R@1"], found["nDCG@10"].round(4)
+    (array([0.5]), array([0.]), array([0.6309]))
+    """
+    values = {name: np.zeros(len(judgements)) for name in MEASURES}
+    for start, block in blocks:
+        for query, scores in enumerate(block, start):
+            for name, value in _measure(scores, judgements[query]).items():
+                values[name][query] = value
+    return values
+
+
+def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, float]:
+    """Of one query: scores (document,)."""
+    relevant = {place: grade for place, grade in grades.items() if grade > 0}
+    if not relevant:
+        return {}
+    gains = np.array(list(relevant.values()))
+    own = scores[list(relevant)]
+    better, tied = _places(scores, own)
+    last = better + tied  # the places after `better`, up to this one, are shared
+
+    def within(k: int) -> FloatArray:
+        share: FloatArray = (np.minimum(last, k) - np.minimum(better, k)) / tied
+        return share
+
+    discounts = _DISCOUNTED[np.minimum(last, _DEPTH)] - _DISCOUNTED[np.minimum(better, _DEPTH)]
+    ideal = np.sort(gains)[::-1][:_DEPTH] @ _DISCOUNTS[: len(gains)]
+    first = int(np.argmax(own))
+    as_good = int((own >= own[first] - TIE).sum())
+    recalls = {name: float(within(k).mean()) for name, k in _RECALLS.items()}
+    return {
+        "nDCG@10": float(gains @ (discounts / tied) / ideal),
+        "MRR@10": _first_reciprocal(int(better[first]), int(tied[first]), as_good),
+    } | recalls
+
+
+def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many documents are better than those of score `own`, and how many tie, itself included.
+
+    Where more than `_DEEPEST` are better only that is known: no measure looks further down.
+    """
+    near = scores
+    if len(scores) > _DEEPEST:
+        # Whatever ties with the last place that counts, and what ties with that.
+        near = scores[scores >= np.partition(scores, -_DEEPEST)[-_DEEPEST] - 2 * TIE]
+    ascending = np.sort(near)
+    worse_or_tied = np.searchsorted(ascending, own + TIE, side="right")
+    worse = np.searchsorted(ascending, own - TIE, side="left")
+    return len(near) - worse_or_tied, np.maximum(1, worse_or_tied - worse)
+
+
+def _first_reciprocal(better: int, tied: int, relevant: int) -> float:
+    """Mean of 1 / rank of the first of so many relevant documents among those that tie."""
+    total, chance = 0.0, relevant / tied  # that it stands at this place of the tie
+    for place in islice(range(tied - relevant + 1), max(0, _DEPTH - better)):
+        total += chance / (better + place + 1)
+        chance *= (tied - place - relevant) / max(1, tied - place - 1)
+    return total
