@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,10 +9,11 @@ import pytest
 from search_index import TEXTS, YEARS
 from toy import sentences
 
+from isospace.errors import UserError
 from isospace.search import Changes, Hit, SearchIndex
 from isospace.search import index as module
 from isospace.search.about import About
-from isospace.search.index import fuse, measure_recall
+from isospace.search.index import measure_recall
 
 WEIRD = ["it's", "a''b", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "`", 'dq"', "%_", "\\'", "😀"]  # fmt: skip
 
@@ -204,28 +204,32 @@ def test_equally_near_texts_are_equally_good():
 
 def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
     near = [text for text, _ in nearest(encode, "zebra", TEXTS, 100)]
-    assert TEXTS[298] not in near[:10]
-    scores = Counter({text: 1 / (60 + rank) for rank, text in enumerate(near, 1)})
-    scores[TEXTS[298]] += 1 / 61  # the only one with the word
-    results = index.search("zebra", fused=True)
+    assert TEXTS[298] not in near[:10]  # the only one with the word
+    vector = encode(["zebra"])[0]
+    cosines = encode(TEXTS) @ vector
+    lifted = cosines + 6 * cosines.std() * (np.arange(300) == 298)
+    results = index.search("zebra", fused=True, bm25_weight=6)
     hits = results.hits[0]
-    assert [hit.text for hit in hits] == [text for text, _ in scores.most_common(10)]
+    assert [hit.text for hit in hits] == [TEXTS[i] for i in np.argsort(-lifted)[:10]]
     hit = next(hit for hit in hits if hit.text == TEXTS[298])
-    cosine = float(encode(["zebra"])[0] @ encode([TEXTS[298]])[0])
-    assert hit.cosine == pytest.approx(cosine, abs=1e-5)
-    assert results.protocol == "words (BM25) and cosine, fused, exact, 300 texts"
+    assert hit.cosine == pytest.approx(float(cosines[298]), abs=1e-5)
+    assert results.protocol == "cosine and words (BM25, weight 6), fused, exact, 300 texts"
     assert not index.search("zebra", fused=True, where="text LIKE '%qqq%'").hits[0]
 
 
-def test_fusion_is_the_sum_of_reciprocal_ranks():
-    a, b, c, d = (
-        Hit(key, cosine, key, {}) for key, cosine in zip("abcd", (0.1, 0.4, 0.3, 0.2), strict=True)
-    )
-    scores = Counter({"a": 1 / 61, "b": 1 / 62 + 1 / 63, "c": 1 / 63 + 1 / 61, "d": 1 / 62})
-    assert [hit.id for hit in fuse([a, b, c], [c, d, b])] == [
-        key for key, _ in scores.most_common()
-    ]
-    assert [hit.id for hit in fuse([a], [b])] == ["b", "a"]  # of equal ranks the higher cosine
+def test_fusion_weighs_the_words_of_near_texts_too(index, encode, monkeypatch):
+    """Also of those that are not among the best by words: the order does not depend on the depth."""
+    whole = [hit.id for hit in index.search("the cat river", k=5, fused=True).hits[0]]
+    monkeypatch.setattr(module, "_DEPTH", 20)
+    assert [hit.id for hit in index.search("the cat river", k=5, fused=True).hits[0]] == whole
+    alone = [hit.id for hit in index.search("the cat river", k=5).hits[0]]
+    unweighted = index.search("the cat river", k=5, fused=True, bm25_weight=0).hits[0]
+    assert [hit.id for hit in unweighted] == alone
+
+
+def test_a_weight_below_zero_is_refused(index):
+    with pytest.raises(UserError, match="`bm25_weight` -1: expected a number of 0 or more"):
+        index.search("zebra", fused=True, bm25_weight=-1)
 
 
 def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):

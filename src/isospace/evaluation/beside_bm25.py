@@ -6,6 +6,7 @@ of retrieval has these rows, and the interval of what they gain over the encoder
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.pairs import Encode, TextPairs, encode_distinct
 from isospace.evaluation.ranking import MEASURES, JudgedQueries, measure_ranking
@@ -28,6 +30,16 @@ WAYS: tuple[Way, ...] = ("encoder", "BM25", "fused")
 
 _Blocks = Iterator[tuple[int, NDArray[Any]]]
 _SLICE = 1 << 14  # vectors that are scaled at once
+
+
+def require_weight(bm25_weight: float) -> None:
+    """Refuse what is no weight.
+
+    Raises:
+        UserError: it is below 0, or no number.
+    """
+    if not 0 <= bm25_weight < math.inf:
+        raise UserError(f"`bm25_weight` {bm25_weight:g}: expected a number of 0 or more, such as 2")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import load_sts_data, sts_data
+from isospace.evaluation.beside_bm25 import require_weight
 from isospace.evaluation.classifiers import ProtocolName
 from isospace.evaluation.own import load_own
 from isospace.evaluation.pairs import SidedEncode, remembering
@@ -107,10 +108,81 @@ def evaluate(
     Raises:
         UserError: nothing to score on, or bad input; before the model is loaded.
     """
+    [evaluation] = evaluate_models(
+        [model],
+        data,
+        own,
+        kind,
+        pooling,
+        transfer,
+        geometry,
+        mteb,
+        precision,
+        bm25_weight,
+        progress,
+        query_prompt,
+        document_prompt,
+    )
+    return evaluation
+
+
+def evaluate_models(
+    models: Sequence[Model],
+    data: str | Path | None = None,
+    own: str | Path | Sequence[str | Path] = (),
+    kind: DataKind | None = None,
+    pooling: PoolingName | None = None,
+    transfer: ProtocolName | None = None,
+    geometry: bool = False,
+    mteb: bool = False,
+    precision: Precision = "float32",
+    bm25_weight: float = WEIGHT,
+    progress: Progress | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+) -> list[Evaluation]:
+    """Score several models on the same data, as `evaluate` scores one.
+
+    Raises:
+        UserError: as `evaluate`; all models are loaded before the first is scored.
+    """
     files = [own] if isinstance(own, str | Path) else own
     tasks = _load_tasks(data, files, kind, transfer, geometry, mteb, bm25_weight)
-    shown = progress or Logged()
-    encoder = as_encoder(model, pooling, None, query_prompt, document_prompt)
+    encoders = [
+        as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models
+    ]
+    return [_score(encoder, tasks, precision, progress or Logged()) for encoder in encoders]
+
+
+def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[TitledRows]:
+    """The tables of several models: what has one title is one table, with a row a model.
+
+    A row of two tables that is the same in all columns they share, as BM25's, is one row.
+    """
+    if len(evaluations) == 1:
+        return evaluations[0].tables(subsets)
+    merged: dict[str, TitledRows] = {}
+    for evaluation in evaluations:
+        for title, rows, note in evaluation.tables(subsets):
+            table = merged.get(title, TitledRows(title, []))
+            for row in rows:
+                _add_row(table.rows, {"model": evaluation.conditions.model} | row)
+            notes = [table.note] if table.note else []
+            merged[title] = table._replace(note="\n".join([*notes, note] if note else notes))
+    return list(merged.values())
+
+
+def _add_row(rows: list[dict[str, str]], new: dict[str, str]) -> None:
+    for row in rows:
+        if all(row[column] == new[column] for column in row.keys() & new.keys()):
+            row.update(new)
+            return
+    rows.append(new)
+
+
+def _score(
+    encoder: Encoder, tasks: Sequence[Task[Any]], precision: Precision, shown: Progress
+) -> Evaluation:
     if encoder.prompts.summary:
         shown.line("prompts", encoder.prompts.summary)
 
@@ -141,8 +213,7 @@ def _load_tasks(
     bm25_weight: float,
 ) -> list[Task[Any]]:
     """The tasks that are asked for and have data; all of it is read here."""
-    if not 0 <= bm25_weight < math.inf:
-        raise UserError(f"`bm25_weight` {bm25_weight:g}: expected a number of 0 or more, such as 2")
+    require_weight(bm25_weight)
     own_data = [load_own(Path(path), kind) for path in own]
     where = sts_data(str(data) if data is not None else None)
     if not own_data and where is None:

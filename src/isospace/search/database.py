@@ -167,8 +167,10 @@ class Database:
             rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
         return [self._hit(row, 1 - row["_distance"]) for row in rows]
 
-    def matching(self, text: str, vector: np.ndarray, k: int, where: str | None) -> list[Hit]:
-        """The k rows that share words with a text, by BM25, best first.
+    def matching(
+        self, text: str, vector: np.ndarray, k: int, where: str | None
+    ) -> list[tuple[Hit, float]]:
+        """The k rows that share words with a text, with their BM25, best first.
 
         The text's vector, (dim,) of length 1, gives the cosines of the hits.
         """
@@ -177,7 +179,18 @@ class Database:
             query = self._table.search(match, query_type="fts").limit(k)
             query = query if where is None else query.where(where)
             rows = query.select(["id", "text", "vector", *self.columns, "_score"]).to_list()
-        return [self._hit(row, float(np.dot(vector, row["vector"]))) for row in rows]
+        return [
+            (self._hit(row, float(np.dot(vector, row["vector"]))), row["_score"]) for row in rows
+        ]
+
+    def word_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """The BM25 of those of these rows that share words with a text."""
+        with self._working("searched"):
+            match = self._lancedb.query.MatchQuery(text, "text")
+            query = self._table.search(match, query_type="fts").limit(len(ids))
+            query = query.where(self._lancedb.col("id").isin(ids), prefilter=True)
+            rows = query.select(["id", "_score"]).to_list()
+        return {row["id"]: row["_score"] for row in rows}
 
     def _hit(self, row: Mapping[str, Any], cosine: float) -> Hit:
         metadata = {name: row[name] for name in self.columns}

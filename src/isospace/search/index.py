@@ -15,7 +15,9 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.operators.nearest import nearest, unit_rows
+from isospace.evaluation.beside_bm25 import require_weight
+from isospace.operators.fusion import WEIGHT, fuse
+from isospace.operators.nearest import highest, nearest, unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
 from isospace.search.columns import ColumnType, check_names, fit
 from isospace.search.database import Database, Hit, lancedb
@@ -27,9 +29,9 @@ SLICE = 8192
 """Rows that are encoded and written together: what a kill can cost."""
 
 _DEPTH = 100
-"""Hits of each list that fusion starts from."""
-_RANK = 60
-"""k of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+"""Hits by cosine and hits by words that fusion starts from, each."""
+_SAMPLE = 1000
+"""Texts by which fusion knows how far a query's cosines spread."""
 
 RECALL_QUERIES, RECALL_AT = 100, 10
 """Recall is measured on so many texts, at so many hits."""
@@ -273,6 +275,7 @@ class SearchIndex:
         where: str | None = None,
         exact: bool = False,
         fused: bool = False,
+        bm25_weight: float = WEIGHT,
     ) -> SearchResults:
         """The texts nearest to each query, by cosine.
 
@@ -284,34 +287,68 @@ class SearchIndex:
             k: hits for each, fewer where there are fewer rows.
             where: only rows that match this SQL condition, such as "year > 2000".
             exact: compare every row, however many there are.
-            fused: rank by the reciprocal ranks (Cormack, Clarke and Büttcher, SIGIR 2009) in the
-                list by cosine and in one by shared words (BM25), 100 hits each.
+            fused: rank the 100 nearest by cosine and the 100 best by shared words (BM25) by both
+                together, as `fusion.fuse` does.
+            bm25_weight: of BM25 there.
 
         Raises:
-            UserError: an empty query, k below 1, a filter that makes no sense, an index without
-                texts, or one of another model.
+            UserError: an empty query, k below 1, a weight below 0, a filter that makes no sense, an
+                index without texts, or one of another model.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
         if k < 1:
             raise UserError(f"-k {k}: expected 1 or more")
+        require_weight(bm25_weight)
         rows = self._database.count(where)
         if not rows and not len(self):
             raise UserError(f"{self.folder}: holds no texts. isospace index FILE... adds some")
         measured = None if exact else self.approximate(rows)
 
+        sample = self._sample() if fused else None
+
         def find(query: str, vector: np.ndarray) -> list[Hit]:
-            if not fused:
+            if sample is None:
                 return self._database.nearest(vector, k, where, measured is not None)
             depth = max(k, _DEPTH)
             near = self._database.nearest(vector, depth, where, measured is not None)
-            return fuse(near, self._database.matching(query, vector, depth, where))[:k]
+            matching = self._database.matching(query, vector, depth, where)
+            spread = float(np.std(sample @ vector))
+            return self._fuse(query, near, matching, bm25_weight, spread)[:k]
 
         hits = list(map(find, queries, self._vectors(queries, "query")))
-        by = "words (BM25) and cosine, fused" if fused else "cosine"
+        by = f"cosine and words (BM25, weight {bm25_weight:g}), fused" if fused else "cosine"
         among = f"{rows:,} texts" + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
+
+    def _sample(self) -> np.ndarray:
+        """Vectors (n, dim) spread evenly over the rows."""
+        last = max(0, self._database.count() - 1)
+        places = np.unique(np.linspace(0, last, _SAMPLE, dtype=np.int64)).tolist()
+        return self._database.sample(places)[1]
+
+    def _fuse(
+        self,
+        query: str,
+        near: Sequence[Hit],
+        matching: Sequence[tuple[Hit, float]],
+        weight: float,
+        spread: float,
+    ) -> list[Hit]:
+        """The hits of both lists by their fused scores, of equal ones the nearer list's first."""
+        if not matching:
+            return list(near)
+        words = {hit.id: score for hit, score in matching}
+        words |= self._database.word_scores(query, [hit.id for hit in near if hit.id not in words])
+        hits = list({hit.id: hit for hit in (*near, *(hit for hit, _ in matching))}.values())
+        scores = fuse(
+            np.array([[hit.cosine for hit in hits]]),
+            np.array([[words.get(hit.id, 0.0) for hit in hits]]),
+            weight,
+            np.array([spread]),
+        )
+        return [hits[place] for place in highest(scores[0], len(hits))]
 
     def _numbers(self, count: int) -> list[str]:
         """Ids; taken before they are used, so that a kill leaves a gap and not a second #1."""
@@ -331,16 +368,6 @@ class SearchIndex:
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.about.model}: gives vectors that are no numbers; it is broken")
         return unit_rows(vectors)
-
-
-def fuse(*lists: Sequence[Hit]) -> list[Hit]:
-    """Hits by the sum of their reciprocal ranks, of equal ones the higher cosine first."""
-    scores: dict[str, float] = {}
-    for hits in lists:
-        for rank, hit in enumerate(hits, 1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (_RANK + rank)
-    hits_by_id = {hit.id: hit for hits in lists for hit in hits}
-    return sorted(hits_by_id.values(), key=lambda hit: (-scores[hit.id], -hit.cosine))
 
 
 def measure_recall(database: Database, rows: int) -> tuple[float, int]:

@@ -19,8 +19,11 @@ from isospace.verbs.printing import print_json, print_table
 class Evaluate:
     """Options of `isospace evaluate`."""
 
-    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "minilm"
-    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors."""
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
+        "minilm",
+    )
+    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors.
+    Several are rows of one table."""
     data: str | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: tuple[Path, ...] = ()
@@ -63,12 +66,12 @@ class Evaluate:
 
     def run(self) -> int:
         """Load, score, print."""
-        from isospace.evaluation.evaluate import evaluate
+        from isospace.evaluation.evaluate import evaluate_models, tables_of
         from isospace.evaluation.transfer import Transfer
         from isospace.training.run import run_of
 
-        evaluation = evaluate(
-            self.model,
+        evaluations = evaluate_models(
+            self.models,
             self.data,
             self.own,
             self.kind,
@@ -83,14 +86,16 @@ class Evaluate:
             self.document_prompt,
         )
         if self.json:
-            print_json(evaluation.to_json())
+            found = [evaluation.to_json() for evaluation in evaluations]
+            print_json(found if len(found) > 1 else found[0])
         else:
-            for title, rows, note in evaluation.tables(self.subsets):
+            for title, rows, note in tables_of(evaluations, self.subsets):
                 print_table(title, rows, note)
-        run, transfer = run_of(self.model), evaluation.of(Transfer)
-        if transfer is not None and self.transfer is not None and run is not None:
-            # Another pooling or precision is not what the run shipped.
-            own = self.pooling is None or self.pooling == run.finished.pooling
-            if own and self.precision == "float32":
-                run.write_transfer(self.transfer, transfer.to_json())
+        for model, evaluation in zip(self.models, evaluations, strict=True):
+            run, transfer = run_of(model), evaluation.of(Transfer)
+            if transfer is not None and self.transfer is not None and run is not None:
+                # Another pooling or precision is not what the run shipped.
+                own = self.pooling is None or self.pooling == run.finished.pooling
+                if own and self.precision == "float32":
+                    run.write_transfer(self.transfer, transfer.to_json())
         return 0

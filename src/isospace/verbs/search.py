@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console as Terminal
 from rich.text import Text
 
+from isospace.operators.fusion import WEIGHT
 from isospace.verbs.index import DEFAULT_FOLDER
 from isospace.verbs.printing import print_json, print_result, print_table
 
@@ -37,7 +38,10 @@ class Search:
     exact: bool = False
     """Compare the query with every row, also where the index is large."""
     fused: bool = False
-    """Rank by shared words and by vectors together (reciprocal rank fusion)."""
+    """Rank by shared words (BM25) and by vectors together."""
+    bm25_weight: float = WEIGHT
+    """How much BM25 counts with --fused: the best match of words is worth so many standard
+    deviations of the query's cosines."""
     model: str | None = None
     """The model that the index was made with, where its folder has moved."""
     json: bool = False
@@ -48,7 +52,9 @@ class Search:
         from isospace.search import SearchIndex
 
         index = SearchIndex.open(self.index, self.model)
-        results = index.search(self.queries, self.k, self.where, self.exact, self.fused)
+        results = index.search(
+            self.queries, self.k, self.where, self.exact, self.fused, self.bm25_weight
+        )
         pairs = list(zip(self.queries, results.hits, strict=True))
         if self.json:
             lists = [
