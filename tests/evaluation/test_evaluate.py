@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sys
 
 import numpy as np
@@ -245,3 +246,48 @@ def test_mteb_beside_our_numbers(capsys, toy_model, folder):
     )
     assert theirs["cosine_spearman"]["SICK-R"] == pytest.approx(all_of_sick, abs=1e-4)
     assert np.isfinite(theirs["row"]["Avg"])
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """A folder in BEIR's layout: each document begins with its query's words."""
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    texts = sentences(40)
+    rows = {"corpus": texts, "queries": [" ".join(text.split()[:3]) for text in texts]}
+    for name, column in rows.items():
+        lines = [
+            json.dumps({"_id": f"{name[0]}{i}", "text": text}) for i, text in enumerate(column)
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    qrels = "".join(f"q{i}\tc{i}\t{1 if i else 0}\n" for i in range(40))
+    (folder / "qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}", encoding="utf-8")
+    return folder
+
+
+def test_judged_queries_of_several_models_are_one_table(toy_model, judged, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(toy_model, other)
+    assert main(["evaluate", str(toy_model), str(other), "--own", str(judged)]) == 0
+    title, _, header, _, *rows, _, first, second, _ = capsys.readouterr().out.split("\n")
+    assert title.startswith("beir, retrieval, x 100 (40 judged queries, 40 documents; cosine; ")
+    assert "1 of them without a relevant document and so at 0" in title
+    names = [row.split(" | ")[0].removeprefix("| ") for row in rows]
+    assert names == [str(toy_model), "BM25", f"{toy_model} + BM25", str(other), f"{other} + BM25"]
+    assert header.endswith(f"| nDCG@10 over {toy_model} | nDCG@10 over {other} |")
+    own, bm25 = rows[0].split(" | "), rows[1].split(" | ")
+    assert own[1:] == [*rows[3].split(" | ")[1:]]  # the same weights
+    assert bm25[-1].removesuffix(" |") == bm25[-2]
+    assert str(toy_model) in first
+    assert str(other) in second
+
+
+def test_judged_queries_as_json_and_their_weight(toy_model, judged, capsys):
+    words = ["evaluate", str(toy_model), "--own", str(judged), "--json"]
+    assert main([*words, "--bm25-weight", "0"]) == 0
+    [own] = json.loads(capsys.readouterr().out)["own"]
+    assert (own["kind"], own["n"]) == ("retrieval", 40)
+    assert own["values"] == own["beside"]["values"]["fused"]
+    assert own["beside"]["gains"]["fused"]["mean"] == 0
+    assert main([*words, "--bm25-weight", "-1"]) == 2
+    assert "--bm25-weight -1: expected a number of 0 or more" in capsys.readouterr().err

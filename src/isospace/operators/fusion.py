@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WEIGHT = 2.0
-"""Of BM25, where none is given: the best on choosing pairs (`benchmarks/fusion.py`)."""
+"""Of BM25, where none is given: the middle of a plateau (`benchmarks/fusion.py`)."""
 
 
 def fuse(
