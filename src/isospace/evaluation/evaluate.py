@@ -148,9 +148,7 @@ def evaluate_models(
     """
     files = [own] if isinstance(own, str | Path) else own
     tasks = _load_tasks(data, files, kind, transfer, geometry, mteb, bm25_weight)
-    encoders = [
-        as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models
-    ]
+    encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]
     return [_score(encoder, tasks, precision, progress or Logged()) for encoder in encoders]
 
 

@@ -26,6 +26,7 @@ from isospace.evaluation.pairs import (
     as_pairs,
     as_scored_pairs,
     encode_columns,
+    sided,
 )
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.evaluation.retrieval import rank_targets
@@ -130,7 +131,7 @@ def evaluate_own(
     encode: Encode,
     data: OwnData,
     bm25_weight: float = WEIGHT,
-    encode_documents: Encode | None = None,
+    encode_afresh: Encode | None = None,
 ) -> OwnScores:
     """Score a user's file or folder.
 
@@ -142,23 +143,25 @@ def evaluate_own(
     - labelled sentences: `labelled.knn_accuracy` and `labelled.cluster_nmi`.
 
     Args:
-        encode: the encoder.
+        encode: the encoder; with sides where queries and documents have prompts.
         data: what was read.
         bm25_weight: of BM25 where it is fused with the encoder.
-        encode_documents: for the documents of judged queries; default: `encode`.
+        encode_afresh: the same for the documents of judged queries, keeping nothing; default:
+            `encode`.
     """
-    content = data.content
+    content, sides = data.content, sided(encode)
     kind: OwnKind
     beside = None
     match content:
         case JudgedQueries():
-            beside = judged_beside_bm25(encode, encode_documents or encode, content, bm25_weight)
+            documents = sided(encode_afresh or encode).documents
+            beside = judged_beside_bm25(sides.queries, documents, content, bm25_weight)
             kind, n, values = "retrieval", len(content), beside.values["encoder"]
             protocol = _judged_protocol(content)
         case ScoredPairs():
             kind, n, protocol, values = _score_scored_pairs(encode, content)
         case TextPairs():
-            ranks, beside = pairs_beside_bm25(encode, encode, content, bm25_weight)
+            ranks, beside = pairs_beside_bm25(sides.queries, sides.documents, content, bm25_weight)
             kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
         case Triples():
             kind, n, protocol, values = _score_triples(encode, content)
