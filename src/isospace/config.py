@@ -111,6 +111,9 @@ class CorpusConfig:
     """Drop sentences that nearly repeat an earlier one: that share 80 % of their pairs of
     neighbouring words (Jaccard). With `columns` only exact repetitions are dropped. Whatever is
     kept, nothing is trained on that nearly repeats what is held out."""
+    language: str | None = None
+    """ISO code of the language of documents, by which sentences are told; default: as each
+    paragraph looks."""
     held_out: NonNegativeInt = 2000
     """Sentences that are kept out of training, for measuring, in whole groups (see `group`); at
     most a tenth of the corpus."""

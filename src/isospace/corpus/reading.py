@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from isospace.config import CorpusConfig
+from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records
 from isospace.corpus.documents import (
     DOCUMENT_FORMATS,
@@ -35,16 +35,18 @@ _LOOKED_AT = 400
 
 def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
     """The files to read, each with the format that it is read as: a txt by what it looks like."""
-    sources = records.find_sources(
-        files, spool, config.encoding, config.delimiter, documents=not config.columns
-    )
-    return [_with_layout(source, config) for source in sources]
+    delimiter = "\t" if config.delimiter == r"\t" else config.delimiter
+    if config.columns:
+        return records.find_sources(files, spool, config.encoding, delimiter)
+    sources = records.find_sources(files, spool, config.encoding, delimiter, documents=True)
+    return [with_layout(source, config.layout) for source in sources]
 
 
-def _with_layout(source: Source, config: CorpusConfig) -> Source:
-    if source.format != "txt" or config.columns or config.layout == "lines":
+def with_layout(source: Source, layout: Layout | None) -> Source:
+    """A file as it is read: of a txt, its paragraphs or its lines, by default as it looks."""
+    if source.format != "txt" or layout == "lines":
         return source
-    if config.layout is None:
+    if layout is None:
         rows = islice(records.read_records(source, [Column("", "")]), _LOOKED_AT)
         if txt_layout("\n".join(row.values[0] for row in rows)) == "lines":
             return source
@@ -93,17 +95,11 @@ def read_documents(
             yield from _rows(source, config)
             continue
         try:
-            found = read_document(
-                records.read_bytes(source),
-                cast("DocumentFormat", source.format),
-                place,
-                source.encoding,
-            )
-        except UserError as error:
-            reason = f"{source.name}: {error}" if isinstance(error, UnreadableDocument) else error
+            found = read_file(source, place)
+        except UnreadableDocument as error:
             if config.strict:
-                raise UserError(f"{reason} Leave it out, or read without `strict`") from error
-            logger.warning("not read: %s", reason)
+                raise UserError(f"{error} Leave it out, or read without `strict`") from error
+            logger.warning("not read: %s", error)
             counts["unreadable files"] = counts.get("unreadable files", 0) + 1
             continue
         if source.format == "text":
@@ -111,6 +107,19 @@ def read_documents(
         for what, count in found.left_out.items():
             counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
         yield replace(found, group=os.path.dirname(found.id))
+
+
+def read_file(source: Source, id: str) -> Document:
+    """The document that a file is.
+
+    Raises:
+        UnreadableDocument: why it cannot be read, and which file it is.
+    """
+    try:
+        content = records.read_bytes(source)
+        return read_document(content, cast("DocumentFormat", source.format), id, source.encoding)
+    except UnreadableDocument as error:
+        raise UnreadableDocument(f"{source.name}: {error}") from error
 
 
 def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus.dedup import words
 from isospace.corpus.documents import Document
 from isospace.corpus.groups import components, key_groups
+from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls
 from isospace.corpus.passages import passages
-from isospace.corpus.prose import split_sentences
+from isospace.corpus.prose import document_sentences
 from isospace.corpus.relations import Role, Structure
 
 FEW_FOLDERS = 20
@@ -68,38 +68,32 @@ class Staging:
                         yield self._line(Role.HEADING, heading, number)
                 yield self._line(Role.PASSAGE, passage, number)
                 if structured:
-                    yield from self._two_parts(passage, number)
+                    language = self._config.language or language_of(passage)
+                    yield from self._two_parts(passage, number, language)
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
         """(section, passage) of a usable length; counts the others."""
-        config, counts = self._config, self._counts
-        found = 0
-        for number, section in enumerate(document.sections):
-            if any(map(has_controls, section.paragraphs)):
-                counts["control characters removed"] += 1
-            clean_ones: Iterable[str] = filter(None, map(clean, section.paragraphs))
-            if config.passage_words is not None:
-                clean_ones = passages(clean_ones, config.passage_words, split_sentences)
-            for passage in clean_ones:
-                found += 1
-                counts["read"] += 1
-                if len(passage) < config.min_chars:
-                    counts["too short"] += 1
-                elif self._is_no_text(passage):
-                    counts["too long"] += 1
-                else:
-                    yield number, passage
-        if not found:
-            counts["read"] += 1
-            counts["empty"] += 1
+        counts = self._counts
+        if any(has_controls(text) for part in document.sections for text in part.paragraphs):
+            counts["control characters removed"] += 1
+        cut = list(passages_of(document, self._config.passage_words, self._config.language))
+        counts["read"] += max(1, len(cut))
+        counts["empty"] += not cut
+        for section, passage in cut:
+            if len(passage) < self._config.min_chars:
+                counts["too short"] += 1
+            elif self._is_no_text(passage):
+                counts["too long"] += 1
+            else:
+                yield section, passage
 
     def _is_no_text(self, passage: str) -> bool:
         size = self._config.passage_words
         return size is not None and len(passage) > _LONGEST_WORD * size
 
-    def _two_parts(self, passage: str, number: int) -> Iterator[str]:
+    def _two_parts(self, passage: str, number: int, language: str) -> Iterator[str]:
         """The first sentence and the rest, where both say something."""
-        first, *others = split_sentences(passage)
+        first, *others = document_sentences(passage, language)
         rest = " ".join(others)
         if min(len(first), len(rest)) >= max(1, self._config.min_chars):
             yield self._line(Role.FIRST, first, number)
@@ -139,6 +133,26 @@ class Staging:
         return components(pairs)[: len(own)]
 
 
+def passages_of(
+    document: Document, words: int | None, language: str | None = None
+) -> Iterator[tuple[int, str]]:
+    """(number of the section, clean passage) of a document, in order.
+
+    Args:
+        document: as it was read.
+        words: of a passage at most; `None`: paragraphs as they are.
+        language: ISO code of the text, for where sentences end; default: as each paragraph looks.
+    """
+
+    def sentences(paragraph: str) -> list[str]:
+        return document_sentences(paragraph, language or language_of(paragraph))
+
+    for number, section in enumerate(document.sections):
+        texts: Iterable[str] = filter(None, map(clean, section.paragraphs))
+        for passage in texts if words is None else passages(texts, words, sentences):
+            yield number, passage
+
+
 def alike_documents(
     documents: NDArray[np.int64], repeats: NDArray[np.int64], passages: NDArray[np.int64]
 ) -> NDArray[np.int64]:
@@ -158,11 +172,6 @@ def alike_documents(
     sizes = np.bincount(documents[passages])
     found: NDArray[np.int64] = pairs[2 * shared >= sizes[pairs].min(axis=1)]
     return found
-
-
-def same_words(text: str) -> str:
-    """A text as it is compared with others: equal for those that differ in case and signs only."""
-    return " ".join(words(text))
 
 
 def _target(document: str, link: str) -> str:

@@ -82,7 +82,7 @@ def index_files(
             f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "
             "them out, or make an index with others in another folder (`to`)"
         )
-    with open_texts(inputs, column, id_column, encoding, keep) as records:
+    with open_texts(inputs, column, id_column, encoding, keep, layout=None) as records:
         progress.line("reading", ", ".join(inputs))
         rows, columns, superseded = _survey(records, about.columns if about else None)
         if about is None:

@@ -2,12 +2,13 @@
 
 A row of the input is a row of the output: an empty line is the empty text and gets its vector, and
 so does a missing value, which is counted. Nothing is cleaned or dropped; the line's end and halves
-of surrogate pairs, which are no text, are all that is changed. Only docstrings are no file: they
-are a corpus, cleaned and de-duplicated.
+of surrogate pairs, which are no text, are all that is changed. Of a document every passage is a
+row, cleaned. Only docstrings are no file: they are a corpus, cleaned and de-duplicated.
 """
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +17,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isospace.config import CorpusConfig
+from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records
 from isospace.corpus.corpus import load_corpus
+from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
+from isospace.corpus.reading import read_file, with_layout
 from isospace.corpus.records import Column, Source
+from isospace.corpus.staging import passages_of
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.system.unicode import without_surrogates
+
+logger = logging.getLogger(__name__)
 
 
 class TextRow(NamedTuple):
@@ -108,7 +114,9 @@ class Texts:
             nothing = (None,) * len(self.keep)
             yield TextFile("docstrings", "txt", (TextRow(text, "", nothing) for text in corpus))
         for source in self.sources:
-            yield TextFile(source.name, source.format, self._rows(source))
+            is_document = source.format in DOCUMENT_FORMATS
+            rows = self._passages(source) if is_document else self._rows(source)
+            yield TextFile(source.name, source.format, rows)
 
     def scan(self) -> RowsSeen:
         """Count and hash the rows; reads everything once, so that errors come first."""
@@ -137,6 +145,16 @@ class Texts:
                 missing=f"{record.file}:{record.line}" if text is None else None,
             )
 
+    def _passages(self, source: Source) -> Iterator[TextRow]:
+        """The passages of a document; none of one that cannot be read."""
+        try:
+            document = read_file(source, source.name)
+        except UnreadableDocument as error:
+            logger.warning("not read: %s", error)
+            return
+        for _, passage in passages_of(document, CorpusConfig().passage_words):
+            yield TextRow(passage, "", (None,) * len(self.keep))
+
 
 @contextmanager
 def open_texts(
@@ -145,6 +163,7 @@ def open_texts(
     id_column: str | None,
     encoding: str,
     keep: tuple[str, ...] = (),
+    layout: Layout | None = "lines",
 ) -> Iterator[Texts]:
     """Find the files and look at the beginning of each; standard input is kept while this is open.
 
@@ -154,6 +173,7 @@ def open_texts(
         id_column: holds the ids, `None` for no ids.
         encoding: of text files.
         keep: other columns that are read.
+        layout: how txt files are read; `None`: as each looks.
 
     Raises:
         UserError: what cannot be read, and why.
@@ -161,8 +181,11 @@ def open_texts(
     docstrings = "docstrings" in inputs
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
         files = [name for name in inputs if name != "docstrings"]
-        sources = records.find_sources(files, Path(spool), encoding)
-        without_columns = [source.name for source in sources if source.format == "txt"]
+        found = records.find_sources(files, Path(spool), encoding, documents=True)
+        sources = [with_layout(source, layout) for source in found]
+        rows = [source for source in sources if source.format not in DOCUMENT_FORMATS]
+        tables = [source for source in rows if source.format != "txt"]
+        without_columns = [source.name for source in sources if source not in tables]
         if docstrings:
             without_columns.append("docstrings")
         if id_column is not None and without_columns:
@@ -171,7 +194,7 @@ def open_texts(
                 "Expected csv, tsv, jsonl or parquet files"
             )
         texts = Texts(sources, docstrings, column, id_column, keep)
-        for source in sources:
+        for source in rows:
             records.check(source, texts.columns)
         yield texts
 
