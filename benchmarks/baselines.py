@@ -53,10 +53,17 @@ FROM_CLS: dict[str, dict[str, Any]] = {
     "declutr": {"min_span": 8, "max_span": 16},
 }
 """Options that are not the defaults, from [CLS]."""
+_PLAIN = {"head": "none", "temperature": 0.15}
 FROM_MEAN: dict[str, dict[str, Any]] = {
-    name: {"head": "none", "temperature": 0.15} for name in ("whitenedcse", "simcse", "mixcse")
+    "simcse": _PLAIN,
+    "diffcse": {"temperature": 0.15, "generator": "words"},
+    "is-bert": {},
+    "whitenedcse": _PLAIN,
+    "mixcse": _PLAIN,
+    "esimcse": _PLAIN,
+    "iso": {},
 }
-"""The same from mean pooling."""
+"""The same from mean pooling, of the five rows that were best from [CLS] by their first seed."""
 POST_HOC: dict[str, tuple[Whitening, float | Literal["auto"]]] = {
     "whitening": (Whitening(), 1.0),
     "soft-whitening": (Whitening(), "auto"),
