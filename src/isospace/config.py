@@ -85,8 +85,8 @@ class CorpusConfig:
     measured."""
     group: str | None = None
     """Column that says which rows belong together (document, thread, customer): they are held out
-    together, and count as one where chance is judged. It is read in `pairs` too. Default: rows that
-    share or nearly share a text."""
+    together, and count as one where chance is judged. It is read in `pairs` too. Of files that are
+    documents: folder. Default: rows that share or nearly share a text; each document."""
     judge: RelationName | None = None
     """Which pairs of held-out documents choose and judge. Default: the first of title-passage,
     heading-section, first-rest and neighbours of which there are enough."""

@@ -38,6 +38,9 @@ from isospace.corpus.staging import Staging, alike_documents, key
 
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
+HELD_OUT_GROUPS = 40
+"""Groups of documents that are held out at least, where there are so many of a size for it."""
+
 
 @dataclass
 class _Built:
@@ -128,7 +131,11 @@ def _of_documents(
         same = kept if near or not amount else same_texts(text, kept, hashes[kept], folder)
         if not near:  # passages that are the same belong together
             groups = components(np.stack([groups, len(kept) + groups.max(initial=0) + same], 1))
-        held, train = hold_out(hashes[kept][:, None], same[:, None], groups, amount)
+        # Few long documents would be few independent observations.
+        largest = max(1, amount // HELD_OUT_GROUPS) if staging.structured else None
+        held, train = hold_out(
+            hashes[kept][:, None], same[:, None], groups, amount, largest=largest
+        )
         lines = count + structure.around(kept - count)
         offsets, digest = write_lines(folder / "texts.txt", text, lines)
         places = np.searchsorted(lines, kept)

@@ -18,9 +18,10 @@ from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.build import build, example_columns
 from isospace.corpus.docstrings import Pairs, installed_packages
+from isospace.corpus.documents import DOCUMENT_FORMATS
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
-from isospace.corpus.reading import check, find, places
+from isospace.corpus.reading import FOLDER, check, find, places
 from isospace.corpus.records import Source
 from isospace.corpus.related import Related
 from isospace.errors import UserError
@@ -159,6 +160,8 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
             f"positive, and perhaps of hard negatives; or name it with `column` {config.columns[0]}"
         )
     lines = [s.name for s in sources if s.format == "txt"]
+    if config.group != FOLDER:
+        lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
     lines += ["docstrings"] if "docstrings" in config.corpus else []
     setting = f"`columns` {' '.join(config.columns)}" if config.columns else None
     if config.group is not None and not own_pairs:

@@ -120,6 +120,7 @@ def hold_out(
     groups: NDArray[np.int64],
     count: int,
     positive: NDArray[np.bool_] | None = None,
+    largest: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which examples to hold out and which to train on, both ascending.
 
@@ -136,6 +137,7 @@ def hold_out(
         count: how many to hold out at most.
         positive: (example,) whether anchor and positive belong together; no other is held out, and
             no group without such. Default: all do.
+        largest: examples of a group that may be held out; default: `count`.
 
     >>> hashes = np.array([[1, 9], [5, 6], [7, 9], [1, 8]], dtype=np.uint64)
     >>> held, train = hold_out(hashes, hashes.astype(np.int64), np.array([0, 1, 2, 0]), 2)
@@ -146,7 +148,7 @@ def hold_out(
     if positive is not None:
         order = order[positive[order]]
     first = np.unique(groups[order], return_index=True)[1]
-    apart = whole_groups(groups, groups[order][np.sort(first)], count)
+    apart = whole_groups(groups, groups[order][np.sort(first)], count, largest)
     held: list[int] = []
     held_texts: set[int] = set()
     for example in order[apart[order]]:

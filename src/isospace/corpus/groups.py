@@ -119,24 +119,26 @@ def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[s
 
 
 def whole_groups(
-    groups: NDArray[np.int64], order: NDArray[np.int64], count: int
+    groups: NDArray[np.int64], order: NDArray[np.int64], count: int, largest: int | None = None
 ) -> NDArray[np.bool_]:
     """Which rows are taken, (row,), if groups are taken whole, each where it still fits.
 
-    A group of more than `count` rows is never taken.
+    A group of more than `count` rows, or than `largest`, is never taken.
 
     Args:
         groups: (row,) group of each row, from 0 on.
         order: (group,) the groups, as they are tried.
         count: of rows, at most.
+        largest: rows of a group that may be taken; default: `count`.
 
     >>> whole_groups(np.array([0, 0, 0, 1, 2]), np.array([0, 2, 1]), 2).tolist()
     [False, False, False, True, True]
     """
     sizes = np.bincount(groups)
     taken = np.zeros(len(sizes), dtype=bool)
+    largest = count if largest is None else largest
     for group in order:
-        if sizes[group] <= count:
+        if sizes[group] <= min(count, largest):
             taken[group] = True
             count -= int(sizes[group])
         if count <= 0:

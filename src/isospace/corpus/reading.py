@@ -28,6 +28,8 @@ from isospace.errors import UserError
 
 logger = logging.getLogger(__name__)
 
+FOLDER = "folder"
+"""The `group` of documents that belong together where they are files of one folder."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _LOOKED_AT = 400
 """Lines of a text that say whether it has paragraphs."""
@@ -106,7 +108,8 @@ def read_documents(
             counts["txt files with paragraphs"] = counts.get("txt files with paragraphs", 0) + 1
         for what, count in found.left_out.items():
             counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
-        yield replace(found, group=os.path.dirname(found.id))
+        folder = os.path.dirname(found.id) if config.group == FOLDER else ""
+        yield replace(found, group=folder)
 
 
 def read_file(source: Source, id: str) -> Document:
@@ -117,7 +120,9 @@ def read_file(source: Source, id: str) -> Document:
     """
     try:
         content = records.read_bytes(source)
-        return read_document(content, cast("DocumentFormat", source.format), id, source.encoding)
+        # UTF-8 is what is read where a file does not say, as HTML may, that it is another.
+        encoding = None if source.encoding == "utf-8" else source.encoding
+        return read_document(content, cast("DocumentFormat", source.format), id, encoding)
     except UnreadableDocument as error:
         raise UnreadableDocument(f"{source.name}: {error}") from error
 

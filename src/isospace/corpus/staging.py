@@ -19,8 +19,6 @@ from isospace.corpus.passages import passages
 from isospace.corpus.prose import document_sentences
 from isospace.corpus.relations import Role, Structure
 
-FEW_FOLDERS = 20
-"""Documents of at least so many folders are grouped by folder; of fewer each is one of its own."""
 _LONGEST_WORD = 40
 """Characters a word: a passage of more than that, all in all, is no text."""
 
@@ -119,15 +117,13 @@ class Staging:
     def groups(self, alike: NDArray[np.int64]) -> NDArray[np.int64]:
         """The group of each document, (document,), from 0 on.
 
-        They are what the user's column says; else folders, if there are `FEW_FOLDERS` or more; else
-        each document is one. Groups with documents that are (nearly) the same are one.
+        They are what the user's column says, or folders; else each document is one. Groups with
+        documents that are (nearly) the same are one.
 
         Args:
             alike: (pair, 2) numbers of documents that are (nearly) the same.
         """
         keys = np.array(self._groups, dtype=np.uint64)
-        if self._config.group is None and len(np.unique(keys)) < FEW_FOLDERS:
-            keys[:] = 0
         own = key_groups(keys)
         pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
         return components(pairs)[: len(own)]

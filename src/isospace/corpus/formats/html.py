@@ -35,7 +35,10 @@ _NAVIGATION = (
     " .toctree-wrapper, #toc, .toc, .contents, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
     " .navigation, .nav-panel, .sidebar, .footer"
 )
-_MARKS = ".headerlink, .anchor-link, .hash-link, .linenos, sup.footnote-ref, a.footnote-reference"
+_MARKS = (
+    ".headerlink, .anchor-link, .hash-link, a.mark, [aria-hidden=true], .linenos, sup.footnote-ref,"
+    " a.footnote-reference"
+)
 _CODE = (
     ".highlight, .codehilite, .literal-block, div.fragment, .doctest, .sourceCode, .programlisting"
 )
