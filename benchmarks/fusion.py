@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from isospace.corpus.sentences import load_corpus
 from numpy.typing import NDArray
 
 from common import draw
 from isospace.config import CorpusConfig
+from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import natural_pairs
 from isospace.evaluation.bm25 import BM25

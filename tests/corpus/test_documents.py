@@ -519,7 +519,9 @@ def test_a_rendered_man_page_in_a_text_file():
     [
         ("a man is playing a guitar\na cat\ntwo dogs run over a field of grass\n" * 9, "lines"),
         ("One sentence here.\nA second one, which is somewhat longer.\nA third.\n" * 9, "lines"),
-        ("One long paragraph. It has sentences.\n\nAnother one. More of them.\n", "paragraphs"),
+        (f"{'One long paragraph. ' * 9}\n\n{'Another one. It goes on. ' * 9}\n", "paragraphs"),
+        ("One sentence.\n\nAnother one after a blank line.\n\nA third.\n", "lines"),
+        ("the cat number one sat on a mat there\nthe cat number two sat\n" * 40, "lines"),
         ("吾輩は猫である。\n名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。\n" * 5, "lines"),
         ("", "lines"),
     ],

@@ -91,7 +91,7 @@ def test_no_text_of_a_held_out_document_is_in_a_pair_to_train_on(tmp_path):
     assert rows[8]["title"] not in titles
 
 
-def test_a_title_that_is_held_out_elsewhere_does_not_train(tmp_path):
+def test_a_sentence_that_is_held_out_elsewhere_does_not_train(tmp_path):
     """A first sentence that a held-out document has too is in no pair."""
     rows = titled(80)
     shared = "Every one of these documents begins with the very same long first sentence of all."

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from isospace.config import CorpusConfig
+from isospace.corpus import build as build_module
 from isospace.corpus import corpus as corpus_module
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import split_pairs
@@ -125,7 +126,7 @@ def test_docstrings_that_choose_are_none_of_the_users_pairs(tmp_path, monkeypatc
     modules = [(f"p/m{i // 8}.py", pair) for i, pair in enumerate(pairs)]
     monkeypatch.setattr(corpus_module, "installed_packages", lambda: {"p": "1"})
     monkeypatch.setattr(
-        corpus_module,
+        build_module,
         "read_docstrings",
         lambda packages, exclude: (made(300, seed=5), split_pairs(modules, exclude)),
     )

@@ -175,7 +175,7 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
         (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),), {}
     )
     evaluation = Evaluation(Conditions("m", "cls", "float32"), {"transfer": scores})
-    monkeypatch.setattr("isospace.evaluation.evaluate.evaluate", lambda *_: evaluation)
+    monkeypatch.setattr("isospace.evaluation.evaluate.evaluate_models", lambda *_: [evaluation])
     words = ["evaluate", finished.folder, "--json", "--transfer"]
     for other in (["--pooling", "mean"], ["--precision", "bf16"]):
         assert run(capsys, *words, "sklearn", *other)[0] == 0

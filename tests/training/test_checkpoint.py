@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from isospace.config import TrainConfig
+from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.system.files import atomic_path, write_text
 from isospace.training import checkpoint
@@ -116,7 +117,7 @@ def test_a_look_leaves_every_stream_where_it_was(monkeypatch):
     monkeypatch.setattr(torch.mps, "manual_seed", mps.generators[0].manual_seed)
     held_out = SimpleNamespace(measure=lambda *_: {"drawn": torch.rand(1).item()})
     encoder, benchmark = (
-        SimpleNamespace(noise=SimpleNamespace(rates=(0.1,))),
+        SimpleNamespace(noise=SimpleNamespace(rates=(0.1,)), prompts=Prompts()),
         SimpleNamespace(labels=None),
     )
 

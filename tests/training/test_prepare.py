@@ -18,7 +18,8 @@ def config_for(toy_model, tmp_path, texts):
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")
     config = short_run(toy_model, file, tmp_path / "run")
-    return replace(config, objective=SPANS, batch_size=8)
+    text = replace(config.text, passage_words=None)
+    return replace(config, objective=SPANS, batch_size=8, text=text)
 
 
 def test_documents_serve(toy_model, tmp_path):

@@ -18,7 +18,7 @@ from warm import isospace, isospace_main, run_together
 from isospace.objectives import OBJECTIVES
 from isospace.training.run import Run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from isospace.corpus.sentences import load_corpus
 from prompted import KINDS, load_again, write_prompted
 from toy import sentences
 from transformers import AutoConfig
@@ -14,6 +13,7 @@ from transformers import AutoConfig
 import isospace
 from isospace.cli import main
 from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.own import Triples, load_own
 from isospace.evaluation.pairs import TextPairs

@@ -215,7 +215,7 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
     def refuse(*_):
         raise UserError("other vectors")
 
-    monkeypatch.setattr("isospace.whiten.whiten.require_parity", refuse)
+    monkeypatch.setattr("isospace.encoders.saving.require_parity", refuse)
     with pytest.raises(UserError, match="other vectors"):
         whiten_model(setting)
     assert not setting.output.exists()

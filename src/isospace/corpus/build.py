@@ -39,7 +39,7 @@ from isospace.corpus.staging import Staging, alike_documents, key
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
 HELD_OUT_GROUPS = 40
-"""Groups of documents that are held out at least, where there are so many of a size for it."""
+"""Groups of documents that are held out at least, unless they are all long."""
 
 
 @dataclass
@@ -132,7 +132,10 @@ def _of_documents(
         if not near:  # passages that are the same belong together
             groups = components(np.stack([groups, len(kept) + groups.max(initial=0) + same], 1))
         # Few long documents would be few independent observations.
-        largest = max(1, amount // HELD_OUT_GROUPS) if staging.structured else None
+        largest = None
+        if staging.structured:
+            usual = int(np.median(np.bincount(groups)[np.unique(groups)]))
+            largest = max(2 * usual, amount // HELD_OUT_GROUPS)
         held, train = hold_out(
             hashes[kept][:, None], same[:, None], groups, amount, largest=largest
         )

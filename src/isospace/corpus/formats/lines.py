@@ -11,7 +11,7 @@ _HYPHENATED = re.compile(r"(\w+)[-\u2010]$")
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’)]*\s*$")
 _NEXT_WORD = re.compile(r"\w+")
 _WORD = re.compile(r"\w+(?:-\w+)*")
-_WIDTHS = range(40, 141)
+WIDTHS = range(40, 141)
 """Columns that text is wrapped at."""
 
 
@@ -44,7 +44,7 @@ def is_wrapped(lines: Sequence[str]) -> bool:
     full = sum(width + 1 + word > usual for width, word, _ in long)
     ended = sum(end for _, _, end in long)
     # Sentences a line are of any length: few of them end where the next one's word had no place.
-    return usual in _WIDTHS and full >= 0.6 * len(long) and ended <= 0.5 * len(long)
+    return usual in WIDTHS and full >= 0.6 * len(long) and ended <= 0.5 * len(long)
 
 
 def _first_width(line: str) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from isospace.corpus.formats.boilerplate import LICENCES
 from isospace.corpus.formats.draft import Draft, decode, one_line
-from isospace.corpus.formats.lines import columns, is_wrapped, joined, vocabulary
+from isospace.corpus.formats.lines import WIDTHS, columns, is_wrapped, joined, vocabulary
 from isospace.corpus.formats.man import references, section_kind
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
@@ -41,7 +41,8 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
     written = sum(bool(line.strip()) for line in lines)
     followed = [(a, b) for a, b in itertools.pairwise(lines) if a.strip() and b.strip()]
     blocks = len(lines) - written > 0.03 * written  # a blank line here and there is no paragraph
-    if blocks and len(followed) < written / 4:
+    long = sum(columns(line) > WIDTHS.stop for line in lines) > written / 2
+    if blocks and long and len(followed) < written / 4:
         return "paragraphs"
     goes_on = sum(not a.rstrip().endswith(_ENDS) for a, _ in followed) > len(followed) / 3
     begins_small = sum(b.lstrip()[0].islower() for _, b in followed) > len(followed) / 3
