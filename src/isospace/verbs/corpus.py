@@ -72,8 +72,7 @@ class Corpus:
             print_table("relations of the documents", rows)
         for name, one in found.relations.items():
             if one.examples:
-                examples = [{"": _short(a), " ": _short(b)} for a, b in one.examples]
-                print_table(name, examples)
+                print_table(name, [_example(name, *pair) for pair in one.examples])
         return 0
 
 
@@ -84,6 +83,12 @@ def _quantiles(found: dict[float, int]) -> str:
         f"{words.get(share, f'{100 * share:.0f} %')} up to {size:,}"
         for share, size in found.items()
     )
+
+
+def _example(relation: str, first: str, second: str) -> dict[str, str]:
+    """A pair under the names of its two parts, where the relation has such."""
+    one, _, other = relation.partition("-")
+    return {one if other else "a text": _short(first), other or "another": _short(second)}
 
 
 def _short(text: str) -> str:
