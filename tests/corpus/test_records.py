@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from isospace.corpus import records
-from isospace.corpus.records import Column
+from isospace.corpus.records import Column, check, file_source
 from isospace.errors import UserError
 
 TEXTS = ["One plain sentence.", 'Quotes "and, commas".', "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]
@@ -362,3 +362,11 @@ def test_documents_of_a_folder(tmp_path, caplog):
     assert "c.bin" in caplog.text
     with pytest.raises(UserError, match=r"a\.md: unknown kind"):
         records.find_sources([str(tmp_path / "a.md")], tmp_path, "utf-8")
+
+
+def test_another_delimiter_in_the_header_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("q;a\nwhat;that\n")
+    source = file_source(tmp_path / "a.csv")
+    with pytest.raises(UserError, match=r"""no column "q", but 'q;a'\. .*`delimiter` ';'"""):
+        check(source, [Column("q", "`column`")])
+    check(file_source(tmp_path / "a.csv", delimiter=";"), [Column("q", "`column`")])

@@ -278,6 +278,10 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     _, header = next(rows, (1, []))
     for column in columns:
         if column.name not in header:
+            if len(header) == 1 and (hint := _delimiter_hint(source, header)):
+                raise UserError(
+                    f'{source.name}:1: no column "{column.name}", but {header[0]!r}.{hint}'
+                )
             raise _no_column(f"{source.name}:1", column, header)
     places = [header.index(column.name) for column in columns]
     blank = _blank(columns)
@@ -293,17 +297,22 @@ def _other_width(source: Source, line: int, cells: list[str], header: list[str])
     problem = f"{source.name}:{line}: {len(cells)} fields, the header has {len(header)}."
     if len(cells) < len(header):
         return UserError(problem)
+    if hint := _delimiter_hint(source, header):
+        return UserError(problem + hint)
     used = source.delimiter or _DELIMITERS[source.format]
-    other = next((sign for sign in ";\t|" if sign != used and sign in "".join(header)), None)
-    if other:
-        name = "a tab" if other == "\t" else other
-        shown = r"\t" if other == "\t" else other
-        return UserError(
-            f"{problem} Are the fields parted by {name}? Then set `delimiter` '{shown}'."
-        )
     if source.format == "csv":
         return UserError(f'{problem} Put a field with {used} in it between quotes ("...").')
     return UserError(f"{problem} Take the delimiter out of the text.")
+
+
+def _delimiter_hint(source: Source, header: list[str]) -> str:
+    """What to do where the names of the columns are parted by another sign; else nothing."""
+    used = source.delimiter or _DELIMITERS[source.format]
+    other = next((sign for sign in ";,\t|" if sign != used and sign in "".join(header)), None)
+    if other is None:
+        return ""
+    name, shown = ("a tab", r"\t") if other == "\t" else (other, other)
+    return f" Are the fields parted by {name}? Then set `delimiter` '{shown}'."
 
 
 def _blank(columns: Sequence[Column]) -> tuple[Any, ...]:
