@@ -219,7 +219,7 @@ def _draw(name: str, results: ComparisonResults) -> None:
     draw(
         PAGE,
         {
-            f"verdict {name}": results.verdict.text + "\n",
+            f"verdict {name}": results.verdict.text,
             f"gains {name}": tested,
             f"scores {name}": archived.papers_columns(results),
         },

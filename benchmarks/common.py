@@ -35,5 +35,5 @@ def draw(path: Path, parts: Mapping[str, str]) -> None:
         if begin not in page:
             page += begin + end
         before, rest = page.split(begin)
-        page = before + begin + text + end + rest.split(end)[1]
+        page = before + begin + f"{text.rstrip()}\n" + end + rest.split(end)[1]
     write_text(path, page)
