@@ -63,6 +63,7 @@ _EXTRAS = {
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),
     ("starlette", "uvicorn"): ("explore", "explore"),
+    ("pypdf", "docx"): ("documents", "PDF and Word documents"),
     ("tensorboard",): ("", "--trackers tensorboard (pip install tensorboard)"),
     ("wandb",): ("", "--trackers wandb (pip install wandb)"),
 }
