@@ -86,7 +86,7 @@ def test_runs_side_by_side_leave_no_refused_cell(base, tmp_path, monkeypatch):
     """It would hold the settings that the error advises to change."""
     monkeypatch.setattr("isospace.training.prepare.find_spec", lambda name: None)
     for bad, words in (
-        (replace(base, text=replace(base.text, held_out=1)), "too few sentences of 8 words"),
+        (replace(base, text=replace(base.text, held_out=1)), "too little to choose"),
         (replace(base, trackers=("wandb",)), "`trackers` wandb: not installed"),
     ):
         with pytest.raises(UserError, match=words):

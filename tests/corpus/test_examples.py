@@ -173,6 +173,84 @@ def test_a_group_larger_than_what_is_held_out_is_trained_on(tmp_path):
     assert set(giant) <= set(examples_of(corpus, 2))
 
 
+def many_to_many(questions: int, answers: int, count: int) -> list[Row]:
+    """Different pairs in which all texts return and hang together by others."""
+    texts = long_rows(max(questions, answers))
+    places = [(i % questions, (i + 37 * (i // questions)) % answers) for i in range(count)]
+    return [(texts[question][0], texts[answer][1]) for question, answer in places]
+
+
+def no_text_of_it_is_trained_on(held: set[str], trained: list[Row]) -> bool:
+    return all(held.isdisjoint(row) for row in trained)
+
+
+def test_of_questions_with_many_answers_whole_questions_are_held_out(tmp_path):
+    """50 questions with 100 answers each."""
+    rows = long_rows(5000)
+    made = [(rows[i // 100][0], answer) for i, (_, answer) in enumerate(rows)]
+    corpus = load(put(tmp_path / "a.csv", made, ("q", "a")), tmp_path, ("q", "a"))
+    pairs, trained = held_pairs(corpus), examples_of(corpus, 2)
+    assert (len(pairs), len(trained)) == (5, 4500)
+    assert {question for question, _ in pairs}.isdisjoint(question for question, _ in trained)
+
+
+def test_of_a_faq_whole_answers_are_held_out(tmp_path):
+    """60 answers, each to 8 wordings of a question."""
+    rows = long_rows(480)
+    made = [(question, rows[i % 60][1]) for i, (question, _) in enumerate(rows)]
+    corpus = load(put(tmp_path / "a.csv", made, ("q", "a")), tmp_path, ("q", "a"))
+    pairs, trained = held_pairs(corpus), examples_of(corpus, 2)
+    assert (len(pairs), len(trained)) == (6, 480 - 48)
+    assert no_text_of_it_is_trained_on({text for pair in pairs for text in pair}, trained)
+
+
+def test_rows_in_chains_of_shared_texts_are_held_out_by_anchor(tmp_path):
+    """300 questions and 300 answers in 3,000 rows: all hang together."""
+    made = many_to_many(300, 300, 3000)
+    assert len(set(made)) == 3000
+    corpus = load(put(tmp_path / "a.csv", made, ("q", "a")), tmp_path, ("q", "a"))
+    pairs, trained = held_pairs(corpus), examples_of(corpus, 2)
+    assert len(pairs) == 30
+    assert len({text for pair in pairs for text in pair}) == 60
+    assert no_text_of_it_is_trained_on({text for pair in pairs for text in pair}, trained)
+    assert len(trained) >= 3000 - 600
+    assert len(set(corpus.pairs.test_groups)) == 30
+
+    random.Random(3).shuffle(made)
+    again = load(put(tmp_path / "b.csv", made, ("q", "a")), tmp_path, ("q", "a"))
+    assert held_pairs(again) == pairs
+    assert set(examples_of(again, 2)) == set(trained)
+
+
+@pytest.mark.parametrize("columns", [("q", "a"), ("a", "q")])
+@pytest.mark.parametrize("answers", [1, 10])
+def test_where_few_answers_are_all_there_are_questions_alone_are_held_out(
+    tmp_path, columns, answers
+):
+    """5,000 questions with 10 answers, or all with one: no answer can be spared."""
+    rows = long_rows(5000)
+    made = [(question, rows[i % answers][1]) for i, (question, _) in enumerate(rows)]
+    twins = [(twin(row)[0], row[1]) for row in made[:100]]
+    file = put(tmp_path / "a.csv", [*made, *twins], ("q", "a"))
+    corpus = load(file, tmp_path, columns)
+    held, trained = set(corpus.held_out()), examples_of(corpus, 2)
+    assert 490 < len(held) <= 510
+    assert held <= {row[0] for row in [*made, *twins]}
+    assert no_text_of_it_is_trained_on(held, trained)
+    assert no_text_of_it_is_trained_on({twin((text,))[0] for text in held}, trained)
+    assert len(trained) >= 5100 - 510
+    assert len({text for row in trained for text in row} & {row[1] for row in made}) == answers
+    assert not held_pairs(corpus)
+    assert not set(corpus.chooses) & set(corpus.judges)
+
+
+def test_a_shared_answer_leaves_text_to_train_on_where_a_column_names_groups(tmp_path):
+    made = [(row[0], "thank you very much", str(i)) for i, row in enumerate(long_rows(200))]
+    header = ("question", "answer", "thread")
+    corpus = load(put(tmp_path / "a.csv", made, header), tmp_path, header[:2], group="thread")
+    assert (len(corpus.held_out()), len(corpus.train_rows)) == (20, 180)
+
+
 def documents(count: int, questions: int = 10) -> list[Row]:
     """Pairs (question, answer) that share no text, with the number of their document."""
     pairs = long_rows(count * questions)

@@ -113,6 +113,14 @@ def test_sentences_too_short_to_measure_are_refused(config, tmp_path):
         train(replace(config, text=corpus, pairs=pairs))
 
 
+def test_groups_too_large_to_hold_out_are_refused_with_what_helps(config, tmp_path):
+    rows = [f'{{"text": "{text}", "page": {i % 5}}}' for i, text in enumerate(sentences(300))]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    text = replace(config.text, corpus=(str(tmp_path / "a.jsonl"),), group="page")
+    with pytest.raises(UserError, match=r"a `group` with fewer rows to a value than page$"):
+        train(replace(config, text=text))
+
+
 def test_a_column_of_groups_may_stand_in_the_pairs_alone(config, tmp_path):
     pairs = tmp_path / "pairs.csv"
     lines = [f"{text},{text} too,{i // 10}" for i, text in enumerate(sentences(30, seed=9))]

@@ -22,6 +22,7 @@ from isospace.corpus.documents import Document, Section
 from isospace.corpus.examples import hold_out, same_texts, select_examples, select_passages
 from isospace.corpus.groups import (
     components,
+    cut,
     group_key,
     group_names,
     key_groups,
@@ -40,6 +41,9 @@ _COUNTS = ("read", "control characters removed", "empty", "too short", "too long
 
 HELD_OUT_GROUPS = 40
 """Groups of documents that are held out at least, unless they are all long."""
+
+FEWEST_PAIRS = 2
+"""Held-out pairs below which there is nothing to find a positive among."""
 
 
 @dataclass
@@ -219,6 +223,8 @@ def _of_examples(
         rows_kept = (lines[::width] - len(references)) // width
         if config.group is None:
             groups = components(same[:, :2])  # a hard negative may come from anywhere
+            # Rows that hang together by chains of shared texts are more than can be held out.
+            groups = cut(groups, same[:, 0], count)
         else:
             groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
         classes: list[str] = []
@@ -230,9 +236,17 @@ def _of_examples(
             np.save(folder / "labels.npy", numbers)
             content = (*content, classes, _hash(numbers.tobytes()))
         held, train = hold_out(examples, same, groups, count, positive)
+        in_pairs, side = labels is None or positive is not None, 0
+        if in_pairs and len(held) < FEWEST_PAIRS:
+            # Few answers to many questions, or the reverse: only one side can be held out.
+            in_pairs, side = False, int(np.argmax([len(np.unique(same[:, i])) for i in (0, 1)]))
+            if config.group is None:
+                groups = np.unique(same[:, side], return_inverse=True)[1]
+            sides = slice(side, side + 1)
+            held, train = hold_out(examples, same, groups, count, positive, sides=sides)
         held_groups = group_names(groups[held], examples[held])
         pairs = Pairs()
-        if labels is None or positive is not None:
+        if in_pairs:
             held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
             unit = unit_of(config.group)
             pairs = Pairs.of(held_pairs, held_groups, *split_groups(held_groups), unit)
@@ -241,7 +255,7 @@ def _of_examples(
         "held out": len(held),
         "for training": len(train),
     }
-    return _Built(held * width, train * width, held_groups, content, pairs, classes)
+    return _Built(held * width + side, train * width, held_groups, content, pairs, classes)
 
 
 def _rows(sources: list[Source], config: CorpusConfig) -> Iterator[_Row]:

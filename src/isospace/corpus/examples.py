@@ -121,6 +121,7 @@ def hold_out(
     count: int,
     positive: NDArray[np.bool_] | None = None,
     largest: int | None = None,
+    sides: slice = slice(2),
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which examples to hold out and which to train on, both ascending.
 
@@ -128,7 +129,8 @@ def hold_out(
     random state and not on the order of the examples. A group of more than `count` examples is
     trained on. No text is anchor or positive of two that are held out, since a pair with two right
     answers measures nothing. Neither what is left of their groups nor an example that has such a
-    text is trained on.
+    text is trained on; where a text is in so many examples of other groups that these would be
+    more than one in ten of all, it is not held out.
 
     Args:
         hashes: (example, text) of each text.
@@ -138,13 +140,17 @@ def hold_out(
         positive: (example,) whether anchor and positive belong together; no other is held out, and
             no group without such. Default: all do.
         largest: examples of a group that may be held out; default: `count`.
+        sides: the texts of an example that are held out, one or two; default: anchor and positive.
 
     >>> hashes = np.array([[1, 9], [5, 6], [7, 9], [1, 8]], dtype=np.uint64)
     >>> held, train = hold_out(hashes, hashes.astype(np.int64), np.array([0, 1, 2, 0]), 2)
     >>> held.tolist(), train.tolist()
     ([3], [1, 2])
     """
-    order = np.lexsort(hashes.T[::-1])
+    elsewhere = _elsewhere(texts, groups)[:, sides].sum(axis=1)
+    room = len(texts) // 10
+    order = np.lexsort([*hashes.T[::-1], *hashes[:, sides].T[::-1]])
+    order = order[elsewhere[order] <= room]
     if positive is not None:
         order = order[positive[order]]
     first = np.unique(groups[order], return_index=True)[1]
@@ -152,9 +158,26 @@ def hold_out(
     held: list[int] = []
     held_texts: set[int] = set()
     for example in order[apart[order]]:
-        pair = texts[example, :2].tolist()
-        if held_texts.isdisjoint(pair):
+        own = texts[example, sides].tolist()
+        if elsewhere[example] <= room and held_texts.isdisjoint(own):
             held.append(int(example))
-            held_texts.update(pair)
+            held_texts.update(own)
+            room -= int(elsewhere[example])
+    found = np.sort(np.array(held, dtype=np.int64))
+    apart = np.isin(groups, groups[found])
     apart |= np.isin(texts, np.fromiter(held_texts, np.int64)).any(axis=1)
-    return np.sort(np.array(held, dtype=np.int64)), np.flatnonzero(~apart)
+    return found, np.flatnonzero(~apart)
+
+
+def _elsewhere(texts: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each text is one of an example of another group, (example, text).
+
+    >>> _elsewhere(np.array([[0, 1], [0, 2], [3, 1]]), np.array([0, 0, 1])).tolist()
+    [[0, 1], [0, 0], [0, 1]]
+    """
+    size = int(texts.max(initial=0)) + 1
+    within = groups[:, None] * size + texts
+    _, place, counts = np.unique(within, return_inverse=True, return_counts=True)
+    inside: NDArray[np.int64] = counts[place].reshape(texts.shape)
+    found: NDArray[np.int64] = np.bincount(texts.ravel(), minlength=size)[texts] - inside
+    return found

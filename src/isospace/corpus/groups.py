@@ -48,6 +48,22 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.unique(labels, return_inverse=True)[1]
 
 
+def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
+    """The groups, those of more than `largest` rows divided into their parts, (row,) from 0 on.
+
+    Args:
+        groups: (row,) group of each row, from 0 on.
+        parts: (row,) part of each row, from 0 on; none is in two groups.
+        largest: rows of a group that stays whole.
+
+    >>> cut(np.array([0, 0, 0, 1]), np.array([7, 5, 7, 6]), 2).tolist()
+    [2, 1, 2, 0]
+    """
+    whole = np.bincount(groups)[groups] <= largest
+    labels: NDArray[np.int64] = np.where(whole, groups, len(groups) + parts)
+    return np.unique(labels, return_inverse=True)[1]
+
+
 def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
     """The group of each row of texts in memory: those that share or nearly share a text.
 

@@ -200,15 +200,18 @@ def load_data(config: TrainConfig) -> Data:
             f"`label_column` {config.text.label_column}: all examples have the label "
             f"{corpus.classes[0]}. Expected two or more different ones"
         )
-    benchmark, held_out = Benchmark.make(corpus, pairs, tasks, labels), choosing_text(corpus)
+    held_out = choosing_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
+        advice = "longer sentences, or a larger `held_out`"
+        if config.text.group is not None:
+            advice += f", or a `group` with fewer rows to a value than {config.text.group}"
         raise UserError(
             f"`corpus` {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
             f"{len(held_out.sentences)} held-out sentences and {len(held_out.pairs)} pairs made of "
-            "them (sentences of 8 words or more are cut in halves); expected 2 of each. Give more "
-            "text, longer sentences, or a larger `held_out`"
+            "them (sentences of 8 words or more are cut in halves); expected 2 of each. At most "
+            f"one text in ten is held out: give more text, {advice}"
         )
-    return Data(benchmark, held_out, corpus)
+    return Data(Benchmark.make(corpus, pairs, tasks, labels), held_out, corpus)
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
