@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -169,3 +171,36 @@ def test_an_overview_counts_what_trains(tmp_path):
     assert len(found.relations["title-passage"].examples) == 3
     assert found.languages["en"] > 0.8
     assert found.relations["links"].examples == []
+
+
+@pytest.mark.parametrize("layout", [None, "lines"])
+@pytest.mark.parametrize(
+    "name", ["empty.txt", "blank.txt", "blank.txt.gz", "empty.md", "empty.pdf"]
+)
+def test_an_empty_file_in_a_folder_is_counted_and_skipped(tmp_path, caplog, name, layout):
+    for row in titled(3):
+        (tmp_path / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
+    content = b" \n\t\n" if name.startswith("blank") else b""
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    config = CorpusConfig(corpus=(str(tmp_path),), layout=layout)
+    corpus = load_corpus(config, tmp_path / "cache")
+    assert corpus.counts["unreadable files"] == 1
+    assert f"{name}: It is empty." in caplog.text
+    assert corpus.counts["documents"] == 3
+    with pytest.raises(UserError, match=rf"{name}: It is empty\. Leave it out"):
+        load_corpus(replace(config, strict=True), tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", r"a\.txt is empty\. Expected at least one sentence\.$"),
+        ("a.txt", b" \n \n", r"a\.txt: no text to train on \(2 read, 2 empty\)"),
+        ("a.md", b"\n", r"a\.md: It is empty\.$"),
+        ("a.pdf", b"%PDF-1.4 and nothing more", r"a\.pdf: It is no PDF, or broken"),
+    ],
+)
+def test_one_file_without_text_is_refused_with_the_reason(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        load_corpus(CorpusConfig(corpus=(str(tmp_path / name),)), tmp_path / "cache")

@@ -90,7 +90,7 @@ def read_documents(
     """The documents of the files in order; `counts` receives what was left out of them.
 
     Raises:
-        UserError: a file of rows cannot be read; with `strict` any file.
+        UserError: a file of rows cannot be read, or the only file; with `strict` any file.
     """
     for source, place in zip(sources, places(sources), strict=True):
         if place is None:
@@ -99,6 +99,8 @@ def read_documents(
         try:
             found = read_file(source, place)
         except UnreadableDocument as error:
+            if len(sources) == 1:
+                raise
             if config.strict:
                 raise UserError(f"{error} Leave it out, or read without `strict`") from error
             logger.warning("not read: %s", error)
@@ -120,6 +122,8 @@ def read_file(source: Source, id: str) -> Document:
     """
     try:
         content = records.read_bytes(source)
+        if not content.strip():
+            raise UnreadableDocument("It is empty.")
         # UTF-8 is what is read where a file does not say, as HTML may, that it is another.
         encoding = None if source.encoding == "utf-8" else source.encoding
         return read_document(content, cast("DocumentFormat", source.format), id, encoding)

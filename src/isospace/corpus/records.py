@@ -17,7 +17,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -109,7 +109,8 @@ def find_sources(
     """What to read: each file, the supported files of each folder, and "-" for standard input.
 
     A folder is searched recursively, in sorted order; what is not supported in it is named in a
-    warning. Standard input is text, a sentence a line, and is copied to a file in `spool`.
+    warning, and a txt file with nothing in it is a document, which its reader refuses. Standard
+    input is text, a sentence a line, and is copied to a file in `spool`.
 
     Args:
         files: as the user named them.
@@ -544,7 +545,22 @@ def _folder_sources(
     if ignored:
         more = f" and {len(ignored) - 10} more" if len(ignored) > 10 else ""
         logger.warning("%s: not read: %s%s", folder, ", ".join(ignored[:10]), more)
-    return sources
+    if not documents:
+        return sources
+    # Such files lie about in folders; one that is named by itself is a mistake.
+    return [
+        replace(source, format="text") if source.format == "txt" and _is_blank(source) else source
+        for source in sources
+    ]
+
+
+def _is_blank(source: Source) -> bool:
+    """Whether a file holds nothing but white space, if that."""
+    try:
+        with _open(source) as raw:
+            return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
+    except (OSError, UnicodeError) as error:  # the latter of a file's name
+        raise _unreadable(source, error) from error
 
 
 def _spool_standard_input(spool: Path, encoding: str) -> Source:
