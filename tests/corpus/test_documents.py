@@ -271,6 +271,106 @@ def test_html_of_texinfo():
     assert document.left_out["navigation"] == 1
 
 
+@pytest.mark.parametrize("theme", ["alabaster", "rtd"])
+def test_html_of_sphinx(theme):
+    document = read((FILES / f"sphinx-{theme}.html").read_bytes(), "html")
+    assert document.title == "Small boats"
+    assert outline(document) == [
+        (
+            "",
+            0,
+            [
+                "The harbour of the old town is full of small boats, see Crews and boats.moor().",
+                "Boats that leave before the sun has risen carry a lamp at the mast.",
+                "The quay is slippery after rain.",
+            ],
+        ),
+        (
+            "Mooring",
+            2,
+            [
+                "Added in version 2.1: The option depth.",
+                "moor: Tie a boat to the quay where the water is deep enough.",
+                "Parameters: boat – the boat that is tied, by its name",
+                "depth – of the water in metres",
+                "Returns: the number of the ring that was used",
+                "Return type: int",
+                "Quay: A place for boats.; rings: How many boats can be tied.",
+                r"Inline math \(a+b\) and a block:",
+                "The page on crews.",
+                "The harbour in the morning.",
+                "Deprecated since version 2.2: Use place.",
+                "Footnotes",
+            ],
+        ),
+    ]
+    assert document.links == ("crews.html",)
+    assert document.left_out == {
+        "code blocks": 2,
+        "footnotes": 1,
+        "formulas": 1,
+        "navigation": 2,
+        "tables": 1,
+    }
+
+
+def test_html_of_mkdocs():
+    document = read((FILES / "mkdocs-material.html").read_bytes(), "html")
+    assert document.title == "Small boats"
+    assert outline(document) == [
+        (
+            "",
+            0,
+            [
+                "The harbour of the old town is full of small boats, see crews.",
+                "Lamps",
+                "Boats that leave before the sun has risen carry a lamp at the mast.",
+                "Take the ring at the end.",
+            ],
+        ),
+        (
+            "Mooring",
+            2,
+            [
+                "Tie a boat to the quay where the water is deep enough for it.",
+                "Use moor.",
+                "A rope of hemp holds for about three years at sea.",
+                "A chain of iron is heavy.",
+            ],
+        ),
+    ]
+    assert document.links == ("crews/",)
+    assert document.left_out["footnotes"] == 1
+
+
+def test_html_of_javadoc():
+    document = read((FILES / "javadoc.html").read_bytes(), "html")
+    assert document.title == "Class Quay"
+    assert [each for each in outline(document) if each[2]] == [
+        (
+            "",
+            0,
+            [
+                "A place for boats. It has rings of iron, to which boats are tied.",
+                "A quay without rings is a String.",
+            ],
+        ),
+        ("rings", 3, ["How many boats can be tied to it at the same time."]),
+        ("Quay", 3, ["Makes a quay.", "Parameters: rings - how many boats can be tied"]),
+        (
+            "moor",
+            3,
+            [
+                "Ties a boat to the quay where the water is deep enough.",
+                "Parameters: boat - the boat that is tied, by its name",
+                "Returns: the number of the ring that was used",
+                "Throws: IllegalStateException - if all of the rings are taken by others",
+            ],
+        ),
+    ]
+    assert document.left_out["signatures"] == 5
+
+
 HTML = """<html><head><title>Page &#8212; Project</title></head><body>
 <nav>Home <a href="index.html">x</a></nav><div class="related">next</div>
 <div role="main"><h1>Page<a class="headerlink" href="#p">¶</a></h1>

@@ -1,4 +1,4 @@
-"""HTML: the main content of a page, as Sphinx, MkDocs, Doxygen and others write it."""
+"""HTML: the main content of a page, as Sphinx, MkDocs, Doxygen, Javadoc and others write it."""
 
 from __future__ import annotations
 
@@ -33,15 +33,30 @@ _SILENT = frozenset(
 _NAVIGATION = (
     "[role=navigation], [role=search], [role=banner], [role=contentinfo], .related, .sphinxsidebar,"
     " .toctree-wrapper, #toc, .toc, .contents, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
-    " .navigation, .nav-panel, .sidebar, .footer"
+    " .navigation, .nav-panel, .sidebar, .footer, .sub-title, .inherited-list"
 )
 _MARKS = (
     ".headerlink, .anchor-link, .hash-link, a.mark, [aria-hidden=true], .linenos, sup.footnote-ref,"
-    " a.footnote-reference"
+    " a.footnote-reference, a.footnote-ref, .md-content__button"
 )
 _CODE = (
     ".highlight, .codehilite, .literal-block, div.fragment, .doctest, .sourceCode, .programlisting"
 )
+_WITHOUT = (
+    (_MARKS, None),
+    (".footnote, .footnotes", "footnotes"),
+    (".inheritance, .type-signature, .member-signature, div.attr", "signatures"),
+    (".summary-table, div.caption", "tables"),
+    ("div.math", "formulas"),
+    (_CODE, "code blocks"),
+    (_NAVIGATION, NAVIGATION),
+)
+"""Selectors of what goes, in this order, and what it is counted as."""
+_BOX_TITLES = ".admonition-title, details > summary"
+_BOXES = frozenset(
+    "attention caution danger error hint important info note tip warning".split()
+) | {"see also"}
+"""What a box is, where nobody gave it a title of its own."""
 _BLOCKS = frozenset(
     (
         "address article blockquote body center dd details div dl dt fieldset figcaption figure "
@@ -92,12 +107,13 @@ class _Walk:
         self._words: list[str] = []
         self._in_item = 0
         self._term = ""
-        for css, what in ((_MARKS, None), (_CODE, "code blocks"), (_NAVIGATION, NAVIGATION)):
-            for node in root.css(css):
-                if node.mem_id == root.mem_id:
-                    continue
+        for css, what in _WITHOUT:
+            for node in _outermost(root, css):
                 if what:
                     draft.leave_out(what)
+                node.decompose()
+        for node in _outermost(root, _BOX_TITLES):
+            if one_line(node.text()).rstrip(" :").casefold() in _BOXES:
                 node.decompose()
 
     def run(self) -> None:
@@ -139,7 +155,7 @@ class _Walk:
         self._children(node)
         if tag == "dt":
             name = node.css_first(".descname")  # of a function, as Sphinx writes it
-            term = one_line(name.text() if name else "".join(self._words))
+            term = one_line(name.text() if name else "".join(self._words)).rstrip(" :")
             self._term = f"{self._term}, {term}" if self._term else term
             self._words = []
         self._end()
@@ -160,3 +176,18 @@ class _Walk:
             self._draft.item(text)
         else:
             self._draft.paragraph(text)
+
+
+def _outermost(root: LexborNode, css: str) -> list[LexborNode]:
+    """The nodes below `root` that a selector finds, without those inside another."""
+    found = {node.mem_id: node for node in root.css(css) if node.mem_id != root.mem_id}
+
+    def inside(node: LexborNode) -> bool:
+        above = node.parent
+        while above is not None and above.mem_id != root.mem_id:
+            if above.mem_id in found:
+                return True
+            above = above.parent
+        return False
+
+    return [node for node in found.values() if not inside(node)]
