@@ -724,6 +724,47 @@ def test_pdf():
     assert document.left_out == {"page headers and footers": 6}
 
 
+@pytest.mark.parametrize("gap", [0, 4])
+@pytest.mark.parametrize("title", ["", "The harbour"])
+def test_pdf_with_bold_headings_of_the_size_of_the_text(title, gap):
+    pdf = FPDF()
+    pdf.add_page()
+    if title:
+        pdf.set_font("Times", "B", 11)
+        pdf.multi_cell(0, 5, title, new_x="LMARGIN", new_y="NEXT")
+        pdf.ln(4)
+    for chapter in ("1. Boats", "Crews and what they catch", "Markets"):
+        pdf.ln(gap)
+        pdf.set_font("Times", "B", 11)
+        pdf.multi_cell(0, 5, chapter, new_x="LMARGIN", new_y="NEXT")
+        pdf.set_font("Times", "", 11)
+        text = f"{LOREM}{LOREM}"
+        pdf.multi_cell(0, 5, text, align="L", new_x="LMARGIN", new_y="NEXT", markdown=True)
+    pdf.multi_cell(0, 5, f"**{LOREM.strip()}** {LOREM}", align="L", markdown=True, new_x="LMARGIN")
+    pdf.set_font("Times", "B", 11)
+    pdf.multi_cell(0, 5, "Nothing of it is sold after dark.", new_x="LMARGIN", new_y="NEXT")
+    document = read(bytes(pdf.output()), "pdf")
+    first = [] if title else ["1. Boats"]
+    assert document.title == (title or "1. Boats")
+    headings = [("1. Boats", 2), ("Crews and what they catch", 2), ("Markets", 2)][len(first) :]
+    assert [(each.heading, each.level) for each in document.sections if each.heading] == headings
+    assert document.sections[0].paragraphs[0].startswith("The harbour of the old town is full")
+    assert paragraphs(document)[-1].endswith("Nothing of it is sold after dark.")
+
+
+def test_pdf_that_is_mostly_bold_has_no_headings_by_weight():
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("Times", "B", 11)
+    for chapter in ("Boats", "Crews"):
+        pdf.multi_cell(0, 5, chapter, new_x="LMARGIN", new_y="NEXT")
+        pdf.ln(4)
+        pdf.multi_cell(0, 5, LOREM, new_x="LMARGIN", new_y="NEXT")
+        pdf.ln(4)
+    document = read(bytes(pdf.output()), "pdf")
+    assert not any(each.heading for each in document.sections)
+
+
 def test_pdf_without_text_or_with_a_password():
     empty = FPDF()
     empty.add_page()

@@ -24,11 +24,16 @@ from isospace.errors import UserError, first_line
 HEADING_SIZE = 1.15
 """A line is a heading if its letters are larger than most letters by this factor."""
 
+MOST_BOLD = 0.25
+"""Share of the letters from which bold lines are no headings."""
+
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.|s\.)\s*)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:/|of|von|de|sur)\s*\d{1,4})?\W*",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"(?:[•‣◦▪●–]|\(?\d{1,2}[.)])\s+(?=\S)")
+# Of a font; those of LaTeX are named by weight and width.
+_BOLD = re.compile(r"bold|black|heavy|demi|medi(?:ital)?$|\b(?:cmb|sfb|ecb)x?\d", re.IGNORECASE)
 _END = re.compile(r"[.!?:;。！？][\"'”’»)\]]*$")
 _NO_TITLE = re.compile(r"untitled.*|microsoft word -.*|.*\.\w{2,4}", re.IGNORECASE)
 
@@ -39,6 +44,7 @@ class _Line:
     x: float
     y: float
     size: float
+    bold: bool
 
 
 def read_pdf(content: bytes, encoding: str | None) -> Draft:
@@ -82,6 +88,7 @@ def _page_lines(page: Any) -> list[_Line]:
         x = place[4] * matrix[0] + place[5] * matrix[2] + matrix[4]
         y = place[4] * matrix[1] + place[5] * matrix[3] + matrix[5]
         scaled = abs(size * (place[3] or place[1]) * (matrix[3] or matrix[1]))
+        bold = _BOLD.search(str((font or {}).get("/BaseFont", ""))) is not None
         for number, part in enumerate(text.split("\n")):
             if number:
                 current = None
@@ -90,8 +97,9 @@ def _page_lines(page: Any) -> list[_Line]:
                     current.text += part
             elif current:
                 current.text += part
+                current.bold &= bold
             else:
-                current = _Line(part, x, y, scaled)
+                current = _Line(part, x, y, scaled, bold)
                 lines.append(current)
 
     page.extract_text(visitor_text=visit)
@@ -147,20 +155,21 @@ def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) ->
     if not lines:
         return
     words = vocabulary("\n".join(line.text for line in lines))
+    _forget_usual_weight(lines)
     body = _body_size(lines)
     larger = sorted({round(line.size) for line in lines if line.size > HEADING_SIZE * body})[::-1]
     usual = median(columns(line.text) for line in lines if line.size <= HEADING_SIZE * body)
     gap = _usual_gap(pages)
     paragraph: list[_Line] = []
+    first = lines[0]
 
     def end() -> None:
         if not paragraph:
             return
         texts = [line.text for line in paragraph]
-        size = paragraph[0].size
         level = outline.get(_key("".join(texts)))
-        if level is None and size > HEADING_SIZE * body and len(" ".join(texts)) <= 200:
-            level = larger.index(round(size)) + 1
+        if level is None:
+            level = _level(paragraph, body, larger, paragraph[0] is first)
         text = joined(texts, words, hyphenates=True)
         marker = _BULLET.match(text)
         if level:
@@ -179,6 +188,35 @@ def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) ->
     end()
 
 
+def _forget_usual_weight(lines: Sequence[_Line]) -> None:
+    """Bold is no sign of a heading where much of the text is bold."""
+    bold = sum(len(line.text) for line in lines if line.bold)
+    if bold > MOST_BOLD * sum(len(line.text) for line in lines):
+        for line in lines:
+            line.bold = False
+
+
+def _level(
+    paragraph: Sequence[_Line], body: float, larger: Sequence[int], first: bool
+) -> int | None:
+    """The level of a heading by its size or its weight; `None` of what is none.
+
+    By weight alone one is neither a sentence nor an item nor in small letters, and the first line
+    of all is the title where no letters are larger.
+    """
+    text = " ".join(line.text for line in paragraph)
+    if len(text) > 200:
+        return None
+    if paragraph[0].size > HEADING_SIZE * body:
+        return larger.index(round(paragraph[0].size)) + 1
+    marker = _BULLET.match(text)
+    item = marker is not None and not re.search(r"\d", marker[0])
+    small = paragraph[0].size < 0.9 * body
+    if item or small or _END.search(text) or not all(line.bold for line in paragraph):
+        return None
+    return 1 if first and not larger else max(2, len(larger) + 1)
+
+
 def _begins(
     line: _Line,
     paragraph: Sequence[_Line],
@@ -193,6 +231,11 @@ def _begins(
     if abs(line.size - last.size) > 0.1 * last.size or _BULLET.match(line.text):
         return True
     if _key(line.text) in outline or _key(last.text) in outline:
+        return True
+    if line.bold and not last.bold and ended:
+        return True
+    # A heading does not fill its last line; bold words that begin a paragraph do.
+    if last.bold and not line.bold and columns(last.text) < 0.75 * usual:
         return True
     if not same_page:
         return ended
