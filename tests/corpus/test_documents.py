@@ -728,6 +728,7 @@ def test_pdf():
 @pytest.mark.parametrize("title", ["", "The harbour"])
 def test_pdf_with_bold_headings_of_the_size_of_the_text(title, gap):
     pdf = FPDF()
+    pdf.set_title("(anonymous)")  # as reportlab does where there is none
     pdf.add_page()
     if title:
         pdf.set_font("Times", "B", 11)

@@ -35,7 +35,7 @@ _BULLET = re.compile(r"(?:[•‣◦▪●–]|\(?\d{1,2}[.)])\s+(?=\S)")
 # Of a font; those of LaTeX are named by weight and width.
 _BOLD = re.compile(r"bold|black|heavy|demi|medi(?:ital)?$|\b(?:cmb|sfb|ecb)x?\d", re.IGNORECASE)
 _END = re.compile(r"[.!?:;。！？][\"'”’»)\]]*$")
-_NO_TITLE = re.compile(r"untitled.*|microsoft word -.*|.*\.\w{2,4}", re.IGNORECASE)
+_NO_TITLE = re.compile(r"untitled.*|\(anonymous\)|microsoft word -.*|.*\.\w{2,4}", re.IGNORECASE)
 
 
 @dataclass
