@@ -123,22 +123,23 @@ def _updates(folder) -> int:
 
 
 @pytest.fixture
-def long_comparison(base, tmp_path):
-    """A comparison that would run for long, and its two children, which train."""
+def long_comparison(base, tmp_path, request):
+    """A comparison that would run for long, and its children, which train."""
     words = [*_words(base, 100_000), "--jobs", "2", "--output", str(tmp_path / "c")]
-    process = isospace("compare", "simcse", "dcl", *words)
-    runs = [tmp_path / "c" / name / "seed-42" for name in ("simcse", "dcl")]
+    process = isospace("compare", *request.param, *words)
+    runs = [tmp_path / "c" / name / "seed-42" for name in request.param]
     while not all(_updates(run) for run in runs):
         assert process.running, (process.wait(), process.err)
         time.sleep(0.1)
     children = psutil.Process(process.pid).children()
-    assert len(children) == 2
+    assert len(children) == len(runs)
     yield process, children
     assert not any(child.is_running() for child in children)
     logs = [(run / "train.log").read_text() for run in runs]
     assert any("--resume" in log for log in logs)  # stopped politely
 
 
+@pytest.mark.parametrize("long_comparison", [("simcse", "dcl")], indirect=True)
 def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
     """The same command goes on, and nothing runs on behind the user's back."""
     process, _ = long_comparison
@@ -149,11 +150,13 @@ def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
     assert ["--resume" in log for log in logs] == [True, True]
 
 
-def test_a_killed_comparison_takes_its_runs_with_it(long_comparison):
+@pytest.mark.parametrize("long_comparison", [("simcse",)], indirect=True)
+def test_a_killed_comparison_takes_its_run_with_it(long_comparison):
+    """Several at once: `tests/system/test_jobs.py`."""
     process, children = long_comparison
     process.send(signal.SIGKILL)
     gone, _ = psutil.wait_procs(children, timeout=120)
-    assert len(gone) == 2
+    assert gone == children
 
 
 @pytest.mark.slow
