@@ -154,6 +154,22 @@ def test_what_chooses_and_what_judges_are_other_documents(tmp_path):
     assert not set(corpus.pairs.dev_groups) & set(corpus.pairs.test_groups)
 
 
+def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
+    (tmp_path / "in").mkdir()
+    for row in titled(60):
+        (tmp_path / "in" / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
+    rng = random.Random(8)
+    (tmp_path / "in" / "lines.txt").write_text("\n".join(sentence(rng) for _ in range(200)))
+    config = CorpusConfig(corpus=(str(tmp_path / "in"),), passage_words=60)
+    related = load_corpus(config, tmp_path / "cache").related
+    assert related is not None
+    assert len(related.held_out("title-passage")) >= 9
+    folders = replace(config, group="folder")
+    with pytest.raises(UserError, match=r"lines\.txt has no columns.*with `layout` paragraphs"):
+        load_corpus(folders, tmp_path / "cache")
+    assert load_corpus(replace(folders, layout="paragraphs"), tmp_path / "cache").related
+
+
 def test_sentences_have_no_relations(tmp_path):
     rng = random.Random(3)
     rows = [{"text": f"{sentence(rng)} {sentence(rng)}"} for _ in range(50)]

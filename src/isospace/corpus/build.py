@@ -138,7 +138,9 @@ def _of_documents(
         # Few long documents would be few independent observations.
         largest = None
         if staging.structured:
-            usual = int(np.median(np.bincount(groups)[np.unique(groups)]))
+            sizes = np.bincount(groups)
+            # Not the lines of a txt file beside the documents.
+            usual = int(np.median(sizes[sizes > 1])) if sizes.max() > 1 else 1
             largest = max(2 * usual, amount // HELD_OUT_GROUPS)
         held, train = hold_out(
             hashes[kept][:, None], same[:, None], groups, amount, largest=largest

@@ -167,9 +167,10 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
     if config.group is not None and not own_pairs:
         setting = setting or f"`group` {config.group}"
     if setting and lines:
-        raise UserError(
-            f"{setting}: {lines[0]} has no columns. Expected csv, tsv, jsonl or parquet files."
-        )
+        wanted = "Expected csv, tsv, jsonl or parquet files."
+        if config.group == FOLDER and not config.columns:
+            wanted = "Expected documents; with `layout` paragraphs every txt file is one."
+        raise UserError(f"{setting}: {lines[0]} has no columns. {wanted}")
     if not config.columns:
         check(sources, config)
     for source in sources if config.columns else ():
