@@ -26,7 +26,7 @@ from contest import contest, machine
 from first_table import PROJECTOR
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus.docstrings import installed_packages, read_docstrings
+from isospace.corpus.docstrings import DOCSTRINGS, read_docstrings
 from isospace.encoders.pooling import PoolingName
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Whitening
@@ -201,7 +201,7 @@ def _updates(config: TrainConfig) -> Any:
 
 def write_paragraphs(path: Path) -> None:
     """Sentences of the installed docstrings that follow each other, joined to paragraphs."""
-    sentences, _ = read_docstrings(installed_packages())
+    sentences = [text for one in read_docstrings(DOCSTRINGS) for text in one.sentences]
     paragraphs: list[list[str]] = [[]]
     for sentence in sentences:
         if len(" ".join(paragraphs[-1]).split()) >= PARAGRAPH_WORDS:

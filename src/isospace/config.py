@@ -43,7 +43,13 @@ Unit = Literal["sentences", "epochs", "minutes"]
 Rule = Literal["label-free", "labels", "last"]
 PrecisionChoice = Literal["auto", "bf16", "float32"]
 RelationName = Literal[
-    "title-passage", "heading-section", "first-rest", "neighbours", "crops", "links"
+    "title-passage",
+    "heading-section",
+    "first-rest",
+    "summary-next",
+    "neighbours",
+    "crops",
+    "links",
 ]
 """Names of `corpus.relations.RELATIONS`."""
 Layout = Literal["lines", "paragraphs"]
@@ -69,8 +75,8 @@ class CorpusConfig:
     corpus: Names = ()
     """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, txt, PDF, Word),
     rows (jsonl, csv, tsv, parquet) and lines of text, all but parquet as .gz or .zst too; folders
-    of these; - for standard input; or docstrings for the prose of the installed Python
-    packages."""
+    of these; - for standard input; docstrings for those of the installed Python packages, or
+    docstrings:FOLDER for those of the packages in a folder."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the sentences."""
     columns: Names = ()
@@ -88,8 +94,9 @@ class CorpusConfig:
     together, and count as one where chance is judged. It is read in `pairs` too. Of files that are
     documents: folder. Default: rows that share or nearly share a text; each document."""
     judge: RelationName | None = None
-    """Which pairs of held-out documents choose and judge. Default: the first of title-passage,
-    heading-section, first-rest and neighbours of which there are enough."""
+    """Which pairs of held-out documents choose and judge. Default: of docstrings summary-next; else
+    the first of title-passage, heading-section, first-rest and neighbours of which there are
+    enough."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
     delimiter: str | None = None

@@ -20,7 +20,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus import build as build_module
 from isospace.corpus import corpus as corpus_module
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.docstrings import Pairs
+from isospace.corpus.docstrings import Docstring, Pairs
 from isospace.corpus.lines import clean
 from isospace.errors import UserError
 from isospace.system.files import file_hash
@@ -312,17 +312,18 @@ def installed(monkeypatch) -> Iterator[dict[str, str]]:
     dev = ("Sorts the rows of a table by key.", f"It is stable. More exactly, {LONG}.")
     test = ("Reverses the order of the rows.", "The first row becomes the last row of the table.")
     texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
-    prose = texts, Pairs([dev], [test], ["a.py"], ["b.py"], "modules")
-    monkeypatch.setattr(corpus_module, "installed_packages", lambda: versions)
-    monkeypatch.setattr(build_module, "read_docstrings", lambda packages, exclude: prose)
+    pairs = Pairs([dev], [test], ["a.py"], ["b.py"], "modules")
+    prose = [Docstring("", f"m{i}.py", [("", [[text]])], None) for i, text in enumerate(texts)]
+    monkeypatch.setattr(corpus_module, "versions_of", lambda name: versions)
+    monkeypatch.setattr(build_module, "read_docstrings", lambda name: prose)
+    monkeypatch.setattr(build_module, "split_pairs", lambda named, exclude: pairs)
     return versions
 
 
 def test_docstrings_corpus(tmp_path, installed):
     corpus = load(tmp_path, "docstrings")
     assert list(corpus) == sentences(30)
-    assert corpus.counts["evaluation pairs"] == 5
-    assert corpus.packages == {"some_package": "1.0"}
+    assert corpus.counts["sentences of evaluation pairs left out"] == 5
     assert [len(corpus.pairs.dev), len(corpus.pairs.test)] == [1, 1]
     assert corpus.pairs.dev[0][0] == "Sorts the rows of a table by key."
     assert (corpus.pairs.test_groups, corpus.pairs.unit) == (["b.py"], "modules")

@@ -1,20 +1,29 @@
 from __future__ import annotations
 
+import random
 import re
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from isospace.config import CorpusConfig
 from isospace.corpus import docstrings
+from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import (
+    Docstring,
     Pair,
+    documents,
     extract,
     installed_packages,
     read_docstrings,
     split_pairs,
 )
-from isospace.corpus.prose import is_prose, paragraphs, split_sentences
+from isospace.corpus.documents import Section
+from isospace.corpus.prose import is_prose, paragraphs, sections, split_sentences
+from isospace.corpus.relations import RELATIONS
+from isospace.errors import UserError
 
 NUMPY_STYLE = '''
 def f(x, axis):
@@ -126,24 +135,103 @@ print("This is not a docstring of anything.")
     ],
 )
 def test_sentences_of_a_module(source, sentences):
-    assert extract(source.encode())[0] == sentences
+    found = extract(source.encode(), "a.py")
+    assert [sentence for one in found for sentence in one.sentences] == sentences
 
 
 def test_pairs_of_a_module():
-    assert extract(NUMPY_STYLE.encode())[1] == [
+    assert pairs_of(NUMPY_STYLE) == [
         (
             "Return the sum of all values along an axis.",
             "The values are added in pairs, so that the rounding error of the result grows with "
             "the logarithm of their number.",
         )
     ]
-    assert [summary for summary, _ in extract(GOOGLE_STYLE.encode())[1]] == [
+    assert [summary for summary, _ in pairs_of(GOOGLE_STYLE)] == [
         "Computes the natural logarithm of every value."
     ]
 
 
+def pairs_of(source: str) -> list[Pair]:
+    return [one.pair for one in extract(source.encode(), "a.py") if one.pair]
+
+
+def test_docstrings_have_names_and_sections():
+    [numpy_style] = extract(NUMPY_STYLE.encode(), "package/sub/a.py")
+    assert (numpy_style.name, numpy_style.module) == ("package.sub.a.f", "package/sub/a.py")
+    assert numpy_style.sections[1:4] == [
+        (
+            "Parameters",
+            [
+                ["The values to be added, which are not changed."],
+                ["The axis that goes away.", "It is counted from zero."],
+            ],
+        ),
+        ("See Also", [["The same divided by the number of values."]]),
+        ("Notes", [["The method total is an alias of this function."]]),
+    ]
+    google_style = extract(GOOGLE_STYLE.encode(), "b.py")
+    assert [one.name for one in google_style] == ["b.C", "C.h"]
+    assert [heading for heading, _ in google_style[0].sections] == ["", "", ""]
+    [attribute] = extract(
+        b"add_newdoc('numpy', 'ndarray', ('shape', 'Tuple of the sizes of its dimensions.'))",
+        "c.py",
+    )
+    assert attribute.name == "numpy.ndarray"
+
+
+def test_a_heading_is_that_of_what_follows():
+    assert sections("Summary.\n\nNotes\n-----\nText of it.\n\nReturns:\n    More text.") == [
+        ("", [(0, "Summary.")]),
+        ("Notes", [(0, "Text of it.")]),
+        ("", [(4, "More text.")]),
+    ]
+
+
+def test_a_section_that_names_itself_twice_leaves_the_paragraph_before_it():
+    text = "The summary stays.\n\nParameters:\n-----------\nx : int\n    The number."
+    assert paragraphs(text) == [(0, "The summary stays."), (4, "The number.")]
+
+
+def docstring(name: str, *paragraphs: str, pair: Pair | None = None) -> Docstring:
+    written = [split_sentences(text) for text in paragraphs]
+    return Docstring(name, "package/a.py", [("", written[:2]), ("Notes", written[2:])], pair)
+
+
+def test_a_docstring_is_a_document():
+    pair = ("Sort the rows.", "Equal rows stay. They keep their order.")
+    counts: dict[str, int] = {}
+    [found] = documents([docstring("a.RowSorter_v2", *pair, "A note.", pair=pair)], [], counts)
+    assert (found.id, found.title, found.group) == (
+        "a.RowSorter_v2",
+        "Row Sorter v 2",
+        "package/a.py",
+    )
+    assert found.sections == (Section("", 0, pair), Section("Notes", 1, ("A note.",)))
+    assert found.summary_next == pair
+
+
+def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
+    pair = ("Sort the rows.", "Equal rows stay. They keep their order.")
+    other = ("Turn the rows.", "The last one comes first. They keep their order!")
+    read = [
+        docstring("a.f", *pair, "A note on it. SORT the rows!", pair=pair),
+        docstring("a.g", *other, "Redistribution and use in source and binary forms.", pair=other),
+    ]
+    counts: dict[str, int] = {}
+    references = [*pair, "Equal rows stay.", "They keep their order."]
+    first, second = documents(read, references, counts)
+    assert [part.paragraphs for part in first.sections] == [(), ("A note on it.",)]
+    assert [part.paragraphs for part in second.sections] == [
+        ("Turn the rows.", "The last one comes first."),
+        (),
+    ]
+    assert first.summary_next is second.summary_next is None
+    assert counts == {"sentences of evaluation pairs left out": 5, "licences left out": 1}
+
+
 @pytest.mark.parametrize(
-    "docstring",
+    "text",
     [
         "One paragraph is not a pair, however long it may be in the end.",
         "Return the rows of a table.\n\nToo short to say anything.",
@@ -154,8 +242,8 @@ def test_pairs_of_a_module():
         "by this example of a function.",
     ],
 )
-def test_what_is_no_pair(docstring):
-    assert docstrings.natural_pair(docstring) is None
+def test_what_is_no_pair(text):
+    assert docstrings.natural_pair(text) is None
 
 
 @pytest.mark.parametrize(
@@ -293,7 +381,7 @@ def test_no_pair_has_an_excluded_text_or_nearly_one():
     assert set(split.test) == {pair for i, pair in enumerate(pairs) if i not in (3, 4, 5)}
 
 
-def test_a_package_is_read_without_import_and_without_tests(tmp_path, monkeypatch):
+def test_a_folder_is_read_without_import_and_without_tests(tmp_path):
     package = tmp_path / "some_package"
     (package / "tests").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError")
@@ -301,29 +389,101 @@ def test_a_package_is_read_without_import_and_without_tests(tmp_path, monkeypatc
     (package / "a.py").write_text(NUMPY_STYLE)
     (package / ".#a.py").symlink_to("somebody@somewhere.123")  # an editor's lock
     (package / "tests" / "c.py").write_text('"""The tests are not read by anybody."""')
-    monkeypatch.syspath_prepend(tmp_path)
-    texts, pairs = read_docstrings(["some_package"])
-    expected = [extract(source.encode()) for source in (NUMPY_STYLE, GOOGLE_STYLE)]
-    assert texts == [*expected[0][0], *expected[1][0]]
-    modules = [("some_package/a.py", pair) for pair in expected[0][1]]
-    assert pairs == split_pairs([*modules, *(("some_package/b.py", p) for p in expected[1][1])])
-    assert pairs.test
+    assert read_docstrings(f"docstrings:{tmp_path}") == [
+        *extract(NUMPY_STYLE.encode(), "some_package/a.py"),
+        *extract(GOOGLE_STYLE.encode(), "some_package/b.py"),
+    ]
     assert "some_package" not in sys.modules
+    with pytest.raises(UserError, match=r"docstrings:.*tests/none: expected a folder with Python"):
+        read_docstrings(f"docstrings:{package / 'tests' / 'none'}")
 
 
-def test_a_real_package_gives_prose_and_pairs():
+def made_package(folder: Path, modules: int = 60, functions: int = 10) -> list[Docstring]:
+    """Functions of modules, each with a summary, a next paragraph and what its argument is."""
+    rng = random.Random(1)
+
+    def word() -> str:
+        return "".join(rng.choice("bdfgklmnprst") + rng.choice("aeiou") for _ in range(3))
+
+    def sentence(size: int) -> str:
+        return f"The {' of the '.join(word() for _ in range(size))} is here."
+
+    for number in range(modules):
+        source = []
+        for _ in range(functions):
+            parts = [sentence(2), f"{sentence(5)} {sentence(4)}", "Args:", f"    x: {sentence(7)}"]
+            parts[-1] += f"\n    y: {sentence(6)}"
+            text = "\n\n".join(parts)
+            source.append(f'def {word()}_{word()}(x):\n    """{text}"""\n')
+        (folder / f"m{number}.py").write_text("\n".join(source))
+    return read_docstrings(f"docstrings:{folder}")
+
+
+def load(folder: Path, cache: Path, **options) -> Corpus:
+    return load_corpus(CorpusConfig(corpus=(f"docstrings:{folder}",), **options), cache)
+
+
+def test_docstrings_are_a_corpus_of_documents(tmp_path):
+    (tmp_path / "src").mkdir()
+    read = made_package(tmp_path / "src")
+    corpus = load(tmp_path / "src", tmp_path / "cache", passage_words=30)
+    pairs, related = corpus.pairs, corpus.related
+    assert (pairs.relation, pairs.unit) == ("summary-next", "modules")
+    assert len(pairs.dev) == 200
+    assert len(pairs.test) == 400
+    assert corpus.counts["documents"] == len(read) == 600
+    assert corpus.counts["held out"] > 40
+    evaluated = {
+        part
+        for pair in (*pairs.dev, *pairs.test)
+        for side in pair
+        for part in (side, *split_sentences(side))
+    }
+    module = {sentence: one.module for one in read for sentence in one.sentences}
+    trained = {module[split_sentences(corpus[row])[0]] for row in corpus.train_rows}
+    assert trained & {*pairs.test_groups}  # by what their arguments are
+    for row in corpus.train_rows:
+        assert evaluated.isdisjoint({corpus[row], *split_sentences(corpus[row])})
+    for name in RELATIONS:
+        for line in set(related.to_train(name).flat):
+            assert evaluated.isdisjoint({corpus[line], *split_sentences(corpus[line])}), name
+
+
+def test_docstrings_train_and_judge_by_other_relations_too(tmp_path):
+    (tmp_path / "src").mkdir()
+    read = made_package(tmp_path / "src")
+    corpus = load(tmp_path / "src", tmp_path / "cache", passage_words=30, judge="title-passage")
+    assert corpus.pairs.relation == "title-passage"
+    found = {(corpus[a], corpus[b]) for a, b in corpus.related.to_train("summary-next")}
+    held = {(corpus[a], corpus[b]) for a, b in corpus.related.held_out("summary-next")}
+    assert found | held == {one.pair for one in read}
+    assert (len(found), len(held)) == (540, 60)
+    for name in ("title-passage", "neighbours"):
+        assert len(corpus.related.to_train(name)) > 300
+
+
+def test_a_changed_file_is_another_corpus(tmp_path):
+    (tmp_path / "src").mkdir()
+    made_package(tmp_path / "src", 3)
+    digest = load(tmp_path / "src", tmp_path / "cache").digest
+    with (tmp_path / "src" / "m0.py").open("a") as file:
+        file.write("# a comment\n")
+    assert load(tmp_path / "src", tmp_path / "cache").digest != digest
+
+
+def test_a_real_package_gives_prose_and_pairs(monkeypatch):
     assert "numpy" in installed_packages()
-    texts, pairs = read_docstrings(["numpy", "python"])
-    distinct = set(texts)
+    monkeypatch.setattr(docstrings, "installed_packages", lambda: {"numpy": "", "python": ""})
+    found = read_docstrings("docstrings")
+    distinct = {sentence for one in found for sentence in one.sentences}
     assert len(distinct) > 4000
     assert sum("array" in sentence for sentence in distinct) > 500
     assert not [sentence for sentence in distinct if ">>>" in sentence or "----" in sentence]
-    modules = {*pairs.dev_groups, *pairs.test_groups}
+    modules = {one.module for one in found}
     assert {module.partition("/")[0] for module in modules if "numpy" in module} == {"numpy"}
     assert "asyncio/base_events.py" in modules
-    assert len(pairs.dev) > 50
-    assert len(pairs.test) > 100
-    assert not set(pairs.dev_groups) & set(pairs.test_groups)
+    assert "numpy.linalg._linalg.norm" in {one.name for one in found}
+    assert sum(one.pair is not None for one in found) > 200
 
 
 def test_a_package_that_is_missing_is_left_out(monkeypatch):

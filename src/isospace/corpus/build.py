@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
-from isospace.corpus.docstrings import Pairs, read_docstrings
-from isospace.corpus.documents import Document, Section
+from isospace.corpus.docstrings import (
+    SUMMARY_NEXT,
+    Pairs,
+    documents,
+    is_docstrings,
+    read_docstrings,
+    split_pairs,
+)
 from isospace.corpus.examples import hold_out, same_texts, select_examples, select_passages
 from isospace.corpus.groups import (
     components,
@@ -67,7 +73,7 @@ class _Built:
 def build(
     folder: Path,
     config: CorpusConfig,
-    packages: dict[str, str],
+    versions: dict[str, str],
     sources: list[Source],
     excluded: list[str],
 ) -> None:
@@ -76,7 +82,7 @@ def build(
     Args:
         folder: an empty one.
         config: how to read and clean.
-        packages: versions of the packages whose docstrings are read.
+        versions: of what is read of docstrings.
         sources: the files.
         excluded: texts that must not be trained on.
     """
@@ -84,13 +90,12 @@ def build(
     if config.columns:
         built = _of_examples(folder, config, sources, _references(excluded), counts)
     else:
-        built = _of_documents(folder, config, packages, sources, excluded, counts)
+        built = _of_documents(folder, config, versions, sources, excluded, counts)
     np.save(folder / "held_out.npy", built.held)
     np.save(folder / "train.npy", built.train)
     about = {
         "counts": counts,
         "digest": _hash(repr(built.content).encode()),
-        "packages": packages,
         "pairs": asdict(built.pairs),
         "group": config.group,
         "held_groups": built.held_groups,
@@ -108,23 +113,27 @@ def _references(excluded: list[str]) -> list[str]:
 def _of_documents(
     folder: Path,
     config: CorpusConfig,
-    packages: dict[str, str],
+    versions: dict[str, str],
     sources: list[Source],
     excluded: list[str],
     counts: dict[str, int],
 ) -> _Built:
     """The passages of documents, each once, with the titles and headings above them."""
-    documents = read_documents(sources, config, counts)
+    read = read_documents(sources, config, counts)
+    docstrings = [
+        one for name in filter(is_docstrings, config.corpus) for one in read_docstrings(name)
+    ]
     pairs = Pairs()
-    if packages:
-        sentences, pairs = read_docstrings(packages, excluded)
-        documents = chain(map(_of_one_sentence, sentences), documents)
-        excluded = [*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])]
-    references = _references(excluded)
+    if docstrings and config.judge in (None, SUMMARY_NEXT):
+        named = [(one.module, one.pair) for one in docstrings if one.pair is not None]
+        pairs = split_pairs(named, excluded)
+    references = _references([*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])])
+    if docstrings:
+        read = chain(documents(docstrings, references, counts), read)
     count = len(references)
     staging = Staging(config, counts)
     with tempfile.TemporaryFile(dir=folder) as staged:
-        text, hashes = stage(chain(references, staging.lines(documents)), staged)
+        text, hashes = stage(chain(references, staging.lines(read)), staged)
         structure = staging.structure()
         passages = count + structure.passages
         near = config.near_duplicates
@@ -148,7 +157,7 @@ def _of_documents(
         lines = count + structure.around(kept - count)
         offsets, digest = write_lines(folder / "texts.txt", text, lines)
         places = np.searchsorted(lines, kept)
-    built = _Built(places[held], places[train], [], (digest, packages), pairs)
+    built = _Built(places[held], places[train], [], (digest, versions), pairs)
     built.held_groups = group_names(groups[held], hashes[kept][held, None])
     if staging.structured:
         counts |= {"documents": staging.structured}
@@ -157,7 +166,7 @@ def _of_documents(
         found = structure.take(lines - count)
         related = Related.of(found, final, built.held, built.train, folder)
         related.save(folder)
-        relation = None if packages else related.judging(config.judge)
+        relation = None if pairs.test else related.judging(config.judge)
         if relation is not None:
             built.pairs = judging_pairs(related, relation, final, built.held, built.held_groups)
     np.save(folder / "offsets.npy", offsets)
@@ -167,10 +176,6 @@ def _of_documents(
         "for training": len(train),
     }
     return built
-
-
-def _of_one_sentence(sentence: str) -> Document:
-    return Document("", "", (Section("", 0, (sentence,)),))
 
 
 class _Row(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.build import build, example_columns
-from isospace.corpus.docstrings import Pairs, installed_packages
+from isospace.corpus.docstrings import Pairs, is_docstrings, versions_of
 from isospace.corpus.documents import DOCUMENT_FORMATS
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
@@ -40,10 +40,10 @@ class Corpus(Lines):
 
     Attributes:
         counts: how many lines were read and what became of them.
-        digest: a hash of the sentences (and of the packages' versions, for docstrings).
-        packages: versions of the packages that were read, for docstrings.
-        pairs: natural pairs to evaluate on, never to train on: for docstrings, none of whose
-            sentences is here, and for examples, the held-out anchors and positives.
+        digest: a hash of the texts (and of the packages' versions, for docstrings).
+        pairs: natural pairs to evaluate on, never to train on: of a relation of held-out documents,
+            of docstrings whose summary and next paragraph are not here, or, for examples, the
+            held-out anchors and positives.
         group: the column that says which rows belong together, `None` where their texts do.
         held_groups: the group of each sentence in `held_out()`.
         chooses: positions in `held_out()` of those that choose, such as between checkpoints.
@@ -61,7 +61,6 @@ class Corpus(Lines):
         about = json.loads((folder / "about.json").read_text("utf-8"))
         self.counts: dict[str, int] = about["counts"]
         self.digest: str = about["digest"]
-        self.packages: dict[str, str] = about["packages"]
         dev, test = ([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test"))
         self.pairs = Pairs(**{**about["pairs"], "dev": dev, "test": test})
         self.group: str | None = about["group"]
@@ -126,10 +125,11 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     folder = cache / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
     remove_stale(folder, ".input-*")
-    packages = installed_packages() if "docstrings" in config.corpus else {}
+    docstrings = filter(is_docstrings, config.corpus)
+    versions = {what: version for name in docstrings for what, version in versions_of(name).items()}
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
-        files = (name for name in config.corpus if name != "docstrings")
+        files = (name for name in config.corpus if not is_docstrings(name))
         sources = find(files, Path(spool), config)
         _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name != "corpus"}
@@ -137,9 +137,9 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             (source.format, source.compression, file_hash(source.path), place)
             for source, place in zip(sources, places(sources), strict=True)
         ]
-        key = _hash(repr((_code_hashes(), options, packages, inputs, excluded)).encode())
+        key = _hash(repr((_code_hashes(), options, versions, inputs, excluded)).encode())
         result = built_once(
-            folder / key, lambda new: build(new, config, packages, sources, excluded)
+            folder / key, lambda new: build(new, config, versions, sources, excluded)
         )
     corpus = Corpus(result)
     logger.info("corpus: %s", corpus.summary)
@@ -162,7 +162,7 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:
         lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
-    lines += ["docstrings"] if "docstrings" in config.corpus else []
+    lines += filter(is_docstrings, config.corpus)
     setting = f"`columns` {' '.join(config.columns)}" if config.columns else None
     if config.group is not None and not own_pairs:
         setting = setting or f"`group` {config.group}"

@@ -1,6 +1,6 @@
-"""The English prose in the docstrings of the Python packages installed on this machine.
+"""Docstrings as documents: the English prose of installed Python packages, or of a folder of them.
 
-Tens of thousands of real technical sentences without a download, and a retrieval test that nobody
+Tens of thousands of real technical paragraphs without a download, and a retrieval test that nobody
 had to label: a docstring's summary and its next paragraph are about the same thing. Packages are
 read as text, never imported.
 """
@@ -25,13 +25,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.dedup import near_duplicates
+from isospace.corpus.documents import Document, Section
+from isospace.corpus.formats.boilerplate import LICENCES, paragraph_boilerplate
 from isospace.corpus.groups import split_groups
-from isospace.corpus.prose import is_prose, paragraphs, split_sentences
+from isospace.corpus.prose import is_prose, paragraphs, sections, split_sentences
+from isospace.errors import UserError
+from isospace.system.files import file_hash
+
+SUMMARY_NEXT = "summary-next"
+"""The relation of `Docstring.pair`."""
+DOCSTRINGS = "docstrings"
+"""Names the installed packages where files are named; "docstrings:FOLDER" names a folder's."""
 
 DISTRIBUTIONS = {
     "torch": "torch",
@@ -47,9 +57,13 @@ DISTRIBUTIONS = {
 
 DEV_PAIRS, TEST_PAIRS = 1000, 2000
 
+_OF_PAIRS, _LICENCES = "sentences of evaluation pairs left out", f"{LICENCES} left out"
+
 Pair = tuple[str, str]
 
 _EXAMPLES = re.compile(r"^\s*Examples?:*\s*$", re.MULTILINE)
+_PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
 _SIGNATURE = re.compile(r"[\w.]+\(.*\)")
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages", "idlelib"}
 
@@ -97,8 +111,51 @@ class Pairs:
         return self.dev != self.test
 
 
+class PythonFile(NamedTuple):
+    """A module's source.
+
+    Attributes:
+        path: where it is.
+        module: its path below the folder of its package's folder, such as "numpy/lib/npyio.py".
+    """
+
+    path: Path
+    module: str
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """The prose of a docstring.
+
+    Attributes:
+        name: what it describes, such as "numpy.linalg.norm"; "" where that is not known.
+        module: of the file that it stands in.
+        sections: (heading, paragraphs), "" for no heading; a paragraph is its sentences.
+        pair: what `natural_pair` finds.
+    """
+
+    name: str
+    module: str
+    sections: list[tuple[str, list[list[str]]]]
+    pair: Pair | None
+
+    @property
+    def sentences(self) -> list[str]:
+        """In order, with repetitions."""
+        return [one for _, parts in self.sections for paragraph in parts for one in paragraph]
+
+
+def is_docstrings(name: str) -> bool:
+    """Whether this names docstrings, and no file or folder.
+
+    >>> is_docstrings("docstrings"), is_docstrings("docstrings:src"), is_docstrings("docs")
+    (True, True, False)
+    """
+    return name == DOCSTRINGS or name.startswith(f"{DOCSTRINGS}:")
+
+
 def installed_packages() -> dict[str, str]:
-    """The version of every package that `read_docstrings` can read here, by import name."""
+    """The version of every package that can be read where it is installed, by import name."""
     versions = {}
     for name, distribution in DISTRIBUTIONS.items():
         try:
@@ -108,31 +165,106 @@ def installed_packages() -> dict[str, str]:
     return {**versions, "python": platform.python_version()}
 
 
-def read_docstrings(
-    packages: Iterable[str], exclude: Sequence[str] = ()
-) -> tuple[list[str], Pairs]:
-    """Sentences and evaluation pairs of the packages (import names), read in parallel.
+def versions_of(name: str) -> dict[str, str]:
+    """What is read of docstrings and may change: package or file -> its version or hash.
 
-    The sentences are in file order, with repetitions, those of the pairs among them. No pair has,
-    or nearly repeats, one of the texts in `exclude`.
+    Args:
+        name: "docstrings" or "docstrings:FOLDER".
+
+    Raises:
+        UserError: the folder is not there, or has no Python files.
     """
-    files: list[str] = []
-    names: list[str] = []
-    for root in map(_root, packages):
-        parent = root if root == _standard_library() else root.parent
-        for file in _python_files(root):
-            files.append(str(file))
-            names.append(file.relative_to(parent).as_posix())
+    if name == DOCSTRINGS:
+        return installed_packages()
+    return {module: file_hash(path) for path, module in _files_of(name)}
+
+
+def _files_of(name: str) -> list[PythonFile]:
+    if name == DOCSTRINGS:
+        return [file for package in installed_packages() for file in _installed_files(package)]
+    folder = Path(name.partition(":")[2])
+    files = [PythonFile(path, path.relative_to(folder).as_posix()) for path in _modules(folder)]
+    if not files:
+        raise UserError(f"{name}: expected a folder with Python files, such as packages' sources")
+    return files
+
+
+def _installed_files(package: str) -> list[PythonFile]:
+    root = _root(package)
+    parent = root if root == _standard_library() else root.parent
+    return [PythonFile(path, path.relative_to(parent).as_posix()) for path in _modules(root)]
+
+
+def read_docstrings(name: str) -> list[Docstring]:
+    """The docstrings with prose in the order of the files, read in parallel.
+
+    Args:
+        name: "docstrings" or "docstrings:FOLDER".
+
+    Raises:
+        UserError: the folder is not there, or has no Python files.
+    """
+    return _read(_files_of(name))
+
+
+def _read(files: Sequence[PythonFile]) -> list[Docstring]:
     # The children are plain interpreters: a fork of a process with threads can hang, and
     # multiprocessing's other ways run the user's script again where it has no main guard.
     workers = os.cpu_count() or 1
     shares = [files[i : i + 500] for i in range(0, len(files), 500)]
     with ThreadPoolExecutor(workers) as pool:
-        modules = [module for share in pool.map(_extract_in_child, shares) for module in share]
-    sentences = [sentence for in_module, _ in modules for sentence in in_module]
-    named = zip(names, modules, strict=True)
-    pairs = [(name, pair) for name, (_, in_module) in named for pair in in_module]
-    return sentences, split_pairs(pairs, exclude)
+        return [found for share in pool.map(_extract_in_child, shares) for found in share]
+
+
+def documents(
+    docstrings: Sequence[Docstring], references: Sequence[str], counts: dict[str, int]
+) -> Iterator[Document]:
+    """Each docstring as a document, the modules as their groups.
+
+    Left out are licences, and the sentences that are, or nearly repeat, a text that must not be
+    trained on: of a docstring whose summary and next paragraph judge, the others train.
+
+    Args:
+        docstrings: as they were read.
+        references: clean texts that must not be trained on, and their sentences.
+        counts: receives what was left out.
+    """
+    texts = list(dict.fromkeys(text for one in docstrings for text in _texts(one)))
+    rows = [*references, *texts]
+    earlier = near_duplicates(rows, np.arange(len(rows)), len(references))[len(references) :]
+    leaked = (earlier >= 0) & (earlier < len(references))
+    barred = {texts[place] for place in np.flatnonzero(leaked).tolist()}
+    counts |= {_OF_PAIRS: 0, _LICENCES: 0}
+    for one in docstrings:
+        counts[_OF_PAIRS] += sum(sentence in barred for sentence in one.sentences)
+        parts = []
+        for heading, written in one.sections:
+            texts = [" ".join(s for s in sentences if s not in barred) for sentences in written]
+            kept = tuple(text for text in texts if text and not paragraph_boilerplate(text))
+            counts[_LICENCES] += sum(map(bool, texts)) - len(kept)
+            parts.append(Section(heading, 1 if heading else 0, kept))
+        pair = None if one.pair is None or barred.intersection(_sides(one.pair)) else one.pair
+        title = _in_words(one.name)
+        yield Document(one.name, title, tuple(parts), group=one.module, summary_next=pair)
+
+
+def _texts(docstring: Docstring) -> list[str]:
+    return [*docstring.sentences, *(() if docstring.pair is None else _sides(docstring.pair))]
+
+
+def _sides(pair: Pair) -> list[str]:
+    """Both texts and their sentences."""
+    return [part for text in pair for part in (text, *split_sentences(text))]
+
+
+def _in_words(name: str) -> str:
+    """The last part of a name as words; "" for what the language itself names, such as __init__.
+
+    >>> _in_words("numpy.array_equal"), _in_words("a.RidgeCV"), _in_words("a.B.__init__")
+    ('array equal', 'Ridge CV', '')
+    """
+    last = name.rpartition(".")[2]
+    return "" if last.startswith("__") else " ".join(_PART_OF_NAME.findall(last))
 
 
 def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) -> Pairs:
@@ -152,7 +284,8 @@ def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) 
         ordered = [named for named, earlier in zip(ordered, repeats, strict=True) if earlier < 0]
     modules = [module for module, _ in ordered]
     chooses, judges = split_groups(modules, at_most=DEV_PAIRS)
-    return Pairs.of([pair for _, pair in ordered], modules, chooses, judges[:TEST_PAIRS], "modules")
+    found = [pair for _, pair in ordered]
+    return Pairs.of(found, modules, chooses, judges[:TEST_PAIRS], "modules", SUMMARY_NEXT)
 
 
 def _standard_library() -> Path:
@@ -168,60 +301,86 @@ def _root(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def _python_files(root: Path) -> Iterator[Path]:
+def _modules(root: Path) -> Iterator[Path]:
     """The modules below a folder in a fixed order, without tests."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
         yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
 
 
-def _extract_in_child(files: list[str]) -> list[tuple[list[str], list[Pair]]]:
+def _extract_in_child(files: Sequence[PythonFile]) -> list[Docstring]:
     child = subprocess.run(
         [sys.executable, "-m", "isospace.corpus.docstrings"],
-        input=json.dumps(files),
+        input=json.dumps([(str(path), module) for path, module in files]),
         stdout=subprocess.PIPE,
         check=True,
         encoding="utf-8",
     )
-    return [(texts, [(a, b) for a, b in pairs]) for texts, pairs in json.loads(child.stdout)]
+    found = json.loads(child.stdout)
+    return [
+        Docstring(name, module, list(map(tuple, prose)), pair and tuple(pair))
+        for name, module, prose, pair in found
+    ]
 
 
-def extract(source: bytes) -> tuple[list[str], list[Pair]]:
-    """Sentences and pairs of the docstrings of one module's source; none if it does not parse."""
-    sentences: list[str] = []
-    pairs: list[Pair] = []
-    for docstring in _docstrings(source):
-        for _, text in paragraphs(docstring):
-            sentences += [sentence for sentence in split_sentences(text) if is_prose(sentence)]
-        pair = natural_pair(docstring)
-        if pair is not None:
-            pairs.append(pair)
-    return sentences, pairs
+def extract(source: bytes, module: str) -> list[Docstring]:
+    """The docstrings of one module's source that have prose; none if it does not parse.
+
+    Args:
+        source: its bytes.
+        module: its path, as `PythonFile` has it.
+    """
+    found = []
+    for name, docstring in _docstrings(source, module.removesuffix(".py").replace("/", ".")):
+        prose = []
+        for heading, parts in sections(docstring):
+            sentences = [list(filter(is_prose, split_sentences(text))) for _, text in parts]
+            if any(sentences):
+                prose.append((heading, list(filter(None, sentences))))
+        if prose:
+            found.append(Docstring(name, module, prose, natural_pair(docstring)))
+    return found
 
 
-def _docstrings(source: bytes) -> Iterator[str]:
-    """Docstrings, and the texts that calls like `add_docstr(torch.abs, "...")` attach."""
+def _docstrings(source: bytes, module: str) -> Iterator[tuple[str, str]]:
+    """(name, docstring), and the texts that calls like `add_docstr(torch.abs, "...")` attach."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return
-    for node in _statements(tree):
+    for name, node in _statements(tree, module):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield ast.get_docstring(node) or ""
+            yield name, ast.get_docstring(node) or ""
         elif isinstance(call := getattr(node, "value", None), ast.Call):
             function = call.func
             if "doc" in getattr(function, "id", getattr(function, "attr", "")):
                 for leaf in ast.walk(call):
                     if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str):
-                        yield inspect.cleandoc(leaf.value)
+                        yield _documented(call), inspect.cleandoc(leaf.value)
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and the statements in it; expressions, most of a tree, are passed over."""
-    yield node
+def _documented(call: ast.Call) -> str:
+    """What such a call documents by its arguments: `torch.abs`, or "numpy", "ndarray"."""
+    parts = []
+    for argument in call.args:
+        if isinstance(argument, (ast.Attribute, ast.Name)):
+            parts.append(ast.unparse(argument))
+        elif isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            parts += [argument.value] if _NAME.fullmatch(argument.value) else []
+    return ".".join(parts)
+
+
+def _statements(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
+    """(qualified name, node) of it and of the statements in it.
+
+    Expressions, most of a tree, are passed over.
+    """
+    if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        name = f"{name}.{node.name}"
+    yield name, node
     for part in ("body", "orelse", "handlers", "finalbody", "cases"):
         for child in getattr(node, part, ()):
-            yield from _statements(child)
+            yield from _statements(child, name)
 
 
 def natural_pair(docstring: str) -> Pair | None:
@@ -252,14 +411,15 @@ def _main() -> None:
     """What `_extract_in_child` runs: the files as JSON in, what `extract` finds as JSON out."""
     gc.disable()  # syntax trees have no cycles, and the collector takes a sixth of the time
     warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
-    json.dump([_extract_file(Path(file)) for file in json.load(sys.stdin)], sys.stdout)
+    found = [one for path, module in json.load(sys.stdin) for one in _extract_file(path, module)]
+    json.dump([(one.name, one.module, one.sections, one.pair) for one in found], sys.stdout)
 
 
-def _extract_file(path: Path) -> tuple[list[str], list[Pair]]:
+def _extract_file(path: str, module: str) -> list[Docstring]:
     try:
-        return extract(path.read_bytes())
+        return extract(Path(path).read_bytes(), module)
     except OSError:  # a link to nowhere, as editors leave, or a file that is not for everyone
-        return [], []
+        return []
 
 
 if __name__ == "__main__":

@@ -75,6 +75,8 @@ class Document:
             paths, or names like "ls(1)".
         left_out: what was left out, such as "code blocks", and how many.
         group: what is kept together when documents are split; set by the caller.
+        summary_next: a summary and the paragraph after it, of docstrings; they are among the
+            paragraphs too.
     """
 
     id: str
@@ -83,6 +85,7 @@ class Document:
     links: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
+    summary_next: tuple[str, str] | None = None
 
 
 def format_of(path: str) -> DocumentFormat | None:

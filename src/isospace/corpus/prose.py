@@ -81,17 +81,32 @@ def paragraphs(docstring: str) -> list[tuple[int, str]]:
     description of a parameter, an item of a list and the body of a note are paragraphs, too; their
     indentation is positive.
     """
-    parts: list[tuple[int, list[str]]] = []
+    return [paragraph for _, parts in sections(docstring) for paragraph in parts]
+
+
+def sections(docstring: str) -> list[tuple[str, list[tuple[int, str]]]]:
+    """(heading, paragraphs) of the sections of a docstring; the first has no heading.
+
+    The paragraphs are as `paragraphs` gives them. Headings are underlined; "Returns:" on a line of
+    its own begins a section without a heading.
+    """
+    found: list[tuple[str, list[tuple[int, list[str]]]]] = [("", [])]
     rest: int | None = None  # indentation of the lines that go on with the last paragraph
     for indent, text in _visible(docstring):
+        parts = found[-1][1]
         marker = _MARKER.match(text)
         if marker:
             parts.append((indent + 1, [text[marker.end() :]]))
             rest = None
-        elif not text or _DECLARATION.fullmatch(text):
+        elif not text:
+            rest = -1
+        elif _DECLARATION.fullmatch(text):
+            if text.endswith(":"):
+                found.append(("", []))
             rest = -1
         elif _UNDERLINE.fullmatch(text):
-            del parts[-1:]
+            heading = parts.pop()[1] if parts else []
+            found.append((" ".join(heading) if rest != -1 else "", []))
             rest = -1
         elif parts and (indent == rest or (rest is None and indent >= parts[-1][0])):
             parts[-1][1].append(text)
@@ -99,7 +114,10 @@ def paragraphs(docstring: str) -> list[tuple[int, str]]:
         else:
             parts.append((indent, [text]))
             rest = indent
-    return [(indent, _without_markup(" ".join(lines))) for indent, lines in parts]
+    return [
+        (_without_markup(heading), [(i, _without_markup(" ".join(lines))) for i, lines in parts])
+        for heading, parts in found
+    ]
 
 
 def _visible(docstring: str) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,8 @@
 """Which texts of a document belong together: relations that nobody had to label.
 
-All here is about positions: a corpus has a line for each title, heading and passage, and for the
-first sentence and the rest of each passage of several sentences.
+All here is about positions: a corpus has a line for each title, heading and passage, for the first
+sentence and the rest of each passage of several sentences, and for the summary and the next
+paragraph of a docstring.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class Role(IntEnum):
     """The first sentence of the passage in the line before."""
     REST = 4
     """What follows that first sentence, in the line after it."""
+    SUMMARY = 5
+    """What begins a docstring."""
+    NEXT = 6
+    """The paragraph after that summary, in the line after it."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,13 @@ class Structure:
         return np.flatnonzero(self.roles == Role.PASSAGE)
 
     def around(self, passages: Rows) -> Rows:
-        """Lines of these passages, of their parts, and of the titles and headings above them."""
+        """Lines of these passages, of their parts, and of what names or sums up their document."""
         kept = np.zeros(len(self.roles), dtype=bool)
         kept[passages] = True
         first, rest = (np.flatnonzero(self.roles == role) for role in (Role.FIRST, Role.REST))
         kept[first], kept[rest] = kept[first - 1], kept[rest - 2]
-        for role, places in ((Role.TITLE, self.documents), (Role.HEADING, self.sections)):
+        above = [(role, self.documents) for role in (Role.TITLE, Role.SUMMARY, Role.NEXT)]
+        for role, places in (*above, (Role.HEADING, self.sections)):
             with_passage = np.zeros(int(places.max(initial=-1)) + 1, dtype=bool)
             with_passage[places[passages]] = True
             kept |= (self.roles == role) & with_passage[places]
@@ -98,6 +104,12 @@ def first_rest(structure: Structure) -> Rows:
     return np.stack([first, first + 1], axis=1)
 
 
+def summary_next(structure: Structure) -> Rows:
+    """The summary of a docstring and the paragraph after it."""
+    summary = np.flatnonzero(structure.roles == Role.SUMMARY)
+    return np.stack([summary, summary + 1], axis=1)
+
+
 def neighbours(structure: Structure) -> Rows:
     """Two passages of a document that follow each other."""
     passages = structure.passages
@@ -128,6 +140,7 @@ RELATIONS: dict[str, Callable[[Structure], Rows]] = {
     "title-passage": title_passage,
     "heading-section": heading_section,
     "first-rest": first_rest,
+    "summary-next": summary_next,
     "neighbours": neighbours,
     "crops": crops,
     "links": links,

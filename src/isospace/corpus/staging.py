@@ -39,7 +39,7 @@ class Staging:
         self._ids: dict[str, int] = {}
         self._links: list[tuple[int, str]] = []
         self.structured = 0
-        """Documents of more than one passage, or with a title."""
+        """Documents of more than one passage, with a title or with a summary."""
 
     def lines(self, documents: Iterable[Document]) -> Iterator[str]:
         """The lines of all documents in order; none of a document without a usable passage."""
@@ -50,13 +50,17 @@ class Staging:
                 continue
             self._groups.append(key(document.group))
             title = clean(document.title)
-            structured = bool(title) or len(parts) > 1
+            pair = document.summary_next
+            structured = bool(title) or len(parts) > 1 or pair is not None
             if structured:
                 self.structured += 1
                 self._ids[document.id] = number
                 self._links += [(number, _target(document.id, link)) for link in document.links]
             if title:
                 yield self._line(Role.TITLE, title, number)
+            if pair is not None:
+                yield self._line(Role.SUMMARY, clean(pair[0]), number)
+                yield self._line(Role.NEXT, clean(pair[1]), number)
             above = -1
             for section, passage in parts:
                 if section != above:

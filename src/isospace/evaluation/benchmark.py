@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.docstrings import SUMMARY_NEXT
 from isospace.corpus.groups import unit_of
 from isospace.errors import UserError
 from isospace.evaluation.held_out import HeldOut
@@ -199,7 +200,7 @@ class Benchmark:
             pairs = natural_pairs(own.test, own.test_groups, own.unit)
             split = own.split
             described = f"held-out pairs ({own.relation or 'anchor to positive'})"
-            if corpus.packages:
+            if own.relation == SUMMARY_NEXT:
                 described = "held-out docstring pairs (summary to next paragraph)"
         else:
             groups = None

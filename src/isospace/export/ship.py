@@ -130,5 +130,7 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
     prose: dict[str, None] = {}
     for name in _PROSE:
         if len(prose) < SAMPLE_SIZE:
-            prose |= dict.fromkeys(extract((library / f"{name}.py").read_bytes())[0])
+            module = f"{name}.py"
+            found = extract((library / module).read_bytes(), module)
+            prose |= dict.fromkeys(sentence for one in found for sentence in one.sentences)
     return Sample(list(prose)[:SAMPLE_SIZE], "Python's docstrings")

@@ -125,7 +125,7 @@ def _survey(
             if records.id_column is not None:
                 ids += blake2b(_id(part, number, row).encode(), digest_size=_ID_BYTES).digest()
     if not texts:
-        names = [*(source.name for source in records.sources), *["docstrings"] * records.docstrings]
+        names = [*(source.name for source in records.sources), *records.docstrings]
         raise UserError(f"{', '.join(names)}: no text to index")
     return rows, guess.columns if columns is None else columns, _superseded(ids)
 

@@ -3,7 +3,8 @@
 A row of the input is a row of the output: an empty line is the empty text and gets its vector, and
 so does a missing value, which is counted. Nothing is cleaned or dropped; the line's end and halves
 of surrogate pairs, which are no text, are all that is changed. Of a document every passage is a
-row, cleaned. Only docstrings are no file: they are a corpus, cleaned and de-duplicated.
+row, cleaned. Only docstrings are no file: their passages are those of a corpus, which has each
+once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records
 from isospace.corpus.corpus import load_corpus
+from isospace.corpus.docstrings import is_docstrings
 from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.reading import read_file, with_layout
 from isospace.corpus.records import Column, Source
@@ -91,14 +93,14 @@ class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
     Attributes:
-        docstrings: begin with the prose of the installed Python packages.
+        docstrings: the rows begin with the passages of these, as `corpus` names docstrings.
         column: holds the texts, where a file has columns.
         id_column: holds the ids, `None` for no ids.
         keep: other columns that are read.
     """
 
     sources: Sequence[Source]
-    docstrings: bool
+    docstrings: tuple[str, ...]
     column: str
     id_column: str | None
     keep: tuple[str, ...] = ()
@@ -109,10 +111,11 @@ class Texts:
 
     def files(self) -> Iterator[TextFile]:
         """The files, each with its rows."""
-        if self.docstrings:
-            corpus = load_corpus(CorpusConfig(corpus=("docstrings",)), cache_folder())
+        for name in self.docstrings:
+            corpus = load_corpus(CorpusConfig(corpus=(name,)), cache_folder())
             nothing = (None,) * len(self.keep)
-            yield TextFile("docstrings", "txt", (TextRow(text, "", nothing) for text in corpus))
+            passages = (TextRow(corpus[row], "", nothing) for row in corpus.passages)
+            yield TextFile(name, "txt", passages)
         for source in self.sources:
             is_document = source.format in DOCUMENT_FORMATS
             rows = self._passages(source) if is_document else self._rows(source)
@@ -168,7 +171,7 @@ def open_texts(
     """Find the files and look at the beginning of each; standard input is kept while this is open.
 
     Args:
-        inputs: files, folders, - for standard input, or docstrings.
+        inputs: files, folders, - for standard input, docstrings or docstrings:FOLDER.
         column: holds the texts, where a file has columns.
         id_column: holds the ids, `None` for no ids.
         encoding: of text files.
@@ -178,16 +181,15 @@ def open_texts(
     Raises:
         UserError: what cannot be read, and why.
     """
-    docstrings = "docstrings" in inputs
+    docstrings = tuple(filter(is_docstrings, inputs))
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
-        files = [name for name in inputs if name != "docstrings"]
+        files = [name for name in inputs if name not in docstrings]
         found = records.find_sources(files, Path(spool), encoding, documents=True)
         sources = [with_layout(source, layout) for source in found]
         rows = [source for source in sources if source.format not in DOCUMENT_FORMATS]
         tables = [source for source in rows if source.format != "txt"]
         without_columns = [source.name for source in sources if source not in tables]
-        if docstrings:
-            without_columns.append("docstrings")
+        without_columns += docstrings
         if id_column is not None and without_columns:
             raise UserError(
                 f"`id_column` {id_column}: {without_columns[0]} has no columns. "
