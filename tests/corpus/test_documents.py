@@ -382,6 +382,23 @@ bare text<div class="highlight"><pre>code</pre></div>
 </div><footer>Built with Sphinx</footer></body></html>"""
 
 
+SPHINX = """<main><h1>Library</h1><div class="modindex-jumpbox"><a href="#c">c</a> | d</div>
+<dl><dt class="sig"><span class="descname">range</span>(stop)</dt>
+<dt class="sig"><span class="descname">range</span>(start, stop)</dt>
+<dd><p>Rather than being a function, it is an immutable sequence type of numbers.</p></dd></dl>
+<dl class="field-list"><dt>Author:</dt><dd><p>The one who has written all of this, and more.</p></dd></dl>
+</main>"""
+
+
+def test_html_of_sphinx_names_what_it_describes_once():
+    document = read(SPHINX, "html")
+    assert paragraphs(document) == [
+        "range: Rather than being a function, it is an immutable sequence type of numbers.",
+        "Author: The one who has written all of this, and more.",
+    ]
+    assert document.left_out == {"navigation": 1}
+
+
 def test_html_main_content():
     document = read(HTML, "html")
     assert document.title == "Page"

@@ -33,7 +33,8 @@ _SILENT = frozenset(
 _NAVIGATION = (
     "[role=navigation], [role=search], [role=banner], [role=contentinfo], .related, .sphinxsidebar,"
     " .toctree-wrapper, #toc, .toc, .contents, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
-    " .navigation, .nav-panel, .sidebar, .footer, .sub-title, .inherited-list"
+    " .navigation, .nav-panel, .sidebar, .footer, .sub-title, .inherited-list, .genindex-jumpbox,"
+    " .modindex-jumpbox"
 )
 _MARKS = (
     ".headerlink, .anchor-link, .hash-link, a.mark, [aria-hidden=true], .linenos, sup.footnote-ref,"
@@ -156,7 +157,8 @@ class _Walk:
         if tag == "dt":
             name = node.css_first(".descname")  # of a function, as Sphinx writes it
             term = one_line(name.text() if name else "".join(self._words)).rstrip(" :")
-            self._term = f"{self._term}, {term}" if self._term else term
+            if term not in self._term.split(", "):  # a function with several signatures
+                self._term = f"{self._term}, {term}" if self._term else term
             self._words = []
         self._end()
         self._in_item -= item

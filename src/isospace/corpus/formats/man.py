@@ -25,8 +25,9 @@ _SECTIONS = {
         СМ._ТАКЖЕ ДИВ._ТАКОЖ 関連項目 参见 추가_참조""",
     "authors": """AUTHOR AUTHORS AUTOR AUTOREN AUTEUR AUTEURS AUTORE AUTORI FORFATTER TEKIJÄ YAZAR
         АВТОР АВТОРЫ 著者 作者 저자 TRADUCTION ÜBERSETZUNG TŁUMACZENIE ПЕРЕВОД 翻訳 ÖVERSÄTTNING
-        REPORTING_BUGS BUG_REPORTS CONTRIBUTORS""",
-    "licences": "COPYRIGHT LICENSE LICENCE COPYING COPYRIGHT_AND_LICENSE",
+        REPORTING_BUGS BUG_REPORTS CONTRIBUTORS FEHLER_MELDEN バグ報告 ИНФОРМАЦИЯ_ОБ_ОШИБКАХ
+        COLOPHON この文書について""",
+    "licences": "COPYRIGHT LICENSE LICENCE COPYING COPYRIGHT_AND_LICENSE 著作権 АВТОРСКИЕ_ПРАВА",
 }
 _KIND = {
     name.replace("_", " "): kind for kind, names in _SECTIONS.items() for name in names.split()

@@ -1,0 +1,148 @@
+"""benchmarks/corpora.py: what it makes of Debian's lists, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from isospace.errors import UserError
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+PACKAGES = """Package: thin
+Source: ruby-thin (1.8)
+Description: fast web server
+Tag: implemented-in::ruby,
+ role::program
+
+Package: ruby-thin-doc
+Source: ruby-thin
+
+Package: alone
+"""
+GERMAN = """Package: thin
+Description-md5: 8309d3e838caed8b87e6560e8951d182
+Description-de: schneller Webserver
+ Dieser Server ist schnell: er wurde aus drei Teilen gebaut,
+ die es schon gab.
+  * Mongrel: ein Parser, der
+    sicher ist
+  * Event Machine
+ .
+ Kleine Programme laufen damit gut.
+
+Package: gone
+Description-de: nicht mehr da
+ Dieses Paket gibt es nicht mehr.
+"""
+JAPANESE = """Package: thin
+Description-ja: Web サーバ
+ 課金システム用の単一の請求先を提供することを目指し
+ ています。
+"""
+
+
+@pytest.fixture
+def corpora(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("corpora")
+
+
+def test_fields_of_a_control_file(corpora):
+    first, second, third = corpora.stanzas(PACKAGES)
+    assert first["Tag"] == "implemented-in::ruby,\n role::program"
+    assert [corpora.source(one) for one in (first, second, third)] == [
+        "ruby-thin",
+        "ruby-thin",
+        "alone",
+    ]
+
+
+def test_paragraphs_and_lists_of_a_description(corpora):
+    first = next(corpora.stanzas(GERMAN))
+    made = corpora.description(first, "de")
+    assert made["title"] == "schneller Webserver"
+    assert made["text"].split("\n\n") == [
+        "Dieser Server ist schnell: er wurde aus drei Teilen gebaut, die es schon gab.",
+        "Mongrel: ein Parser, der sicher ist",
+        "Event Machine",
+        "Kleine Programme laufen damit gut.",
+    ]
+
+
+def test_lines_without_spaces_are_joined_without_one(corpora):
+    made = corpora.description(next(corpora.stanzas(JAPANESE)), "ja")
+    assert made["text"] == "課金システム用の単一の請求先を提供することを目指しています。"
+
+
+def test_descriptions_of_packages_that_there_are(corpora, tmp_path, monkeypatch):
+    lists = {"binary-amd64_Packages": PACKAGES, "i18n_Translation-de": GERMAN}
+
+    def apt(scratch: Path, *command: str) -> None:
+        (scratch / "lists").mkdir()
+        for name, text in lists.items():
+            (scratch / "lists" / f"host_debian_main_{name}").write_text(text)
+
+    monkeypatch.setattr(corpora, "_apt", apt)
+    monkeypatch.setattr(
+        corpora, "LISTS", {name: sha256(text.encode()) for name, text in lists.items()}
+    )
+    scratch, folder = tmp_path / "scratch", tmp_path / "made"
+    scratch.mkdir()
+    folder.mkdir()
+    assert corpora.descriptions("de", folder, scratch).endswith(
+        "--title-column title --group source"
+    )
+    [row] = (folder / "descriptions-de.jsonl").read_text().splitlines()
+    assert {**json.loads(row), "text": ""} == {
+        "id": "thin",
+        "title": "schneller Webserver",
+        "text": "",
+        "source": "ruby-thin",
+    }
+
+
+def test_a_wheel_gives_its_python_files(corpora, tmp_path, monkeypatch):
+    def pip(command: list[str], folder: Path) -> None:
+        [into] = (Path(part[7:]) for part in command if part.startswith("--dest="))
+        into.mkdir()
+        with zipfile.ZipFile(into / "some-1.0.whl", "w") as wheel:
+            wheel.writestr(zipfile.ZipInfo("some/__init__.py"), "raise RuntimeError")
+            wheel.writestr(zipfile.ZipInfo("some/fast.so"), "binary")
+
+    monkeypatch.setattr(corpora, "_run", pip)
+    monkeypatch.setattr(corpora, "WHEELS", {"some==1.0": "00"})
+    with pytest.raises(UserError, match=r"some-1.0.whl: has SHA-256 [0-9a-f]{64}. Expected 00"):
+        corpora.docstrings(tmp_path / "made", tmp_path)
+    found = sha256((tmp_path / "some==1.0" / "some-1.0.whl").read_bytes())
+    (tmp_path / "again").mkdir()
+    monkeypatch.setattr(corpora, "WHEELS", {"some==1.0": found})
+    read = corpora.docstrings(tmp_path / "made", tmp_path / "again")
+    assert read == f"docstrings:{tmp_path / 'made'}"
+    files = [path for path in (tmp_path / "made").rglob("*") if path.is_file()]
+    assert files == [tmp_path / "made" / "some" / "__init__.py"]
+
+
+def test_everything_has_a_hash(corpora):
+    pinned = [*corpora.WHEELS.values(), *corpora.LISTS.values()]
+    pinned += [package.sha256 for package in corpora.PACKAGES.values()]
+    assert all(re.fullmatch("[0-9a-f]{64}", one) for one in pinned)
+    assert {f"i18n_Translation-{name[7:]}" for name in corpora.CORPORA if "debian-" in name} == {
+        name for name in corpora.LISTS if "Translation" in name
+    }
+
+
+def test_a_folder_with_files_is_refused(corpora, tmp_path):
+    (tmp_path / "a").touch()
+    with pytest.raises(SystemExit, match="expected a new or an empty folder"):
+        corpora.main(["docstrings", str(tmp_path)])
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
