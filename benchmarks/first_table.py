@@ -20,7 +20,7 @@ import numpy as np
 
 import cells
 from common import draw
-from isospace.evaluation.benchmark import BenchmarkScores
+from isospace.evaluation.scores import BenchmarkScores
 from isospace.objectives import (
     DCL,
     SCD,

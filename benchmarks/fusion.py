@@ -78,7 +78,7 @@ WAYS: dict[str, Fusion] = (
 def measure(pairs: TextPairs, encode: Encode, away: float) -> dict[str, float]:
     """MRR x 100 of each way."""
     targets = Targets.of(pairs)
-    texts = [pairs.second[row] for row in targets.rows]
+    texts = targets.texts
     queries, documents = (
         unit_rows(np.pad(unit_rows(vectors), ((0, 0), (0, 1)), constant_values=away))
         for vectors in encode_columns(encode, pairs.first, texts)

@@ -97,6 +97,9 @@ class CorpusConfig:
     """Which pairs of held-out documents choose and judge. Default: of docstrings summary-next; else
     the first of title-passage, heading-section, first-rest and neighbours of which there are
     enough."""
+    distractors: bool = False
+    """Look for the judging documents' passages among all passages of the corpus, and not of its
+    held-out documents alone; every passage is then encoded before and after."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
     delimiter: str | None = None

@@ -10,6 +10,7 @@ import pytest
 from toy import sentences
 
 from isospace.evaluation.benchmark import Benchmark, Measured
+from isospace.evaluation.beside_bm25 import PairsBeside
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.statistics.gains import Gain
@@ -33,8 +34,11 @@ def benchmark_of(pairs: TextPairs, protocol: str = PROTOCOLS[1]) -> Benchmark:
 
 
 def measured(ranks: list[float] | np.ndarray) -> Measured:
-    scores = RetrievalScores(np.array(ranks), len(ranks), "", np.zeros((2, len(ranks))))
-    return Measured(scores, None, np.empty((0, 2)))
+    return of_ranks(RetrievalScores(np.array(ranks), len(ranks), "", np.zeros((2, len(ranks)))))
+
+
+def of_ranks(scores: RetrievalScores) -> Measured:
+    return Measured(scores, None, np.empty((0, 2)), PairsBeside(scores, scores, None, 2.0))
 
 
 def test_three_pairs_with_equal_gains_show_nothing():
@@ -75,8 +79,7 @@ def test_pairs_that_are_repeated_say_no_more_than_once(named):
     before, after = (encode_with(texts, 0.6, seed) for seed in (1, 5))
 
     def verdict(pairs):
-        ranks = (evaluate_retrieval(encode, pairs) for encode in (before, after))
-        states = (Measured(found, None, np.empty((0, 2))) for found in ranks)
+        states = (of_ranks(evaluate_retrieval(encode, pairs)) for encode in (before, after))
         return benchmark_of(pairs).verdict(*states, None)
 
     single, eightfold = verdict(once.grouped()), verdict(repeated)

@@ -8,17 +8,26 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from isospace.evaluation.beside_bm25 import judged_beside_bm25, pairs_beside_bm25
+from isospace.evaluation.beside_bm25 import (
+    NO_SHARED,
+    WEIGHTS,
+    choose_weight,
+    find_pairs,
+    judged_beside_bm25,
+    pairs_beside_bm25,
+)
 from isospace.evaluation.bm25 import BM25, words
-from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
-from isospace.evaluation.retrieval import rank_pairs
-from isospace.operators.fusion import fuse
+from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.operators.fusion import WEIGHT, fuse
+from isospace.operators.nearest import unit_rows
 
 RANDOM = np.random.default_rng(0)
 WORDS = [f"word{i}" for i in range(400)]
 TOPICS = [tuple(RANDOM.choice(WORDS, 12)) for _ in range(60)]
 QUERIES = tuple(" ".join(topic[:5]) for topic in TOPICS)
+WORDLESS = tuple("?" * (i + 1) for i in range(len(TOPICS)))
 DOCUMENTS = tuple(" ".join(topic[3:]) for topic in TOPICS)
 
 
@@ -28,8 +37,8 @@ def collapsed(texts):
 
 def meaning(texts):
     """Finds by the number of its topic, whatever words are in the text."""
-    sides = [QUERIES.index(t) if t in QUERIES else DOCUMENTS.index(t) for t in texts]
-    return np.eye(len(TOPICS), dtype=np.float32)[sides]
+    places = [next(s.index(t) for s in (QUERIES, DOCUMENTS, WORDLESS) if t in s) for t in texts]
+    return np.eye(len(TOPICS), dtype=np.float32)[places]
 
 
 def random(texts):
@@ -101,14 +110,8 @@ def test_plain_bm25_that_is_better_is_said():
 
 
 def test_an_encoder_that_is_better_is_said():
-    wordless = tuple(f"{i} " + "?" * i for i in range(len(TOPICS)))  # shares nothing but numbers
-
-    def by_number(texts):
-        places = [wordless.index(t) if t in wordless else DOCUMENTS.index(t) for t in texts]
-        return np.eye(len(TOPICS), dtype=np.float32)[places]
-
-    asked = JudgedQueries("toy", wordless, DOCUMENTS, judged().judgements)
-    beside = judged_beside_bm25(by_number, by_number, asked)
+    asked = JudgedQueries("toy", WORDLESS, DOCUMENTS, judged().judgements)
+    beside = judged_beside_bm25(meaning, meaning, asked)
     assert beside.values["encoder"]["R@1"] == beside.values["fused"]["R@1"] == 1
     assert beside.in_words("toy").startswith("toy finds more than plain BM25 (nDCG@10 -")
 
@@ -131,18 +134,62 @@ def test_the_sides_are_encoded_by_their_own():
         return meaning(texts)
 
     judged_beside_bm25(queries, documents, judged())
-    pairs_beside_bm25(queries, documents, TextPairs("toy", QUERIES, DOCUMENTS))
-    assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))] * 2
+    assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))]
+    asked.clear()
+    sides = SidedEncode(queries, documents, collapsed)
+    pairs_beside_bm25(sides, TextPairs("toy", WORDLESS, DOCUMENTS))
+    assert asked == [("queries", set(WORDLESS)), ("documents", set(DOCUMENTS))]
 
 
 def test_pairs_are_ranked_as_without_bm25():
     pairs = TextPairs("toy", (*QUERIES, QUERIES[0]), (*DOCUMENTS, DOCUMENTS[1])).grouped()
-    ranks, beside = pairs_beside_bm25(random, random, pairs)
-    expected = rank_pairs(pairs, random(pairs.first), random(pairs.second))
+    ranks, beside = pairs_beside_bm25(random, pairs)
+    expected = evaluate_retrieval(random, pairs)
     assert (ranks.ranks == expected.ranks).all()
-    assert beside.values["encoder"] == expected.row()
+    assert beside.values["encoder"].items() > expected.row().items()
     assert beside.measure == "MRR"
     assert beside.gains["BM25"].mean == pytest.approx(beside.values["BM25"]["MRR"] - expected.mrr)
+
+
+TITLES = ("The red house", "A grey cat", "On rivers", "Zebra")
+PASSAGES = (
+    "A red HOUSE, the reddest, stands alone.",
+    "Cats sleep; a grey one, a cat, wakes.",
+    "Water flows down to the sea.",
+    "Zebra!",
+)
+
+
+def by_words(texts):
+    """A bag of words: nothing is known but what is shared."""
+    known = sorted({word for text in (*TITLES, *PASSAGES) for word in words(text)})
+    return np.array([[words(text).count(word) for word in known] for text in texts], np.float32)
+
+
+def test_what_is_found_without_the_words_of_the_query():
+    """Only the right passage loses its words: what shares any word with the query comes first."""
+    pairs = TextPairs("toy", TITLES, PASSAGES)
+    alone, others = find_pairs(by_words, pairs)
+    bare = ("A, reddest, stands alone.", "Cats sleep; one, wakes.", PASSAGES[2], PASSAGES[3])
+    cosines = unit_rows(by_words(TITLES)) @ unit_rows(by_words(PASSAGES)).T
+    right = (unit_rows(by_words(TITLES)) * unit_rows(by_words(bare))).sum(1)
+    for i, rank in enumerate(others.no_shared.ranks):
+        rest = np.delete(cosines[i], i)
+        assert rank == 1 + (rest > right[i] + 1e-6).sum() + (abs(rest - right[i]) <= 1e-6).sum() / 2
+    assert alone.ranks.tolist() == [1, 1, 2.5, 1]
+    assert others.no_shared.ranks.tolist() == [3, 3, 2.5, 1]  # of a zebra nothing would be left
+    _, beside = pairs_beside_bm25(by_words, pairs)
+    assert beside.rows("toy")[0][NO_SHARED] == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
+    assert find_pairs(by_words, pairs.take([2, 3]))[1].no_shared is None
+
+
+def test_pairs_choose_how_much_bm25_counts():
+    # An encoder that knows nothing should hardly count, one that knows all should not be spoiled.
+    pairs = TextPairs("toy", QUERIES, DOCUMENTS)
+    assert choose_weight(random, pairs) == max(WEIGHTS)
+    assert choose_weight(meaning, pairs) == WEIGHTS[0] == WEIGHT  # all are as good
+    weights = {weight: find_pairs(random, pairs, weight)[1].fused.mrr for weight in WEIGHTS}
+    assert weights[choose_weight(random, pairs)] == max(weights.values())
 
 
 def test_a_collapsed_encoder_gains_nothing_and_loses_to_bm25():

@@ -39,8 +39,11 @@ def test_triples(tmp_path):
     rows = [tuple(f"{degree} x" for degree in row) for row in degrees]
     scores = score(tmp_path, "t.tsv", rows)
     # Of 10, 60, 130, 50, 20 and 70: 10 is the nearest to 0, 60 the fourth; to 100, 130 and 70 tie.
+    mrr = (1 + 1 / 4 + 1 / 1.5) / 3
+    ndcg = (1 + 1 / np.log2(5) + 1 / np.log2(2.5)) / 3
     assert scores.values == pytest.approx(
-        {"accuracy": 0.5, "MRR": (1 + 1 / 4 + 1 / 1.5) / 3, "R@1": 1 / 3, "R@5": 1.0, "R@10": 1.0}
+        {"accuracy": 0.5, "MRR": mrr, "nDCG@10": ndcg, "MRR@10": mrr}
+        | {"R@1": 1 / 3, "R@10": 1.0, "R@100": 1.0}
     )
     assert (scores.kind, scores.n, scores.file) == ("triples", 3, "t.tsv")
     assert scores.protocol.startswith("columns without names; accuracy: cosine(anchor, positive) >")

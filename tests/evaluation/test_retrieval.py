@@ -10,9 +10,9 @@ import pytest
 
 from isospace.evaluation.pairs import ScoredPairs, TextPairs, remembering
 from isospace.evaluation.retrieval import (
+    Targets,
     evaluate_retrieval,
     halves,
-    rank_pairs,
     rank_targets,
     same_meaning_retrieval,
 )
@@ -119,7 +119,8 @@ def test_other_right_answers_of_a_query_take_no_memory_of_rows_times_answers():
     vectors = random.normal(size=(3000, 4))
     tracemalloc.start()
     try:
-        scores = rank_pairs(TextPairs("few", first, second), vectors[np.arange(3000) % 2], vectors)
+        targets = Targets.of(TextPairs("few", first, second))
+        scores = targets.rank_vectors(vectors[np.arange(3000) % 2], vectors)
         assert tracemalloc.get_traced_memory()[1] < 200e6  # a block of cosines, several times
     finally:
         tracemalloc.stop()

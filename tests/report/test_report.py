@@ -204,7 +204,7 @@ def test_the_verb(run, tmp_path, capsys):
     assert main([*words, "--picture", str(tmp_path / "p.svg")]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
     assert sorted(path.name for path in tmp_path.glob("p*")) == [
-        "p-runs.csv", "p-runs.md", "p-runs.tex", "p-sts.csv", "p-sts.md", "p-sts.tex", "p.html", "p.svg",
+        *(f"p-retrieval.{suffix}" for suffix in ("csv", "md", "tex")), "p-runs.csv", "p-runs.md", "p-runs.tex", "p-sts.csv", "p-sts.md", "p-sts.tex", "p.html", "p.svg",
     ]  # fmt: skip
 
 

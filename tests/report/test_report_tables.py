@@ -13,9 +13,11 @@ from report_runs import STS, change, finish, page_of, write_comparison, write_ru
 from isospace.comparison.results import SeedScores, read_results
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
+from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.objectives import SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.papers import is_published, papers_table, transfer_table
+from isospace.report.retrieval import bm25_table, retrieval_table
 from isospace.report.run_set import collect
 from isospace.report.scoreboard import (
     all_differences_table,
@@ -137,7 +139,7 @@ def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
 def test_runs_without_sts_have_no_papers_table(tmp_path):
     found = collect([finish(write_run(tmp_path / "run")).folder])
     assert papers_table(found) is None
-    assert [table.name for table in all_tables(found)] == ["runs"]
+    assert [table.name for table in all_tables(found)] == ["runs", "retrieval"]
 
 
 @pytest.fixture
@@ -286,7 +288,8 @@ def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
     assert list(found.comparisons) == [str(which), str(other)]
     assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
     names = [table.name for table in all_tables(found)]
-    assert names[:4] == ["comparison-1", "differences-1", "comparison-2", "differences-2"]
+    of_one = ("comparison", "bm25", "differences")
+    assert names[:6] == [f"{name}-{i}" for i in (1, 2) for name in of_one]
 
 
 def test_an_older_versions_verdict_is_refused_with_the_way_out(which):
@@ -300,7 +303,7 @@ def test_an_unfinished_comparison_shows_its_cells(which):
     (which / "results.json").unlink()
     page = page_of(which)
     assert "The comparison which is not finished" in page
-    assert [table.name for table in all_tables(collect([which]))] == ["runs"]
+    assert [table.name for table in all_tables(collect([which]))] == ["runs", "retrieval"]
 
 
 def test_a_comparison_among_other_folders_keeps_its_name(which, tmp_path):
@@ -331,3 +334,40 @@ def test_tables_in_three_formats(tmp_path):
         "a\\_b \\& 50 \\% & 1.00 $\\pm$ 0.10 &  \\\\\nc|d &  & <2> \\\\\n\\bottomrule\n"
         "\\end{tabular}\n"
     )
+
+
+def test_bm25_is_beside_every_row_of_a_comparison(which):
+    results = collect([which]).comparisons[which.name]
+    assert results is not None
+    table = bm25_table(which.name, results)
+    assert table is not None
+    assert [(row[""], row["MRR"]) for row in table.rows] == [
+        ("BM25", "40.00"),
+        ("dcl + BM25", "49.00 ± 1.41"),
+    ]
+    assert table.rows[0]["MRR over the start"] == "-3.00 (-5.00 to -1.00)"
+    assert table.rows[1]["MRR over its row alone"] == "+2.00 (+0.50 to +3.50)"
+    assert bm25_table("older", replace(results, beside={})) is None
+    assert "Plain BM25 finds less than simcse:head=none." in page_of(which)
+
+
+def test_every_measure_is_there_before_and_after_beside_bm25(tmp_path):
+    runs = [finish(write_run(tmp_path / f"{seed}", seed=seed), 0.5, seed / 50) for seed in (1, 2)]
+    table = retrieval_table(collect([run.folder for run in runs]))
+    assert table is not None
+    rows = {row["state"]: row for row in table.rows}
+    assert list(rows) == ["start", "BM25", "start + BM25", "result", "result + BM25"]
+    assert rows["start"]["MRR"] == "50.00"
+    assert rows["result"]["MRR"] == "53.00 ± 1.41"
+    assert rows["BM25"]["MRR"] == "40.00"
+    assert rows["start"]["nDCG@10"] == "60.00"
+    assert (rows["start"][NO_SHARED], NO_SHARED in rows["BM25"]) == ("40.00", False)
+    assert "weight 1.5" in table.note
+    assert "Plain BM25 finds less." in page_of(runs[0].folder)
+    for run in runs:
+        change(
+            run,
+            start=replace(run.finished.start, beside=None),
+            result=replace(run.finished.result, beside=None),
+        )
+    assert retrieval_table(collect([run.folder for run in runs])) is None

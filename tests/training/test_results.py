@@ -12,7 +12,7 @@ from report_runs import results_of
 
 from isospace.errors import UserError
 from isospace.statistics.verdict import VerdictKind
-from isospace.training.results import read_results, write_results
+from isospace.training.results import RunResults, read_results, write_results
 
 ARCHIVE = Path(__file__).parents[2] / "docs" / "results" / "comparison-cells"
 
@@ -42,8 +42,36 @@ def test_a_run_of_the_first_format_is_read(tmp_path):
     assert results.split
 
 
+def of_before(results: RunResults) -> RunResults:
+    """Without what formats before the fifth did not know."""
+    states = {
+        state: replace(
+            scores,
+            pairs=replace(scores.pairs, ndcg_10=None, mrr_10=None, no_shared=None),
+            beside=None,
+        )
+        for state, scores in (("start", results.start), ("result", results.result))
+    }
+    return replace(results, beside=None, **states)
+
+
+def test_a_run_of_the_fourth_format_knows_neither_bm25_nor_ndcg(tmp_path):
+    results = results_of(sts=True)
+    write_results(tmp_path / "results.json", results)
+    content = json.loads((tmp_path / "results.json").read_text())
+    del content["beside"]
+    for state in ("start", "result"):
+        del content[state]["beside"]
+        for name in ("ndcg_10", "mrr_10", "no_shared"):
+            del content[state]["pairs"][name]
+    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 4}))
+    older = read_results(tmp_path / "results.json")
+    assert older == of_before(results)
+    assert list(older.start.cells())[:5] == ["MRR", "R@1", "R@10", "R@100", "STS12"]
+
+
 def test_a_run_of_the_third_format_has_no_memory(tmp_path):
-    results = results_of()
+    results = of_before(results_of())
     assert results.cost == "12 s, 1.6 GB"
     write_results(tmp_path / "results.json", results)
     content = json.loads((tmp_path / "results.json").read_text())
@@ -61,7 +89,7 @@ def test_a_run_of_the_third_format_has_no_memory(tmp_path):
         (lambda text: "[1, 2]", "expected an object"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
         (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
-        (lambda text: text.replace('"format": 4', '"format": 99'), "newer isospace .* 99"),
+        (lambda text: text.replace('"format": 5', '"format": 99'), "newer isospace .* 99"),
         (lambda text: '{"isospace": "0.0.1"}', "result is missing"),
     ],
 )

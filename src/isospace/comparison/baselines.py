@@ -16,14 +16,17 @@ import numpy as np
 from isospace.comparison.shared_items import Items
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, BenchmarkScores
+from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.vector_cache import cached
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_path
+from isospace.training.results import without_bm25
 
-FORMAT = 1
-"""Of scores.json."""
+FORMAT = 2
+"""Of scores.json. 1 had MRR and R@1, R@5 and R@10 of the encoder alone."""
 _SCORES, _ITEMS = "scores.json", "items.npz"
 
 
@@ -57,8 +60,13 @@ class Baseline:
     items: Items
 
     @classmethod
-    def score(cls, model: str, benchmark: Benchmark) -> Baseline:
+    def score(cls, model: str, benchmark: Benchmark, held_out: HeldOut) -> Baseline:
         """Load an encoder, with the pooling that is its own, and score it.
+
+        Args:
+            model: as `load_encoder` takes it.
+            benchmark: to score on.
+            held_out: the pairs that choose the weight of BM25.
 
         Raises:
             UserError: it cannot be loaded.
@@ -67,7 +75,8 @@ class Baseline:
             encoder = load_encoder(model)
         except UserError as error:
             raise UserError(f"`baselines` {error}") from error
-        measured = benchmark.measure(cached(encoder, cache_folder()))
+        encode = cached(encoder, cache_folder())
+        measured = benchmark.measure(encode, benchmark.choose_weight(encode, held_out))
         about = BaselineScores(model, benchmark.digest(), measured.scores)
         return cls(about, benchmark.items(measured))
 
@@ -81,7 +90,7 @@ class Baseline:
         path = folder / _SCORES
         if not path.is_file():
             return None
-        about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT, _as_it_is)
+        about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT, _upgrade)
         with np.load(folder / _ITEMS) as columns:
             return cls(about, dict(columns))
 
@@ -115,5 +124,7 @@ def named_models(baselines: Sequence[str]) -> dict[str, str]:
     return models
 
 
-def _as_it_is(content: dict[str, Any]) -> dict[str, Any]:
+def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
+    if content.get("format", 1) == 1:
+        content = {**content, "scores": without_bm25(content["scores"]), "format": 2}
     return content

@@ -32,7 +32,7 @@ from isospace.system.locks import locked
 from isospace.system.processes import first
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import polite_stop
-from isospace.training.prepare import require_usable
+from isospace.training.prepare import Data, require_usable
 from isospace.training.run import REPORT, Run
 
 Measure = Literal["pairs", "sts"]
@@ -163,7 +163,7 @@ def _compare(
         if first():
             progress.line("start", f"scoring the encoder ({data.benchmark.protocol}) ...")
             progress.line("pairs", _can_be_shown(cells[0].config, data.benchmark, measure))
-            scored_now = _score(baselines, scored, data.benchmark, progress)
+            scored_now = _score(baselines, scored, data, progress)
     with _held(folder):
         if missing:
             for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
@@ -230,15 +230,15 @@ def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Base
 def _score(
     baselines: Mapping[str, str],
     scored: Mapping[str, Baseline],
-    benchmark: Benchmark,
+    data: Data,
     progress: Progress,
 ) -> dict[str, Baseline]:
     """Those of the baselines that nobody has scored on these items."""
     found = {}
     for name, model in baselines.items():
-        if name not in scored or scored[name].about.benchmark != benchmark.digest():
+        if name not in scored or scored[name].about.benchmark != data.benchmark.digest():
             progress.line("baseline", f"scoring {name}, {model} ...")
-            found[name] = Baseline.score(model, benchmark)
+            found[name] = Baseline.score(model, data.benchmark, data.held_out)
     return found
 
 

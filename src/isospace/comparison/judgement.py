@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from isospace.comparison.baselines import Baseline
+from isospace.comparison.beside import beside_text, fused_rows
 from isospace.comparison.results import (
     ComparisonProtocol,
     ComparisonResults,
@@ -18,7 +19,7 @@ from isospace.comparison.results import (
 )
 from isospace.comparison.shared_items import Items, SharedItems
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import BenchmarkScores
+from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.choosing import choose, judge_chosen
 from isospace.statistics.decision import differences, holm
@@ -73,19 +74,24 @@ def judge_runs(
     tested = {"start": start}
     tested |= {name: shared.scores([baseline.items]) for name, baseline in baselines.items()}
     tested |= rows.tested
-    plain = {name: _columns([_scores(one.about.scores)]) for name, one in baselines.items()}
-    plain |= rows.scores
+    # Older runs know fewer.
+    common = [c for c in start if all(c in columns for columns in tested.values())]
+    states = {name: [one.about.scores] for name, one in baselines.items()} | rows.states
+    items = {name: [one.items] for name, one in baselines.items()} | rows.items
     gains = {
-        name: {column: gain(scores, start[column]) for column, scores in columns.items()}
+        name: {column: gain(columns[column], start[column]) for column in common}
         for name, columns in tested.items()
         if name != "start"
     }
-    adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in start}
+    adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in common}
+    plain = {name: _columns(list(map(_scores, seeds))) for name, seeds in states.items()}
     exact = {
         name: {c: list(map(float, 100 * scores.by_seed)) for c, scores in columns.items()}
         for name, columns in tested.items()
     }
     protocol = _protocol(first, shared)
+    verdict = _Judge(runs, rows, shared, measure, protocol).verdict()
+    beside = fused_rows(states, items, shared)
     return ComparisonResults(
         measure=shown,
         protocol=protocol,
@@ -101,13 +107,15 @@ def judge_runs(
             for name in exact
         },
         gains={
-            name: {c: RowGain(found[c], adjusted[c][name]) for c in start}
+            name: {c: RowGain(found[c], adjusted[c][name]) for c in common}
             for name, found in gains.items()
         },
         differences={
-            c: differences({name: tested[name][c] for name in (*baselines, *runs)}) for c in start
+            c: differences({name: tested[name][c] for name in (*baselines, *runs)}) for c in common
         },
-        verdict=_Judge(runs, rows, shared, measure, protocol).verdict(),
+        verdict=verdict,
+        beside=beside,
+        beside_text=beside_text(beside, items, shared, verdict.name or "start"),
     )
 
 
@@ -116,7 +124,7 @@ class _Rows:
     """What is known of every row: the candidates, and each start once.
 
     Attributes:
-        scores: row -> column -> score of each seed, x 100.
+        states: row -> the scores of each seed.
         items: row -> what each test item came to, for each seed.
         tested: row -> column -> scores with what each item contributed.
         criterion: row -> what chose its checkpoints, mean over the seeds; of "start" only where it
@@ -124,7 +132,7 @@ class _Rows:
         starts: candidate -> the row of its start.
     """
 
-    scores: dict[str, dict[str, list[float]]]
+    states: dict[str, list[BenchmarkScores]]
     items: dict[str, list[Items]]
     tested: dict[str, dict[str, Scores]]
     criterion: dict[str, float]
@@ -137,12 +145,12 @@ class _Rows:
         for name, seeds in runs.items():
             first = seeds[0]
             start = known.setdefault(_start(first), f"start of {name}" if known else "start")
-            if start not in rows.scores:
-                rows.scores[start] = _columns([_scores(first.finished.start)])
+            if start not in rows.states:
+                rows.states[start] = [first.finished.start]
                 rows.items[start] = [first.items("before")]
                 if start != "start" or first.finished.choice.criterion != LAST:
                     rows.criterion[start] = _criterion(first, step=0)
-            rows.scores[name] = _columns([_scores(run.finished.result) for run in seeds])
+            rows.states[name] = [run.finished.result for run in seeds]
             rows.items[name] = [run.items("after") for run in seeds]
             rows.criterion[name] = float(np.mean([_criterion(run) for run in seeds]))
             rows.starts[name] = start
@@ -325,13 +333,15 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def _scores(scores: BenchmarkScores) -> dict[str, float]:
-    """One state's scores, x 100: MRR, recall, and the papers' row where there is data."""
-    columns = {"MRR": 100 * scores.pairs.mrr, "R@1": 100 * scores.pairs.recall[1]}
+    """One state's scores, x 100: of the pairs, and the papers' row where there is data."""
+    columns = {column: 100 * value for column, value in scores.pairs.row().items()}
     return columns if scores.sts is None else columns | scores.sts.known()
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
-    return {column: [row[column] for row in rows] for column in rows[0]}
+    """Those that all seeds have; older runs have fewer."""
+    common = [column for column in rows[0] if all(column in row for row in rows)]
+    return {column: [row[column] for row in rows] for column in common}
 
 
 def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:

@@ -15,7 +15,7 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 6
+FORMAT = 7
 """Of results.json; older ones are not read, as the comparison is judged anew in a second."""
 
 
@@ -72,6 +72,23 @@ class RowGain:
 
 
 @dataclass(frozen=True)
+class FusedRow:
+    """What BM25 came to, alone or fused with the runs of one row.
+
+    Attributes:
+        scores: column -> of each seed.
+        weight: of BM25; `None` of it alone.
+        over_start: gain in MRR over the row "start", its encoder alone.
+        over_alone: gain in MRR over the encoders of its row alone; `None` of BM25 alone.
+    """
+
+    scores: dict[str, SeedScores]
+    weight: float | None
+    over_start: Gain
+    over_alone: Gain | None
+
+
+@dataclass(frozen=True)
 class ComparisonVerdict:
     """What the comparison advises.
 
@@ -107,6 +124,10 @@ class ComparisonResults:
         gains: row -> score -> gain.
         differences: score -> every pair of candidates and baselines, the largest difference first.
         verdict: what is advised.
+        beside: "BM25", and "ROW + BM25" of each row -> what it came to; empty where a run is of
+            before there was BM25.
+        beside_text: whether plain BM25 finds more than the row that is judged, and what fusing
+            gives; empty in the same case.
         format: of the file.
     """
 
@@ -120,6 +141,8 @@ class ComparisonResults:
     gains: dict[str, dict[str, RowGain]]
     differences: dict[str, tuple[Difference, ...]]
     verdict: ComparisonVerdict
+    beside: dict[str, FusedRow]
+    beside_text: str
     format: int = FORMAT
 
     def differing_settings(self) -> dict[str, dict[str, Any]]:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from isospace.errors import UserError
+from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.statistics.influence import Scores, average, mean_scores, spearman_scores
 from isospace.training.run import Run
 
 Items = dict[str, np.ndarray]
-"""Column -> what each test item came to, (item,); and "MRR burdens", (half, item)."""
-_BURDENS = "MRR burdens"
+"""Column -> what each test item came to, (item,); and "MRR burdens" and the like, (half, item)."""
 _UNSEEN = " unseen"
 """Ends the name of a score that leaves pairs out."""
 
@@ -108,10 +108,6 @@ class SharedItems:
 
         `seeds` are `Benchmark.items` of each, in the order of the test pairs.
         """
-        burdens = None
-        if all(_BURDENS in items for items in seeds):  # older runs do not know them
-            burdens = np.stack([items[_BURDENS] for items in seeds], axis=1)
-        ranks = np.stack([items["MRR"] for items in seeds])
         by_set = {
             column: spearman_scores(
                 np.stack([items[column][self.unseen[column]] for items in seeds]),
@@ -122,5 +118,19 @@ class SharedItems:
         }
         if self.complete:
             by_set["Avg"] = average(list(by_set.values()))
-        found = {"MRR": mean_scores(ranks, self.groups["MRR"], burdens)}
-        return found | {self.shown(column) or column: s for column, s in by_set.items()}
+        found = {column: self.ranked(seeds, column) for column in ("MRR", NO_SHARED)}
+        found |= {self.shown(column) or column: s for column, s in by_set.items()}
+        return {column: scores for column, scores in found.items() if scores is not None}
+
+    def ranked(self, seeds: Sequence[Items], column: str) -> Scores | None:
+        """The mean of reciprocal ranks of the verdict's pairs, `None` where a seed has none.
+
+        `column` is "MRR", "BM25", "fused" or `NO_SHARED`, of which older runs know the first alone.
+        """
+        if not all(column in items for items in seeds):
+            return None
+        burdens = None
+        if all(f"{column} burdens" in items for items in seeds):
+            burdens = np.stack([items[f"{column} burdens"] for items in seeds], axis=1)
+        ranks = np.stack([items[column] for items in seeds])
+        return mean_scores(ranks, self.groups["MRR"], burdens)

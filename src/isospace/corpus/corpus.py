@@ -30,6 +30,9 @@ from isospace.system.files import file_hash
 
 logger = logging.getLogger(__name__)
 
+_NO_TEXT = ("corpus", "distractors")
+"""Settings that say nothing of what becomes of a text."""
+
 
 class Corpus(Lines):
     """Clean texts in file order, those for training and those held out, read from disk.
@@ -102,8 +105,11 @@ class Corpus(Lines):
         random state and not on the order of the lines, and that hardly changes when text is added.
         `places` are positions among them, such as `judges`; default: all.
         """
-        rows = self._held_rows if places is None else self._held_rows[places]
-        return [self[row] for row in rows]
+        return [self[row] for row in self.held_rows(places)]
+
+    def held_rows(self, places: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Positions of what `held_out` gives, in the same order."""
+        return self._held_rows if places is None else self._held_rows[places]
 
 
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:
@@ -132,7 +138,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         files = (name for name in config.corpus if not is_docstrings(name))
         sources = find(files, Path(spool), config)
         _check(config, sources, bool(excluded))
-        options = {name: value for name, value in asdict(config).items() if name != "corpus"}
+        options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
         inputs = [
             (source.format, source.compression, file_hash(source.path), place)
             for source, place in zip(sources, places(sources), strict=True)

@@ -40,6 +40,7 @@ UNSPACED = (
 """Scripts written without spaces (Thai to Burmese, Khmer, kana, Han): each character is a word."""
 _WORD = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+")
 _NUMBER = re.compile(r"\d+")
+_BEFORE_SIGN = re.compile(r" (?=[,.;:!?)\]])")  # a blank that a word has left
 
 
 class Texts(Protocol):
@@ -56,8 +57,27 @@ def words(text: str) -> list[str]:
     >>> words("Listing 12: the CAFÉ, 猫だ")
     ['listing', '0', 'the', 'café', '猫', 'だ']
     """
-    folded = _NUMBER.sub("0", unicodedata.normalize("NFKC", text).casefold())
+    folded = _NUMBER.sub("0", _folded(text))
     return _WORD.findall(folded) or [folded]
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def without_words_of(first: str, second: str) -> str:
+    """The second text without the words of the first; as it is where no word would be left.
+
+    They are `words`, but that a number has its value.
+
+    >>> without_words_of("The cat 2", "The cats: one CAT, the oldest of 3, purrs.")
+    'cats: one, oldest of 3, purrs.'
+    """
+    gone = set(_WORD.findall(_folded(first)))
+    left = _WORD.sub(lambda word: "" if _folded(word[0]) in gone else word[0], second)
+    if not _WORD.search(left):
+        return second
+    return _BEFORE_SIGN.sub("", " ".join(left.split()))
 
 
 def jaccard(first: str, second: str) -> float:

@@ -78,6 +78,33 @@ class Related:
         pairs = RELATIONS[relation](self.structure)
         return pairs[(self.telling & allowed)[pairs].all(axis=1)]
 
+    def answers(self, relation: str, text: Lines) -> dict[str, Rows]:
+        """What must not count against a right text while that is ranked, by the text that looks.
+
+        Returns:
+            First text of each held-out pair -> the lines that belong to it, all of them whichever
+            pairs are measured, and its own.
+        """
+        pairs = self.held_out(relation)
+        if relation == "neighbours":  # the one before is as right as the one behind
+            pairs = np.concatenate([pairs, pairs[:, ::-1]])
+        found: dict[str, set[int]] = {}
+        for first, second in pairs.tolist():
+            found.setdefault(text[first], {first}).add(second)
+        return {query: np.array(sorted(lines)) for query, lines in found.items()}
+
+    def sought(self, relation: str, passages: Rows) -> Rows:
+        """The lines that stand for passages, (passage,), where second texts of pairs are sought.
+
+        Rests are sought among rests: a passage has its first sentence only where it has no other.
+        """
+        if relation != "first-rest":
+            return passages
+        with_rest = np.zeros(len(self.structure.roles) + 2, dtype=bool)
+        with_rest[np.flatnonzero(self.structure.roles == Role.FIRST) - 1] = True
+        lines: Rows = passages + 2 * with_rest[passages]
+        return lines
+
     def judging(self, wanted: str | None) -> str | None:
         """The relation whose held-out pairs choose and judge; `None` where none has enough.
 

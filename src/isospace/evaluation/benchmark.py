@@ -14,10 +14,30 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.docstrings import SUMMARY_NEXT
 from isospace.corpus.groups import unit_of
 from isospace.errors import UserError
+from isospace.evaluation.beside_bm25 import (
+    NO_SHARED,
+    PairsBeside,
+    choose_weight,
+    find_pairs,
+)
+from isospace.evaluation.candidates import candidate_passages
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hub import load_sts_hub
-from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, load_scored_pairs, sided
-from isospace.evaluation.retrieval import DEPTHS, RetrievalScores, evaluate_retrieval, halves
+from isospace.evaluation.pairs import (
+    Encode,
+    ScoredPairs,
+    TextPairs,
+    load_scored_pairs,
+    sided,
+)
+from isospace.evaluation.retrieval import RetrievalScores, halves
+from isospace.evaluation.scores import (
+    BenchmarkScores,
+    BesideWords,
+    FusedScores,
+    PairScores,
+    STSScores,
+)
 from isospace.evaluation.sts import (
     AVERAGE,
     PAPER_COLUMNS,
@@ -27,6 +47,7 @@ from isospace.evaluation.sts import (
     evaluate_sts,
     load_sts,
 )
+from isospace.operators.fusion import WEIGHT
 from isospace.statistics.choosing import best_other, judge_chosen
 from isospace.statistics.gains import gain, sign_flip_p
 from isospace.statistics.influence import Scores, mean_scores
@@ -74,53 +95,6 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
 
 
 @dataclass(frozen=True)
-class PairScores:
-    """How the verdict's pairs find each other, 0 to 1, and how that was measured."""
-
-    protocol: str
-    queries: int
-    candidates: int
-    mrr: float
-    mean_rank: float
-    recall: dict[int, float]
-    """k -> share of queries whose own target is among the first k."""
-
-
-@dataclass(frozen=True)
-class STSScores:
-    """Every STS score, -1 to 1, and the papers' row, x 100, with the protocol of each column."""
-
-    scores: tuple[STSScore, ...]
-    paper_row: dict[str, float | None]
-    paper_protocol: dict[str, STSScore | str]
-
-    def known(self) -> dict[str, float]:
-        """The columns of the papers' row that were scored."""
-        return {column: value for column, value in self.paper_row.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class BenchmarkScores:
-    """What one encoder reached on a benchmark, as results.json holds it.
-
-    Attributes:
-        pairs: of the verdict's pairs.
-        sts: of the STS sets, `None` where there is no data.
-    """
-
-    pairs: PairScores
-    sts: STSScores | None
-
-    def cells(self) -> dict[str, str]:
-        """Cells of the table that people see, x 100."""
-        cells = {"MRR": f"{100 * self.pairs.mrr:.2f}"}
-        cells |= {f"R@{k}": f"{100 * self.pairs.recall[k]:.2f}" for k in (1, 10)}
-        if self.sts is not None:
-            cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
-        return cells
-
-
-@dataclass(frozen=True)
 class Measured:
     """What one encoder made of every item of a benchmark.
 
@@ -128,25 +102,25 @@ class Measured:
         retrieval: ranks of the verdict's pairs.
         sts: the STS sets, where there is data.
         vectors: (sentence, dim) of the benchmark's `sample`.
+        beside: ranks of the verdict's pairs in other ways.
     """
 
     retrieval: RetrievalScores
     sts: STSResult | None
     vectors: np.ndarray
+    beside: PairsBeside
 
     @property
     def scores(self) -> BenchmarkScores:
         """Every number with its protocol."""
-        ranks, sts = self.retrieval, self.sts
-        recall = {k: ranks.recall(k) for k in DEPTHS}
-        queries = len(ranks.ranks)
-        pairs = PairScores(
-            ranks.protocol, queries, ranks.candidates, ranks.mrr, ranks.mean_rank, recall
-        )
+        other, sts = self.beside, self.sts
+        pairs = PairScores.of(self.retrieval, other.no_shared)
+        beside = FusedScores(PairScores.of(other.bm25), PairScores.of(other.fused), other.weight)
         if sts is None:
-            return BenchmarkScores(pairs, None)
+            return BenchmarkScores(pairs, None, beside)
         protocols: dict[str, STSScore | str] = {**sts.headlines(), "Avg": AVERAGE}
-        return BenchmarkScores(pairs, STSScores(sts.scores, sts.paper_row(), protocols))
+        scores = STSScores(sts.scores, sts.paper_row(), protocols)
+        return BenchmarkScores(pairs, scores, beside)
 
 
 @dataclass(frozen=True)
@@ -178,6 +152,7 @@ class Benchmark:
         pairs: TextPairs | None = None,
         tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
+        distractors: bool = False,
     ) -> Benchmark:
         """A benchmark of held-out text and of what the user gave.
 
@@ -188,9 +163,10 @@ class Benchmark:
             pairs: the user's own.
             tasks: STS sets as `load_sts_data` reads them.
             labels: as `load_labels` reads them.
+            distractors: whether all passages of the corpus are candidates.
 
         Raises:
-            UserError: fewer than two pairs anywhere.
+            UserError: fewer than two pairs anywhere, or distractors without documents.
         """
         held_out = corpus.held_out(corpus.judges)
         split = True
@@ -198,6 +174,7 @@ class Benchmark:
             described = f"pairs of {pairs.name}"
         elif (own := corpus.pairs).test:
             pairs = natural_pairs(own.test, own.test_groups, own.unit)
+            pairs = replace(pairs, among=candidate_passages(corpus, None, distractors))
             split = own.split
             described = f"held-out pairs ({own.relation or 'anchor to positive'})"
             if own.relation == SUMMARY_NEXT:
@@ -215,6 +192,11 @@ class Benchmark:
                 "belong together (`group`), to measure anything on; give pairs of texts that "
                 "belong together (`pairs` FILE)"
             )
+        if distractors and pairs.among is None:
+            raise UserError(
+                f"`distractors`: {pairs.name} are looked for among each other, as they are no "
+                "passages of the corpus' documents; leave it out, or judge by documents (`corpus`)"
+            )
         tests = {name: task.test_only() for name, task in (tasks or {}).items()}
         return cls(
             pairs.grouped(),
@@ -225,21 +207,38 @@ class Benchmark:
             split or labels is not None,
         )
 
-    def measure(self, encode: Encode) -> Measured:
+    def measure(self, encode: Encode, bm25_weight: float = WEIGHT) -> Measured:
         """Score one encoder; of pairs the first text is the query, the sample is of documents."""
-        retrieval = evaluate_retrieval(encode, self.pairs)
+        retrieval, beside = find_pairs(encode, self.pairs, bm25_weight)
         sts = evaluate_sts(encode, self.tasks) if self.tasks else None
-        return Measured(retrieval, sts, sided(encode).documents(self.sample))
+        return Measured(retrieval, sts, sided(encode).documents(self.sample), beside)
+
+    def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
+        """The weight of BM25 fused with an encoder.
+
+        The pairs that choose checkpoints choose it, unless they are made of single sentences, or
+        judge too.
+        """
+        judging = np.isin(held_out.pairs.ids(), self.pairs.ids())
+        if not held_out.natural or judging.any():
+            return WEIGHT
+        return choose_weight(encode, held_out.pairs)
 
     def items(self, measured: Measured) -> dict[str, np.ndarray]:
         """What each test item came to, for tests over items and seeds (`compare`).
 
         Returns:
             "MRR": (pair,) reciprocal ranks, and "MRR burdens": (half, pair) as `RetrievalScores`
-            has them; with STS data each column of the papers' row: (pair,) cosines.
+            has them; the same of "BM25", of "fused", and as `NO_SHARED`; with STS data each column
+            of the papers' row: (pair,) cosines.
         """
-        ranks = measured.retrieval
-        items: dict[str, np.ndarray] = {"MRR": ranks.reciprocal_ranks, "MRR burdens": ranks.burdens}
+        beside = measured.beside
+        ranked = {"MRR": measured.retrieval, "BM25": beside.bm25, "fused": beside.fused}
+        if beside.no_shared is not None:
+            ranked[NO_SHARED] = beside.no_shared
+        items: dict[str, np.ndarray] = {}
+        for name, ranks in ranked.items():
+            items |= {name: ranks.reciprocal_ranks, f"{name} burdens": ranks.burdens}
         cosines = measured.sts.cosines if measured.sts else {}
         for column, task in self._columns().items():
             items[column] = np.concatenate(list(cosines[task.name].values()))
@@ -281,7 +280,9 @@ class Benchmark:
         """Identifies the test items: equal for runs whose `items` can be compared one by one."""
         tests = [test for task in self.tasks.values() for test in task.subsets.values()]
         sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
-        return _digest(((self.pairs.first, self.pairs.second), sts))
+        content = ((self.pairs.first, self.pairs.second), sts)
+        among = self.pairs.among
+        return _digest(content if among is None else (*content, _digest_of_texts(among.texts)))
 
     def pair_scores(self, *states: RetrievalScores) -> Scores:
         """The MRR of the verdict's pairs, and what each contributed; each state as a seed."""
@@ -294,6 +295,16 @@ class Benchmark:
     def what_can_be_shown(self, before: Measured) -> str:
         """One line on the gains that the verdict's pairs can show, before there is one."""
         return what_can_be_shown(self.pair_scores(before.retrieval), self.pairs.unit)
+
+    def beside(self, before: Measured, after: Measured) -> BesideWords:
+        """What the result is beside plain BM25; of the start where that was kept."""
+        ways = {"BM25": before.beside.bm25, "start + BM25": before.beside.fused}
+        name = "the start"
+        if after is not before:
+            ways["result + BM25"] = after.beside.fused
+            name = "the result"
+        scores = {way: self.pair_scores(ranks) for way, ranks in ways.items()}
+        return BesideWords.of(scores, self.pair_scores(after.retrieval), name)
 
     def verdict(
         self,
@@ -331,6 +342,14 @@ def _digest(content: object) -> str:
     return blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
 
+def _digest_of_texts(texts: Sequence[str]) -> str:
+    digest = blake2b(digest_size=16)
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        digest.update(f"{len(content)} ".encode() + content)
+    return digest.hexdigest()
+
+
 def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
     """Column -> (pair, 2) numbers of the sentences, over all columns."""
     numbers: dict[str, int] = {}
@@ -354,6 +373,9 @@ def choosing_text(corpus: Corpus) -> HeldOut:
     """
     own = corpus.pairs
     pairs = natural_pairs(own.dev, own.dev_groups, own.unit) if own.dev else None
+    if pairs is not None:
+        # Of their own documents alone: all of these are encoded at every evaluation.
+        pairs = replace(pairs, among=candidate_passages(corpus, corpus.chooses))
     return HeldOut(corpus.held_out(corpus.chooses), pairs)
 
 

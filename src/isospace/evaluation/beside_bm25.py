@@ -14,22 +14,29 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.corpus.dedup import without_words_of
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
-from isospace.evaluation.pairs import Encode, TextPairs, encode_distinct
+from isospace.evaluation.pairs import Encode, TextPairs, sided, unit_vectors
 from isospace.evaluation.ranking import MEASURES, JudgedQueries, measure_ranking
 from isospace.evaluation.retrieval import RetrievalScores, Targets
 from isospace.evaluation.task import TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT, fuse
-from isospace.operators.nearest import product_blocks, unit_rows
+from isospace.operators.nearest import product_blocks
+from isospace.statistics.choosing import choose
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
 
 Way = Literal["encoder", "BM25", "fused"]
 WAYS: tuple[Way, ...] = ("encoder", "BM25", "fused")
 
+NO_SHARED = "MRR, no shared words"
+"""The column of the encoder's MRR where each right text is without the words of its query."""
+
+WEIGHTS = (2.0, 1.5, 3.0, 1.0, 4.0, 0.5, 6.0)
+"""Of BM25, from which pairs choose: from the default outwards."""
+
 _Blocks = Iterator[tuple[int, NDArray[Any]]]
-_SLICE = 1 << 14  # vectors that are scaled at once
 
 
 def require_weight(bm25_weight: float) -> None:
@@ -107,9 +114,8 @@ def judged_beside_bm25(
         judged: queries, documents and judgements; two queries or more.
         weight: of BM25, as in `fusion.fuse`.
     """
-    blocks = _blocks_by_way(
-        encode_queries, encode_documents, judged.queries, judged.documents, weight
-    )
+    vectors = unit_vectors(encode_queries, encode_documents, judged.queries, judged.documents)
+    blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight)
     values = {way: measure_ranking(blocks[way](), judged.judgements) for way in WAYS}
     groups, measure = judged.group_numbers(), MEASURES[0]
     return _compare(
@@ -121,37 +127,99 @@ def judged_beside_bm25(
     )
 
 
-def pairs_beside_bm25(
-    encode_queries: Encode, encode_documents: Encode, pairs: TextPairs, weight: float = WEIGHT
-) -> tuple[RetrievalScores, BesideBM25]:
-    """Rank each pair's second text for its first text in the three ways.
+@dataclass(frozen=True)
+class PairsBeside:
+    """How the pairs find each other in other ways than by the encoder alone.
+
+    Attributes:
+        bm25: by BM25 alone.
+        fused: by the encoder and BM25.
+        no_shared: by the encoder, where each right text is without the words of its query, and all
+            other candidates as they are. `None` where no pair shares a word.
+        weight: of BM25 in what is fused.
+    """
+
+    bm25: RetrievalScores
+    fused: RetrievalScores
+    no_shared: RetrievalScores | None
+    weight: float
+
+
+def find_pairs(
+    encode: Encode, pairs: TextPairs, weight: float = WEIGHT
+) -> tuple[RetrievalScores, PairsBeside]:
+    """Rank each pair's second text for its first text, by the encoder and in the other ways.
+
+    What is held is a vector of each candidate and the BM25 index; scores are made in blocks.
 
     Args:
-        encode_queries: the encoder, as it reads first texts.
-        encode_documents: as it reads second texts.
+        encode: the encoder; first texts are queries, second texts documents.
         pairs: two or more.
         weight: of BM25, as in `fusion.fuse`.
 
     Returns:
-        The ranks by the encoder alone, as `retrieval.rank_pairs` gives them, and all ways.
+        The ranks by the encoder alone, as `retrieval.evaluate_retrieval` gives them, and the other
+        ways'.
     """
-    pairs = pairs.grouped()
-    targets = Targets.of(pairs)
-    texts = [pairs.second[row] for row in targets.rows]
-    blocks = _blocks_by_way(encode_queries, encode_documents, pairs.first, texts, weight)
-    ranks = {way: targets.rank(blocks[way]()) for way in WAYS}
-    groups = pairs.group_numbers()
-    beside = _compare(
-        "MRR",
-        {way: ranks[way].row() for way in WAYS},
-        {
-            way: mean_scores(of.reciprocal_ranks[None], groups, of.burdens[:, None])
-            for way, of in ranks.items()
-        },
+    targets, sides = Targets.of(pairs), sided(encode)
+    first, second = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    blocks = _blocks_by_way(first, second, pairs.first, BM25(targets.texts), weight)
+    bare = [without_words_of(*pair) for pair in pairs]
+    changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
+    no_shared = None
+    if changed:
+        right = second[targets.own]
+        right[changed] = unit_vectors(
+            sides.queries, sides.documents, [], [bare[i] for i in changed]
+        )[1]
+        own_scores = np.einsum("ij,ij->i", first, right)
+        no_shared = targets.rank(blocks["encoder"](), own_scores=own_scores)
+    beside = PairsBeside(
+        targets.rank(blocks["BM25"](), "BM25"),
+        targets.rank(blocks["fused"](), f"cosine and BM25 (weight {weight:g})"),
+        no_shared,
         weight,
-        pairs.unit,
     )
-    return ranks["encoder"], beside
+    return targets.rank(blocks["encoder"]()), beside
+
+
+def choose_weight(encode: Encode, pairs: TextPairs) -> float:
+    """The weight of BM25 with which these pairs find each other best; see `choosing.choose`.
+
+    Args:
+        encode: the encoder that is fused with it.
+        pairs: two or more, that judge nothing.
+    """
+    targets, sides = Targets.of(pairs), sided(encode)
+    vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    bm25 = BM25(targets.texts)
+    tried = [
+        targets.rank(_blocks_by_way(*vectors, pairs.first, bm25, weight)["fused"]()).mrr
+        for weight in WEIGHTS
+    ]
+    return WEIGHTS[choose(tried)]
+
+
+def pairs_beside_bm25(
+    encode: Encode, pairs: TextPairs, weight: float = WEIGHT
+) -> tuple[RetrievalScores, BesideBM25]:
+    """`find_pairs`, with what the ways differ by."""
+    pairs = pairs.grouped()
+    alone, others = find_pairs(encode, pairs, weight)
+    ranks: dict[Way, RetrievalScores] = {
+        "encoder": alone,
+        "BM25": others.bm25,
+        "fused": others.fused,
+    }
+    values = {way: ranks[way].row() for way in WAYS}
+    if others.no_shared is not None:
+        values["encoder"] |= {NO_SHARED: others.no_shared.mrr}
+    groups = pairs.group_numbers()
+    scores = {
+        way: mean_scores(of.reciprocal_ranks[None], groups, of.burdens[:, None])
+        for way, of in ranks.items()
+    }
+    return alone, _compare("MRR", values, scores, weight, pairs.unit)
 
 
 def _compare(
@@ -172,18 +240,13 @@ def _compare(
 
 
 def _blocks_by_way(
-    encode_queries: Encode,
-    encode_documents: Encode,
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
     queries: Sequence[str],
-    documents: Sequence[str],
+    bm25: BM25,
     weight: float,
 ) -> dict[Way, Callable[[], _Blocks]]:
     """Way -> a function that makes its scores (query, document) anew, block by block."""
-    first, second = (
-        _unit_vectors(encode_queries, queries),
-        _unit_vectors(encode_documents, documents),
-    )
-    bm25 = BM25(documents)
 
     def fused() -> _Blocks:
         for start, cosines in product_blocks(first, second):
@@ -195,17 +258,6 @@ def _blocks_by_way(
         "BM25": lambda: bm25.blocks(queries),
         "fused": fused,
     }
-
-
-def _unit_vectors(encode: Encode, texts: Sequence[str]) -> NDArray[np.float32]:
-    """`(text, dim)` of length 1; scaled in slices, since several copies would not fit in memory."""
-    rows, vectors = encode_distinct(encode, texts)
-    places = np.array([rows[text] for text in texts])
-    unit = np.empty((len(texts), vectors.shape[1]), np.float32)
-    for start in range(0, len(texts), _SLICE):
-        part = slice(start, start + _SLICE)
-        unit[part] = unit_rows(vectors[places[part]])
-    return unit
 
 
 def _difference(found: Gain) -> str:

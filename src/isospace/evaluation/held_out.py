@@ -38,6 +38,7 @@ class HeldOut:
         self.natural = pairs is not None
         pairs = pairs or retrieval.halves(sentences)
         self.pairs = pairs.take(_spread(len(pairs), PAIRS))
+        self._targets = retrieval.Targets.of(self.pairs)
         self.sentences = tuple(sentences[i] for i in _spread(len(sentences), SENTENCES))
         self.ranks: retrieval.RetrievalScores | None = None
         self._start: np.ndarray | None = None
@@ -58,9 +59,10 @@ class HeldOut:
         clean = encode.documents(self.sentences)
         if self._start is None:
             self._start = clean
-        first, second = encode.queries(self.pairs.first), encode.documents(self.pairs.second)
+        first, texts = encode.queries(self.pairs.first), encode.documents(self._targets.texts)
+        second = texts[self._targets.own]
         loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), TEMPERATURE)
-        self.ranks = retrieval.rank_pairs(self.pairs, first, second)
+        self.ranks = self._targets.rank_vectors(first, texts)
         noisy = [encode_noisy.documents(self.sentences[:NOISY_SENTENCES]) for _ in range(2)]
         return {
             "pairs_loss": float(loss),

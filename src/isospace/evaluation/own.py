@@ -161,7 +161,7 @@ def evaluate_own(
         case ScoredPairs():
             kind, n, protocol, values = _score_scored_pairs(encode, content)
         case TextPairs():
-            ranks, beside = pairs_beside_bm25(sides.queries, sides.documents, content, bm25_weight)
+            ranks, beside = pairs_beside_bm25(encode, content, bm25_weight)
             kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
         case Triples():
             kind, n, protocol, values = _score_triples(encode, content)

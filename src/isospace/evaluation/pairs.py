@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -16,7 +16,10 @@ from isospace.corpus.groups import group_texts, unit_of
 from isospace.encoders.prompts import Prompts, Side
 from isospace.errors import UserError
 from isospace.evaluation.user_files import UserFile, parse_score, read_user_file, text_cell
+from isospace.operators.nearest import unit_rows
 from isospace.statistics.correlation import FloatArray
+
+_SLICE = 1 << 14  # texts that are encoded at once
 
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences -> array `(sentence, dim)`, one row a sentence, in order."""
@@ -64,10 +67,29 @@ def sided(encode: Encode) -> SidedEncode:
 
 
 @dataclass(frozen=True)
+class Candidates:
+    """Texts among which second texts are looked for, beside those of the pairs themselves.
+
+    Attributes:
+        texts: n of them.
+        groups: of each text the name of its group, as pairs have it: such texts are a sample, as
+            the pairs are. `None` for texts that are taken as they are.
+        right: first text -> positions of the texts that are right for it, or are itself.
+        described: which texts these are.
+    """
+
+    texts: tuple[str, ...]
+    groups: tuple[str | None, ...]
+    right: Mapping[str, NDArray[np.int64]]
+    described: str
+
+
+@dataclass(frozen=True)
 class TextPairs:
     """Texts that belong together: `first[i]` and `second[i]`.
 
     Attributes:
+        among: what second texts are looked for among; default: each other.
         groups: of each pair, the name of what it belongs to: a document, a module. Pairs of a group
             count as one where chance is judged. `None` where nobody has said.
         unit: what the groups are, in the plural.
@@ -78,6 +100,7 @@ class TextPairs:
     second: tuple[str, ...]
     groups: tuple[str, ...] | None = field(default=None, kw_only=True)
     unit: str = field(default="groups", kw_only=True)
+    among: Candidates | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -97,7 +120,7 @@ class TextPairs:
         """The pairs at these positions, with their groups."""
         first, second = (tuple(side[i] for i in places) for side in (self.first, self.second))
         groups = None if self.groups is None else tuple(self.groups[i] for i in places)
-        return TextPairs(self.name, first, second, groups=groups, unit=self.unit)
+        return TextPairs(self.name, first, second, groups=groups, unit=self.unit, among=self.among)
 
     def grouped(self) -> TextPairs:
         """The same with groups: where nobody has said, pairs that (nearly) share a text."""
@@ -228,6 +251,48 @@ def encode_columns(
     for column, function in zip(columns, functions, strict=True):
         rows, embeddings = encoded[function]
         yield embeddings[[rows[text] for text in column]]
+
+
+def unit_vectors(
+    encode_queries: Encode,
+    encode_documents: Encode,
+    queries: Sequence[str],
+    documents: Sequence[str],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Vectors of length 1, (query, dim) and (document, dim).
+
+    Each distinct text is encoded once by each function, some at a time: beside the vectors nothing
+    is held that grows with the number of documents.
+    """
+    if encode_queries == encode_documents:
+        # Documents first, so that theirs need not be copied.
+        unit, rows = _distinct_units(encode_documents, (*documents, *queries))
+        return _of_texts(unit, rows, queries), _of_texts(unit, rows, documents)
+    made = [_distinct_units(encode_queries, queries), _distinct_units(encode_documents, documents)]
+    return _of_texts(*made[0], queries), _of_texts(*made[1], documents)
+
+
+def _distinct_units(
+    encode: Encode, texts: Iterable[str]
+) -> tuple[NDArray[np.float32], dict[str, int]]:
+    """(distinct text, dim), and the row of each text."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    distinct = list(rows)
+    unit = np.empty((0, 0), np.float32)
+    for start in range(0, len(distinct), _SLICE):
+        part = unit_rows(encode_distinct(encode, distinct[start : start + _SLICE])[1])
+        if not start:
+            unit = np.empty((len(distinct), part.shape[1]), np.float32)
+        unit[start : start + len(part)] = part
+    return unit, rows
+
+
+def _of_texts(
+    unit: NDArray[np.float32], rows: Mapping[str, int], texts: Sequence[str]
+) -> NDArray[np.float32]:
+    """(text, dim); without a copy where the texts are the first."""
+    places = np.array([rows[text] for text in texts], dtype=np.int64)
+    return unit[: len(places)] if (places == np.arange(len(places))).all() else unit[places]
 
 
 def remembering(encode: Encode) -> SidedEncode:

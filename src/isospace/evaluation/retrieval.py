@@ -19,8 +19,9 @@ from isospace.evaluation.pairs import (
     Encode,
     ScoredPairs,
     TextPairs,
-    encode_columns,
     encode_distinct,
+    sided,
+    unit_vectors,
 )
 from isospace.evaluation.task import (
     Conditions,
@@ -34,7 +35,7 @@ from isospace.operators.nearest import TIE, product_blocks, unit_rows
 from isospace.statistics.correlation import FloatArray
 
 DEPTHS = (1, 5, 10)
-"""The k of recall@k."""
+"""The k of recall@k, of pairs of one meaning."""
 
 MIN_WORDS = 8
 MIN_CHARACTERS = 16
@@ -56,7 +57,8 @@ class RetrievalScores:
     burdens: FloatArray
     """`(half, query)`: by how much each query's own target lowers the sum of the other queries'
     reciprocal ranks, where it stands before their own; of the queries of either half. Of queries
-    that share a target the first has it."""
+    that share a target the first has it; the first of a group has those of the group's other
+    texts."""
 
     @property
     def reciprocal_ranks(self) -> FloatArray:
@@ -78,8 +80,13 @@ class RetrievalScores:
         return float((self.ranks <= k).mean())
 
     def row(self) -> dict[str, float]:
-        """MRR and recall@k of each depth, 0 to 1, for tables."""
-        return {"MRR": self.mrr} | {f"R@{k}": self.recall(k) for k in DEPTHS}
+        """MRR, and the measures of `ranking` with one right text a query, 0 to 1, for tables."""
+        in_ten = self.ranks <= 10
+        return {
+            "MRR": self.mrr,
+            "nDCG@10": float((in_ten / np.log2(1 + self.ranks)).mean()),
+            "MRR@10": float((in_ten / self.ranks).mean()),
+        } | {f"R@{k}": self.recall(k) for k in (1, 10, 100)}
 
     def to_json(self) -> dict[str, Any]:
         """The numbers with their protocol; the ranks themselves are left out."""
@@ -93,7 +100,8 @@ class RetrievalScores:
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """MRR and recall."""
-        return [TitledRows(f"retrieval, x 100 ({self.protocol})", [percent_cells(self.row())])]
+        row = {"MRR": self.mrr} | {f"R@{k}": self.recall(k) for k in DEPTHS}
+        return [TitledRows(f"retrieval, x 100 ({self.protocol})", [percent_cells(row)])]
 
 
 def rank_targets(
@@ -138,6 +146,8 @@ def rank_scores(
     left_out: Sequence[NDArray[np.int64]] | None = None,
     second_half: NDArray[np.bool_] | None = None,
     score: str = "cosine",
+    bearers: NDArray[np.int64] | None = None,
+    own_scores: NDArray[Any] | None = None,
 ) -> RetrievalScores:
     """As `rank_targets`, by any score.
 
@@ -149,6 +159,9 @@ def rank_scores(
         left_out: as there.
         second_half: as there.
         score: its name.
+        bearers: (target,) the query whose chance each is too, -1 for a target that is taken as it
+            is. Default: the first query that has it.
+        own_scores: (query,) of each query with its own target, where not that of the block.
     """
     ranks, burdens = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:
@@ -157,10 +170,12 @@ def rank_scores(
     for start, scores in blocks:
         block = slice(start, start + len(scores))
         right = np.take_along_axis(scores, own[block, None], axis=1)
+        if own_scores is not None:
+            right = own_scores[block, None].astype(scores.dtype)
         if left_out is not None:
             for row, places in zip(scores, left_out[block], strict=True):
                 row[places] = -np.inf
-            np.put_along_axis(scores, own[block, None], right, axis=1)
+        np.put_along_axis(scores, own[block, None], right, axis=1)
         better, tied = scores > right + TIE, np.abs(scores - right) <= TIE
         rank = 1 + better.sum(1) + (tied.sum(1) - 1) / 2
         ranks[block] = rank
@@ -173,81 +188,111 @@ def rank_scores(
         f"{score}, {len(own)} queries ranked among {candidates} distinct targets, ties at "
         "their mean rank"
     )
-    return RetrievalScores(ranks, candidates, protocol, _of_queries(burdens, own))
+    if bearers is None:
+        bearers = _first_queries(own, candidates)
+    borne = bearers >= 0
+    of_queries = [np.bincount(bearers[borne], half[borne], len(own)) for half in burdens]
+    return RetrievalScores(ranks, candidates, protocol, np.stack(of_queries))
 
 
-def _of_queries(burdens: FloatArray, own: NDArray[np.int64]) -> FloatArray:
-    """Those of the targets (half, target), each at the first query that has it, (half, query)."""
-    targets, first = np.unique(own, return_index=True)
-    result = np.zeros((2, len(own)))
-    result[:, first] = burdens[:, targets]
-    return result
+def _first_queries(own: NDArray[np.int64], targets: int) -> NDArray[np.int64]:
+    """(target,) the first query that has each, or -1."""
+    first_queries = np.full(targets, -1)
+    found, first = np.unique(own, return_index=True)
+    first_queries[found] = first
+    return first_queries
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What the first texts of pairs look for: the distinct second texts.
+    """What the first texts of pairs look for: the distinct second texts, and other candidates.
 
     Attributes:
-        rows: (target,) the pair that has each of them first.
+        texts: n of them, those of the pairs first.
         own: (pair,) positions of the right ones.
-        left_out: where a first text has several second texts, for each pair the positions of all of
-            them: while one is ranked the others are left out.
+        left_out: for each pair the positions of all that are right for its first text, or are
+            itself: while one is ranked the others are left out. `None` where there are no others.
         second_half: (pair,) which half each is of, by groups.
+        bearers: (target,) the pair whose chance each is too: the first that has it, or the first of
+            its group; -1 where there is none.
+        described: what the candidates are; empty where they are those of the pairs.
     """
 
-    rows: NDArray[np.int64]
+    texts: tuple[str, ...]
     own: NDArray[np.int64]
     left_out: Sequence[NDArray[np.int64]] | None
     second_half: NDArray[np.bool_]
+    bearers: NDArray[np.int64]
+    described: str
 
     @classmethod
     def of(cls, pairs: TextPairs) -> Targets:
         """Those of some pairs."""
-        place_of = {text: place for place, text in enumerate(dict.fromkeys(pairs.second))}
-        own = np.array([place_of[text] for text in pairs.second])
+        among = pairs.among
+        others = () if among is None else among.texts
+        place_of = {text: at for at, text in enumerate(dict.fromkeys((*pairs.second, *others)))}
+        own = np.array([place_of[text] for text in pairs.second], dtype=np.int64)
         answers: dict[str, set[int]] = {}
         for query, place in zip(pairs.first, own.tolist(), strict=True):
             answers.setdefault(query, set()).add(place)
-        _, rows = np.unique(own, return_index=True)
-        second_half = pairs.group_numbers() % 2 == 1
-        if all(len(places) == 1 for places in answers.values()):
-            return cls(rows, own, None, second_half)
+        bearers = _first_queries(own, len(place_of))
+        if among is not None:
+            for query, places in answers.items():
+                places |= {place_of[others[at]] for at in among.right.get(query, ())}
+            first_of = {g: at for at, g in reversed(list(enumerate(pairs.groups or ())))}
+            for text, group in zip(others, among.groups, strict=True):
+                if bearers[place_of[text]] < 0 and group is not None:
+                    bearers[place_of[text]] = first_of.get(group, -1)
         # One array per query, however many rows it has: rows times answers would not fit in memory.
         right = {query: np.array(sorted(places)) for query, places in answers.items()}
-        return cls(rows, own, [right[query] for query in pairs.first], second_half)
+        several = any(len(places) > 1 for places in answers.values())
+        return cls(
+            tuple(place_of),
+            own,
+            [right[query] for query in pairs.first] if several else None,
+            pairs.group_numbers() % 2 == 1,
+            bearers,
+            "" if among is None else among.described,
+        )
 
     def rank(
-        self, blocks: Iterable[tuple[int, NDArray[Any]]], score: str = "cosine"
+        self,
+        blocks: Iterable[tuple[int, NDArray[Any]]],
+        score: str = "cosine",
+        own_scores: NDArray[Any] | None = None,
     ) -> RetrievalScores:
         """Rank the right ones by scores, as `rank_scores` takes them."""
         found = rank_scores(
-            blocks, len(self.rows), self.own, self.left_out, self.second_half, score
+            blocks,
+            len(self.texts),
+            self.own,
+            self.left_out,
+            self.second_half,
+            score,
+            self.bearers,
+            own_scores,
         )
-        if self.left_out is None:
-            return found
-        return replace(found, protocol=f"{found.protocol}, a query's other right targets left out")
+        protocol = found.protocol
+        if self.left_out is not None:
+            protocol += ", a query's other right targets left out"
+        if self.described:
+            protocol += f"; candidates: {self.described}"
+        return replace(found, protocol=protocol)
 
-
-def rank_pairs(pairs: TextPairs, first: NDArray[Any], second: NDArray[Any]) -> RetrievalScores:
-    """Rank each pair's second text for its first text among all distinct second texts, by cosine.
-
-    Where one first text has several second texts, each is right: the others are left out while
-    one of them is ranked.
-
-    `first` and `second` are the vectors of the texts, `(pair, dim)`.
-    """
-    targets = Targets.of(pairs)
-    return targets.rank(product_blocks(unit_rows(first), unit_rows(second[targets.rows])))
+    def rank_vectors(self, first: NDArray[Any], texts: NDArray[Any]) -> RetrievalScores:
+        """Rank them by cosine: (pair, dim) of the first texts, (target, dim) of `texts`."""
+        return self.rank(product_blocks(unit_rows(first), unit_rows(texts)))
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
-    """Rank the second texts, which are documents, for each first text, a query.
+    """Rank each pair's second text for its first text among all candidates, by cosine.
 
-    Each distinct text is encoded once, or once as either where the prompts are two.
+    First texts are queries and second texts documents. Where one first text has several second
+    texts, each is right: the others are left out while one of them is ranked.
     """
-    columns = encode_columns(encode, pairs.first, pairs.second, sides=("query", "document"))
-    return rank_pairs(pairs, *columns)
+    targets, sides = Targets.of(pairs), sided(encode)
+    vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    return targets.rank(product_blocks(*vectors))
 
 
 SAME_MEANING = 5.0

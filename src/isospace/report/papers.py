@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from isospace.evaluation.benchmark import BenchmarkScores
 from isospace.evaluation.classifiers import PROTOCOLS
+from isospace.evaluation.scores import BenchmarkScores
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
 from isospace.report.run_set import RunSet
 from isospace.system.tables import Table
@@ -33,6 +33,11 @@ def mean_sd(values: Sequence[float], digits: int = 2) -> str:
     """
     spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
     return f"{np.mean(values):.{digits}f}{spread}"
+
+
+def mean_sd_of_different(values: Sequence[float]) -> str:
+    """One number where all seeds have the same, as of a start: a spread of 0 says nothing."""
+    return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
 def finished(runs: Sequence[Run]) -> list[RunResults]:

@@ -9,16 +9,27 @@ from pathlib import Path
 
 import numpy as np
 
-from isospace.comparison.results import ComparisonProtocol, ComparisonResults, RowGain
+from isospace.comparison.results import (
+    ComparisonProtocol,
+    ComparisonResults,
+    RowGain,
+)
 from isospace.report.papers import (
     MEAN_SD,
     STATES,
     finished,
-    mean_sd,
+    mean_sd_of_different,
     papers_table,
     scores_of,
     sts_rows,
     transfer_table,
+)
+from isospace.report.retrieval import (
+    bm25_table,
+    chance,
+    points,
+    retrieval_cells,
+    retrieval_table,
 )
 from isospace.report.run_set import RunSet
 from isospace.statistics.decision import Difference
@@ -40,7 +51,8 @@ def all_tables(run_set: RunSet) -> list[Table]:
             of_comparison = (make_table(name, results) for make_table in COMPARISON_TABLES)
             tables += [replace(table, name=table.name + number) for table in of_comparison if table]
     tables.append(runs_table(run_set))
-    return [*tables, *filter(None, (papers_table(run_set), transfer_table(run_set)))]
+    others = (retrieval_table(run_set), papers_table(run_set), transfer_table(run_set))
+    return [*tables, *filter(None, others)]
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
@@ -51,8 +63,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     measure, criterion = results.measure, results.protocol.criterion
     rows = []
     for candidate, columns in results.scores.items():
-        shown = dict.fromkeys([measure, "MRR", "R@1"])
-        row = {"": candidate} | {column: mean_sd(columns[column].seeds) for column in shown}
+        row = {"": candidate} | retrieval_cells(columns, measure)
         chose = results.criterion.get(candidate)
         row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
         if candidate in results.gains:
@@ -70,7 +81,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     note = (
         f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, chose the row "
         f"that is judged. {_baselines(results)}{_settings_that_differ(results)}The interval is "
-        f"{_chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
+        f"{chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
         note += (
@@ -78,12 +89,6 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
             "p of MRR in these tables do not allow for; the verdict does."
         )
     return Table("comparison", f"Comparison {name}", rows, note)
-
-
-def _chance(results: ComparisonResults) -> str:
-    """What intervals and p allow for."""
-    seeds = {one.over_start.seeds for columns in results.gains.values() for one in columns.values()}
-    return "for other test items" if seeds == {1} else "for other seeds and other test items"
 
 
 def _baselines(results: ComparisonResults) -> str:
@@ -114,7 +119,7 @@ def _protocol(protocol: ComparisonProtocol) -> str:
     sts = f" STS: {protocol.sts}." if protocol.sts else ""
     unseen = f" Unseen: {protocol.unseen}." if protocol.unseen else ""
     chosen = f"Checkpoints chosen by {protocol.checkpoints}."
-    return f"MRR and R@1: {protocol.pairs}.{sts}{unseen} {chosen}"
+    return f"Retrieval: {protocol.pairs}.{sts}{unseen} {chosen}"
 
 
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
@@ -129,7 +134,7 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
     ]
     note = (
         "Gain over the start x 100, mean over the seeds, and its 95 % interval "
-        f"{_chance(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
+        f"{chance(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
         "of scores."
     )
     return Table("gains", f"Comparison {name}: gains in every score", rows, note)
@@ -138,7 +143,7 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
 def _gain_interval(found: RowGain) -> str:
     """A gain and its interval, x 100, and whether it is beyond chance."""
     gain, sure = found.over_start, found.holm_p < 1 - CONFIDENCE
-    return f"{100 * gain.mean:+.2f} ({gain.interval}){'*' if sure else ''}"
+    return f"{points(gain)}{'*' if sure else ''}"
 
 
 def differences_table(name: str, results: ComparisonResults) -> Table | None:
@@ -157,7 +162,7 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
         for one in found
     ]
     note = (
-        f"Difference of the means over the seeds x 100, and its 95 % interval {_chance(results)}, "
+        f"Difference of the means over the seeds x 100, and its 95 % interval {chance(results)}, "
         f"of this pair alone. p is {_corrected(len(found))}. Shown: p below 5 %. Within a point: "
         "the interval lies between -1 and +1. Cannot tell: neither; they may be equal or not."
     )
@@ -176,8 +181,8 @@ def all_differences_table(name: str, results: ComparisonResults) -> Table | None
             [one] = [
                 d for d in results.differences[score] if {d.ahead, d.behind} == {first, second}
             ]
-            points = round(100 * one.gain.mean, 2) * (1 if one.ahead == first else -1) + 0.0
-            row[score] = f"{points:+.2f}{'*' if one.shown else ''}{'=' if one.equivalent else ''}"
+            ahead = round(100 * one.gain.mean, 2) * (1 if one.ahead == first else -1) + 0.0
+            row[score] = f"{ahead:+.2f}{'*' if one.shown else ''}{'=' if one.equivalent else ''}"
         rows.append(row)
     note = (
         f"Differences x 100. * shown: p below 5 %, {_corrected(len(pairs))} but not corrected for "
@@ -196,7 +201,13 @@ def _corrected(pairs: int) -> str:
     return "of the only pair of rows" if pairs == 1 else f"corrected for all {pairs} pairs (Holm)"
 
 
-COMPARISON_TABLES = (comparison_table, gains_table, differences_table, all_differences_table)
+COMPARISON_TABLES = (
+    comparison_table,
+    bm25_table,
+    gains_table,
+    differences_table,
+    all_differences_table,
+)
 """Name and results of a comparison -> a table, or `None` where it would say nothing more."""
 
 
@@ -227,22 +238,17 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
             state: [100 * scores_of(results, state).pairs.mrr for results in done]
             for state in STATES
         }
-        row |= {f"MRR {state}": _mean_sd_of_different(values) for state, values in scores.items()}
+        row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in scores.items()}
         gains = np.subtract(scores["result"], scores["start"])
         row["gain in MRR"] = f"{gains.mean():+.2f}"
         for state in STATES:
             averages = [row["Avg"] for row in sts_rows(done, state) if "Avg" in row]
             if averages:
-                row[f"STS {state}"] = _mean_sd_of_different(averages)
+                row[f"STS {state}"] = mean_sd_of_different(averages)
         row["n"] = str(len(done))
         row["kept"] = _kept(done)
         row["cost"] = max(done, key=lambda results: results.seconds).cost
     return row | {"model": Path(config.model).name}
-
-
-def _mean_sd_of_different(values: Sequence[float]) -> str:
-    """One number where all seeds have the same, as of a start: a spread of 0 says nothing."""
-    return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
 def _kept(done: Sequence[RunResults]) -> str:

@@ -66,6 +66,7 @@ class Section:
 
     name: str
     verdict: str
+    beside: str
     resume: tuple[str, str]
     losses: Picture | None
     space: Space | None
@@ -178,6 +179,7 @@ def _section(
     return Section(
         name=named.name,
         verdict="" if results is None else results.verdict.text,
+        beside="" if results is None or results.beside is None else results.beside.text,
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
         losses=losses,
         space=_space(run, number, queries),

@@ -56,6 +56,8 @@ class About:
         query_prompt: put before every query; `None` in an index of a version that knew no sides,
             where the model's default prompt is.
         document_prompt: put before every text, in the same way.
+        bm25_weight: of BM25 where a search is fused, as the model's run chose it; `None`: nobody
+            did.
     """
 
     model: str
@@ -68,9 +70,10 @@ class About:
     isospace: str = field(default_factory=lambda: version("isospace"))
     query_prompt: str | None = None
     document_prompt: str | None = None
+    bm25_weight: float | None = None
 
     @staticmethod
-    def of(encoder: Encoder, columns: Mapping[str, ColumnType]) -> About:
+    def of(encoder: Encoder, columns: Mapping[str, ColumnType], bm25_weight: float | None) -> About:
         """Of a new index by this model; a folder is named so that it is found from elsewhere."""
         place = folder_of(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
@@ -82,6 +85,7 @@ class About:
             columns,
             query_prompt=encoder.prompts.query,
             document_prompt=encoder.prompts.document,
+            bm25_weight=bm25_weight,
         )
 
     def prompts(self, plain: str) -> Prompts:

@@ -41,6 +41,7 @@ def index_files(
     progress: Progress | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
+    bm25_weight: float | None = None,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
@@ -60,6 +61,7 @@ def index_files(
         progress: where it is shown; default: the log.
         query_prompt: of a new index, as for `SearchIndex.create`; an index keeps its prompts.
         document_prompt: of a new index.
+        bm25_weight: of a new index, as for `SearchIndex.create`.
 
     Raises:
         UserError: input, prompts, model or index is not what is expected.
@@ -87,11 +89,12 @@ def index_files(
         rows, columns, superseded = _survey(records, about.columns if about else None)
         if about is None:
             model = model or "minilm"
-            index = SearchIndex.create(to, model, columns, query_prompt, document_prompt)
+            prompts = query_prompt, document_prompt
+            index = SearchIndex.create(to, model, columns, *prompts, bm25_weight)
         else:
             index = SearchIndex.open(to, model)
-        if prompts := index.about.prompts("").summary:
-            progress.line("prompts", prompts)
+        if summary := index.about.prompts("").summary:
+            progress.line("prompts", summary)
         changes = Changes(repeated=len(superseded))
         places = count()
         with progress.bar("index", rows - changes.repeated) as advance:

@@ -100,6 +100,7 @@ class SearchIndex:
         columns: Mapping[str, ColumnType] | None = None,
         query_prompt: str | None = None,
         document_prompt: str | None = None,
+        bm25_weight: float | None = None,
     ) -> SearchIndex:
         """Make an empty index.
 
@@ -109,6 +110,8 @@ class SearchIndex:
             columns: of metadata, each with "str", "int", "float" or "bool".
             query_prompt: put before every query, as for `load_encoder`; the index keeps it.
             document_prompt: put before every text, in the same way.
+            bm25_weight: of BM25 where a search is fused and names no other, such as the model's run
+                has chosen; the index keeps it.
 
         Raises:
             UserError: there is something in the folder, the model cannot be loaded, a column cannot
@@ -119,7 +122,7 @@ class SearchIndex:
         check_names(columns)
         require_room(folder)
         encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
-        about = About.of(encoder, columns)
+        about = About.of(encoder, columns, bm25_weight)
         database = Database(folder, columns, encoder.dim, new=True)
         about.write(folder)  # last: it is what makes the folder an index
         return cls(folder, about, database, encoder)
@@ -275,7 +278,7 @@ class SearchIndex:
         where: str | None = None,
         exact: bool = False,
         fused: bool = False,
-        bm25_weight: float = WEIGHT,
+        bm25_weight: float | None = None,
     ) -> SearchResults:
         """The texts nearest to each query, by cosine.
 
@@ -289,7 +292,7 @@ class SearchIndex:
             exact: compare every row, however many there are.
             fused: rank the 100 nearest by cosine and the 100 best by shared words (BM25) by both
                 together, as `fusion.fuse` does.
-            bm25_weight: of BM25 there.
+            bm25_weight: of BM25 there; default: the index's own, or else `fusion.WEIGHT`.
 
         Raises:
             UserError: an empty query, k below 1, a weight below 0, a filter that makes no sense, an
@@ -300,7 +303,9 @@ class SearchIndex:
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
         if k < 1:
             raise UserError(f"-k {k}: expected 1 or more")
-        require_weight(bm25_weight)
+        own = self.about.bm25_weight
+        weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
+        require_weight(weight)
         rows = self._database.count(where)
         if not rows and not len(self):
             raise UserError(f"{self.folder}: holds no texts. isospace index FILE... adds some")
@@ -315,10 +320,10 @@ class SearchIndex:
             near = self._database.nearest(vector, depth, where, measured is not None)
             matching = self._database.matching(query, vector, depth, where)
             spread = float(np.std(sample @ vector))
-            return self._fuse(query, near, matching, bm25_weight, spread)[:k]
+            return self._fuse(query, near, matching, weight, spread)[:k]
 
         hits = list(map(find, queries, self._vectors(queries, "query")))
-        by = f"cosine and words (BM25, weight {bm25_weight:g}), fused" if fused else "cosine"
+        by = f"cosine and words (BM25, weight {weight:g}), fused" if fused else "cosine"
         among = f"{rows:,} texts" + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
 

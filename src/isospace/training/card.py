@@ -7,6 +7,7 @@ from pathlib import Path
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
+from isospace.evaluation.task import percent_cells
 from isospace.system.tables import markdown_table
 from isospace.training.origin import Origin
 from isospace.training.results import RunResults
@@ -123,11 +124,19 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
 def _scores(results: RunResults) -> str:
     """Scores before and after as tables, with their protocols."""
     columns = {"start": results.start}
+    shipped = "start"
     if not results.ships_start:
-        columns["this model"] = results.result
+        shipped = "this model"
+        columns[shipped] = results.result
+    cells = {column: percent_cells(scores.pairs.row()) for column, scores in columns.items()}
+    beside = columns[shipped].beside
+    if beside is not None:
+        cells["BM25"] = percent_cells(beside.bm25.row())
+        cells[f"{shipped} + BM25"] = percent_cells(beside.fused.row())
     rows = [
-        {"x 100": name} | {column: scores.cells()[cell] for column, scores in columns.items()}
-        for name, cell in (("MRR", "MRR"), ("recall@1", "R@1"), ("recall@10", "R@10"))
+        {"x 100": f"recall{measure[1:]}" if measure.startswith("R@") else measure}
+        | {column: own.get(measure, "") for column, own in cells.items()}
+        for measure in cells["start"]
     ]
     selected = f"rule {results.choice.rule}"
     if results.labels:
@@ -137,6 +146,8 @@ def _scores(results: RunResults) -> str:
         f"\nProtocol: {results.verdict.protocol}; {results.start.pairs.protocol}.",
         f"Checkpoint ({selected}): {results.kept}.",
     ]
+    if beside is not None:
+        lines.append(f"+ BM25: fused by cosine and BM25, weight {beside.weight:g}.")
     if results.start.sts is not None:
         rows = [
             {"x 100": name} | {column: scores.cells()[name] for column, scores in columns.items()}

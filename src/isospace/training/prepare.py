@@ -200,6 +200,7 @@ def load_data(config: TrainConfig) -> Data:
             f"`label_column` {config.text.label_column}: all examples have the label "
             f"{corpus.classes[0]}. Expected two or more different ones"
         )
+    benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
     held_out = choosing_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
         advice = "longer sentences, or a larger `held_out`"

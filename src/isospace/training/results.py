@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isospace.evaluation.benchmark import BenchmarkScores
+from isospace.evaluation.scores import BenchmarkScores, BesideWords
 from isospace.statistics.verdict import SMALLEST_GAIN, Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 4
+FORMAT = 5
 """Of results.json. 1 had no number, called evaluations looks and the benchmark exam; 2 had the
-intervals of a bootstrap of single items, and three kinds of verdict; 3 had no memory."""
+intervals of a bootstrap of single items, and three kinds of verdict; 3 had no memory; 4 had MRR and
+R@1, R@5 and R@10 of the encoder alone."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class RunResults:
         choice: which checkpoint was chosen, and why.
         model_step: the step of the weights in model/; 0 where the verdict keeps the start.
         verdict: whether the result gains over the start.
+        beside: what the result is beside plain BM25; `None` of older runs.
         split: whether the pairs that choose are others than those of the verdict.
         evaluations: measurements during training, the start (step 0) first.
         seconds: wall clock, sessions before a resumption included.
@@ -67,6 +69,7 @@ class RunResults:
     choice: Choice
     model_step: int
     verdict: Verdict
+    beside: BesideWords | None
     split: bool
     evaluations: tuple[dict[str, float], ...]
     seconds: float
@@ -122,9 +125,21 @@ def read_results(path: Path) -> RunResults:
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    for upgrade in (_from_first, _from_second, _from_third)[content.get("format", 1) - 1 :]:
+    older = (_from_first, _from_second, _from_third, _from_fourth)
+    for upgrade in older[content.get("format", 1) - 1 :]:
         content = upgrade(content)
     return content
+
+
+def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:
+    states = {state: without_bm25(content[state]) for state in ("start", "result")}
+    return {**content, **states, "beside": None, "format": 5}
+
+
+def without_bm25(scores: dict[str, Any]) -> dict[str, Any]:
+    """Scores of a benchmark of before there were BM25 and nDCG, as they are written now."""
+    unknown = dict.fromkeys(("ndcg_10", "mrr_10", "no_shared"))
+    return {**scores, "pairs": scores["pairs"] | unknown, "beside": None}
 
 
 def _from_third(content: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from isospace.encoders.prompts import SIDES
 from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
+from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
 from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import Verdict, VerdictKind
@@ -150,7 +151,11 @@ class _Session:
     def _run(self, run: Run) -> FinishedRun:
         state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
         self.progress.line("start", f"scoring the encoder ({self.benchmark.protocol}) ...")
-        before = self.benchmark.measure(cached(self.encoder, cache_folder())) if self.main else None
+        before = None
+        if self.main:
+            start = cached(self.encoder, cache_folder())
+            weight = self.benchmark.choose_weight(start, self.held_out)
+            before = self.benchmark.measure(start, weight)
         self.accelerator.wait_for_everyone()
         if state is None:
             self.loop.total_steps = agreed(self.accelerator, self._total_steps())
@@ -163,7 +168,8 @@ class _Session:
             self._record_evaluation(run)
             self._save(run)
         if before is not None:
-            self.progress.table("before training, x 100", [{"": "start"} | before.scores.cells()])
+            rows = table_rows("", {"start": before.scores})
+            self.progress.table("before training, x 100", rows)
             self.progress.line("pairs", self.benchmark.what_can_be_shown(before))
         self._show_plan(run)
         self._train(run)
@@ -320,7 +326,9 @@ class _Session:
             choice = self._choice()
             encoder = self.loop.shipped
             encoder.model.load_state_dict(load_file(run.kept_weights))
-            after = self.benchmark.measure(encoder.embed) if choice.step else before
+            after = before
+            if choice.step:
+                after = self.benchmark.measure(encoder.embed, before.beside.weight)
             results = self._results(choice, before, after)
             if results.ships_start:
                 config = self.config
@@ -371,13 +379,12 @@ class _Session:
 
     def _show_results(self, run: Run, results: RunResults) -> None:
         """Scores before and after, the verdict, and how to load the model."""
-        rows = [
-            {"": "start"} | results.start.cells(),
-            {"": f"result ({results.selected_by})"} | results.result.cells(),
-        ]
-        self.progress.table("before and after, x 100", rows)
+        states = {"start": results.start, f"result ({results.selected_by})": results.result}
+        self.progress.table("before and after, x 100", table_rows("", states))
         self.progress.line("kept", results.kept)
         self.progress.line("verdict", results.verdict.text)
+        if results.beside is not None:
+            self.progress.line("words", results.beside.text)
         self.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
         self.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
 
@@ -412,6 +419,7 @@ class _Session:
             choice=choice,
             model_step=0 if verdict.kind is VerdictKind.KEEP_START else choice.step,
             verdict=verdict,
+            beside=self.benchmark.beside(before, after),
             split=self.benchmark.split,
             evaluations=tuple(self.evaluations),
             seconds=self._seconds(),

@@ -80,6 +80,8 @@ class Compare:
             print_table(table.caption, table.rows)
             print_result(f"{table.note}\n")
         print_result(results.verdict.text)
+        if results.beside_text:
+            print_result(results.beside_text)
         if results.verdict.model is not None:
             console.line("load it", _how_to_load(Path(results.verdict.model)))
         console.line("report", str(folder / REPORT))

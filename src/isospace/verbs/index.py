@@ -52,6 +52,7 @@ class Index:
     def run(self) -> int:
         """Index or delete, and say what changed."""
         from isospace.search.files import index_files
+        from isospace.training.run import chosen_weight
 
         console = Console(self.json)
         if self.delete is not None:
@@ -68,6 +69,7 @@ class Index:
                 console,
                 self.query_prompt,
                 self.document_prompt,
+                None if self.model is None else chosen_weight(self.model),
             )
         except KeyboardInterrupt:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")

@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from rich.console import Console as Terminal
 from rich.text import Text
 
-from isospace.operators.fusion import WEIGHT
 from isospace.verbs.index import DEFAULT_FOLDER
 from isospace.verbs.printing import print_json, print_result, print_table
 
@@ -39,9 +38,10 @@ class Search:
     """Compare the query with every row, also where the index is large."""
     fused: bool = False
     """Rank by shared words (BM25) and by vectors together."""
-    bm25_weight: float = WEIGHT
+    bm25_weight: float | None = None
     """How much BM25 counts with --fused: the best match of words is worth so many standard
-    deviations of the query's cosines."""
+    deviations of the query's cosines. Default: what the run of the index's model has chosen, or
+    2."""
     model: str | None = None
     """The model that the index was made with, where its folder has moved."""
     json: bool = False

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isospace.evaluation.benchmark import BenchmarkScores
+from isospace.evaluation.scores import BenchmarkScores, table_rows
 from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.verdict import Verdict, VerdictKind, counted, earlier, reason
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
-from isospace.training.results import upgraded_verdict
+from isospace.training.results import upgraded_verdict, without_bm25
 from isospace.whiten.whiten_config import Power
 
-FORMAT = 2
-"""Of whitening.json. 1 had the interval of a bootstrap of single pairs, and three verdicts."""
+FORMAT = 3
+"""Of whitening.json. 1 had the interval of a bootstrap of single pairs, and three verdicts; 2 had
+MRR and R@1, R@5 and R@10 of the model alone."""
 FILE = "whitening.json"
 
 GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
@@ -74,10 +75,9 @@ class StateScores:
         """Of the papers' row, where all its sets were scored."""
         return self.scores.sts.paper_row["Avg"] if self.scores.sts else None
 
-    def cells(self) -> dict[str, str]:
+    def geometry_cells(self) -> dict[str, str]:
         """Cells of the table that people see."""
-        shown = {name: f"{self.geometry[name]:.3g}" for name in GEOMETRY if name in self.geometry}
-        return self.scores.cells() | shown
+        return {name: f"{self.geometry[name]:.3g}" for name in GEOMETRY if name in self.geometry}
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,13 @@ class WhiteningResults:
 
     def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
         """Titles and rows for people."""
-        rows = [{"model": name_of(None)} | self.before.cells()]
+        states = {name_of(None): self.before}
         if self.power is not None:
-            rows.append({"model": name_of(self.power)} | self.after.cells())
+            states[name_of(self.power)] = self.after
+        rows = table_rows("model", {name: state.scores for name, state in states.items()})
+        for row in rows:
+            if row["model"] in states:
+                row |= states[row["model"]].geometry_cells()
         tables = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
         if self.tried:
             row = {name: f"{100 * mrr:.2f}" for name, mrr in self.tried.items()}
@@ -165,9 +169,15 @@ def read_results(folder: Path) -> WhiteningResults:
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    if content["format"] == FORMAT:
-        return content
-    return {**content, "verdict": upgraded_verdict(content["verdict"]), "format": 2}
+    if content["format"] == 1:
+        content = {**content, "verdict": upgraded_verdict(content["verdict"]), "format": 2}
+    if content["format"] == 2:
+        states = {
+            state: {**content[state], "scores": without_bm25(content[state]["scores"])}
+            for state in ("before", "after")
+        }
+        content = {**content, **states, "format": 3}
+    return content
 
 
 def sentence(verdict: Verdict, power: Power, unit: str) -> str:

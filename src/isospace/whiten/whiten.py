@@ -111,10 +111,11 @@ class _Session:
         with self.accelerator.main_process_first():
             self.corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
         self.progress.line("corpus", self.corpus.summary)
-        self.benchmark = Benchmark.make(self.corpus, pairs, tasks)
-        self.choosers = self.benchmark.pairs
-        if self.benchmark.split:
-            self.choosers = choosing_text(self.corpus).pairs
+        self.benchmark = Benchmark.make(
+            self.corpus, pairs, tasks, distractors=config.text.distractors
+        )
+        self.held_out = choosing_text(self.corpus)
+        self.choosers = self.held_out.pairs if self.benchmark.split else self.benchmark.pairs
         if config.power == "auto" and len(self.choosers) < 2:
             raise UserError(
                 "`power` auto: too little text to choose a power by (sentences of 8 words or more "
@@ -192,8 +193,9 @@ class _Session:
             ranks = try_powers(self.encode, {None: None, **maps}, self.choosers)
         tried = {power: found.mrr for power, found in ranks.items() if power in maps}
         power = list(tried)[choose(list(tried.values()))] if tried else next(iter(maps))
-        before = self._measure(None)
-        after = before if power is None else self._measure(maps[power])
+        weight = self.benchmark.choose_weight(self.encode, self.held_out)
+        before = self._measure(None, weight)
+        after = before if power is None else self._measure(maps[power], weight)
         kept = "no power was chosen" if power is None else None
         if self.benchmark.split or not ranks:
             verdict = self.benchmark.verdict(before, after, kept)
@@ -219,8 +221,8 @@ class _Session:
             gap=0.0,
         )
 
-    def _measure(self, whitening: FittedMap | None) -> Measured:
-        return self.benchmark.measure(through(self.encode, whitening))
+    def _measure(self, whitening: FittedMap | None, bm25_weight: float) -> Measured:
+        return self.benchmark.measure(through(self.encode, whitening), bm25_weight)
 
     def _write(self, results: WhiteningResults, whitening: FittedMap | None) -> float:
         """Write the folder; returns how far its vectors are from those that were measured."""

@@ -1,0 +1,73 @@
+"""BM25 as rows of a comparison, alone and fused with the runs of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from isospace.comparison.results import FusedRow, SeedScores
+from isospace.comparison.shared_items import Items, SharedItems
+from isospace.evaluation.scores import BenchmarkScores, PairScores, beside_in_words
+from isospace.statistics.gains import gain
+from isospace.statistics.influence import Scores
+
+
+def fused_rows(
+    states: Mapping[str, Sequence[BenchmarkScores]],
+    items: Mapping[str, Sequence[Items]],
+    shared: SharedItems,
+) -> dict[str, FusedRow]:
+    """BM25's row, and ROW + BM25 for each row; none where a run is of before there was BM25.
+
+    Nothing was chosen among them, so that their intervals need no correction.
+
+    Args:
+        states: row -> the scores of each seed; "start" is one of the rows.
+        items: row -> what each test item came to, for each seed.
+        shared: the test items.
+    """
+    beside = {row: [one.beside for one in seeds if one.beside] for row, seeds in states.items()}
+    if any(len(beside[row]) < len(seeds) for row, seeds in states.items()):
+        return {}
+    start = _ranked(shared, items["start"], "MRR")
+    [known] = beside["start"]
+    words = _ranked(shared, items["start"], "BM25")
+    rows = {"BM25": FusedRow(_columns([known.bm25]), None, gain(words, start), None)}
+    for row in ("start", *(row for row in states if row != "start")):
+        fused = _ranked(shared, items[row], "fused")
+        alone = gain(fused, _ranked(shared, items[row], "MRR"))
+        rows[f"{row} + BM25"] = FusedRow(
+            _columns([one.fused for one in beside[row]]),
+            beside[row][0].weight,
+            gain(fused, start),
+            alone,
+        )
+    return rows
+
+
+def beside_text(
+    rows: Mapping[str, FusedRow],
+    items: Mapping[str, Sequence[Items]],
+    shared: SharedItems,
+    judged: str,
+) -> str:
+    """Whether plain BM25 finds more than the row that is judged, and what fusing gives."""
+    if not rows:
+        return ""
+    alone = _ranked(shared, items[judged], "MRR")
+    ways = {"BM25": _ranked(shared, items["start"], "BM25")}
+    for row in dict.fromkeys(("start", judged)):
+        ways[f"{row} + BM25"] = _ranked(shared, items[row], "fused")
+    return beside_in_words({way: gain(found, alone) for way, found in ways.items()}, judged)
+
+
+def _ranked(shared: SharedItems, seeds: Sequence[Items], column: str) -> Scores:
+    found = shared.ranked(seeds, column)
+    if found is None:
+        raise ValueError(f"items.npz has no {column}, but results.json has")
+    return found
+
+
+def _columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:
+    """Column -> of each seed, x 100."""
+    rows = [one.row() for one in seeds]
+    return {column: SeedScores.of([100 * row[column] for row in rows]) for column in rows[0]}

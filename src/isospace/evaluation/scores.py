@@ -1,0 +1,174 @@
+"""What one encoder came to on a benchmark, as the files of results hold it, and in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from isospace.evaluation.beside_bm25 import NO_SHARED
+from isospace.evaluation.retrieval import RetrievalScores
+from isospace.evaluation.sts import STSScore
+from isospace.evaluation.task import percent_cells
+from isospace.statistics.gains import Gain, gain
+from isospace.statistics.influence import Scores
+
+DEPTHS = (1, 5, 10, 100)
+"""The k of recall@k."""
+
+
+@dataclass(frozen=True)
+class PairScores:
+    """How the verdict's pairs find each other, 0 to 1, and how that was measured.
+
+    Attributes:
+        recall: k -> share of queries whose own target is among the first k.
+        ndcg_10: nDCG@10; `None` of older runs, like what follows.
+        mrr_10: MRR@10.
+        no_shared: MRR where each right text is without the words of its query; `None` too where no
+            pair shares a word, and where BM25 has a part.
+    """
+
+    protocol: str
+    queries: int
+    candidates: int
+    mrr: float
+    mean_rank: float
+    recall: dict[int, float]
+    ndcg_10: float | None
+    mrr_10: float | None
+    no_shared: float | None
+
+    @classmethod
+    def of(cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None) -> PairScores:
+        """Those of ranks."""
+        row = ranks.row()
+        return cls(
+            ranks.protocol,
+            len(ranks.ranks),
+            ranks.candidates,
+            ranks.mrr,
+            ranks.mean_rank,
+            {k: ranks.recall(k) for k in DEPTHS},
+            row["nDCG@10"],
+            row["MRR@10"],
+            None if no_shared is None else no_shared.mrr,
+        )
+
+    def row(self) -> dict[str, float]:
+        """Column -> value, 0 to 1, of what is known."""
+        row = {"MRR": self.mrr, "nDCG@10": self.ndcg_10, "MRR@10": self.mrr_10}
+        row |= {f"R@{k}": self.recall.get(k) for k in (1, 10, 100)} | {NO_SHARED: self.no_shared}
+        return {column: value for column, value in row.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class FusedScores:
+    """How the verdict's pairs find each other by BM25 alone, and by it and the encoder together.
+
+    Attributes:
+        weight: of BM25 where both are fused, as in `fusion.fuse`.
+    """
+
+    bm25: PairScores
+    fused: PairScores
+    weight: float
+
+
+@dataclass(frozen=True)
+class STSScores:
+    """Every STS score, -1 to 1, and the papers' row, x 100, with the protocol of each column."""
+
+    scores: tuple[STSScore, ...]
+    paper_row: dict[str, float | None]
+    paper_protocol: dict[str, STSScore | str]
+
+    def known(self) -> dict[str, float]:
+        """The columns of the papers' row that were scored."""
+        return {column: value for column, value in self.paper_row.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class BenchmarkScores:
+    """What one encoder reached on a benchmark, as results.json holds it.
+
+    Attributes:
+        pairs: of the verdict's pairs.
+        sts: of the STS sets, `None` where there is no data.
+        beside: of the verdict's pairs with BM25; `None` of older runs.
+    """
+
+    pairs: PairScores
+    sts: STSScores | None
+    beside: FusedScores | None
+
+    def cells(self) -> dict[str, str]:
+        """Cells of the table that people see, x 100."""
+        cells = percent_cells(self.pairs.row())
+        if self.sts is not None:
+            cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
+        return cells
+
+
+def table_rows(column: str, states: Mapping[str, BenchmarkScores]) -> list[dict[str, str]]:
+    """A row for each state of an encoder, and for each fused with BM25; above them BM25's.
+
+    Args:
+        column: of the names.
+        states: name -> scores.
+    """
+    rows = []
+    for name, scores in states.items():
+        rows.append({column: name} | scores.cells())
+        if scores.beside is not None:
+            fused = percent_cells(scores.beside.fused.row())
+            rows.append({column: f"{name} + BM25"} | fused)
+    known = next((scores.beside for scores in states.values() if scores.beside), None)
+    # Behind the first, whose columns are those of the table.
+    if known is not None:
+        rows.insert(1, {column: "BM25"} | percent_cells(known.bm25.row()))
+    return rows
+
+
+@dataclass(frozen=True)
+class BesideWords:
+    """What an encoder is beside plain BM25, on the verdict's pairs.
+
+    Attributes:
+        gains: in MRR over the encoder alone: of "BM25", of "start + BM25", and where there was
+            another result of "result + BM25".
+        text: the same in a sentence.
+    """
+
+    gains: dict[str, Gain]
+    text: str
+
+    @classmethod
+    def of(cls, scores: Mapping[str, Scores], alone: Scores, name: str) -> BesideWords:
+        """Of the scores of several ways, against the encoder alone, in words `name`."""
+        gains = {way: gain(own, alone) for way, own in scores.items()}
+        return cls(gains, beside_in_words(gains, name))
+
+
+def beside_in_words(gains: Mapping[str, Gain], name: str) -> str:
+    """Whether plain BM25 finds more, and what fusing gives, as far as the pairs can tell.
+
+    Args:
+        gains: over the encoder alone, "BM25" first.
+        name: of the encoder, as "the start" or a row of a table.
+    """
+
+    def told(found: Gain) -> str:
+        return f"MRR {100 * found.mean:+.2f}, 95 % interval {found.interval}"
+
+    plain = gains["BM25"]
+    if plain.low > 0:
+        said = f"Plain BM25 finds more than {name} ({told(plain)})"
+    elif plain.high < 0:
+        said = f"Plain BM25 finds less than {name} ({told(plain)})"
+    else:
+        said = f"Nothing tells plain BM25 and {name} apart ({told(plain)})"
+    for way, found in gains.items():
+        if way != "BM25" and found.low > 0:
+            untrained = ", without training," if way == "start + BM25" != f"{name} + BM25" else ""
+            said += f"; {way}{untrained} finds more than {name} alone ({told(found)})"
+    return f"{said}."
