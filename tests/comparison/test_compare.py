@@ -68,6 +68,13 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
         assert 100 * gain.sd == pytest.approx(np.std(by_seed, ddof=1), abs=1e-9)
         assert gain.low <= gain.mean <= gain.high
     assert read_results(tmp_path / "c" / "results.json") == found
+    start = found.scores["start"]["MRR"].mean
+    for row, fused in found.beside.items():
+        assert 100 * fused.over_start.mean == pytest.approx(fused.scores["MRR"].mean - start)
+        if row != "BM25":
+            alone = found.scores[row.removesuffix(" + BM25")]["MRR"].mean
+            assert 100 * fused.over_alone.mean == pytest.approx(fused.scores["MRR"].mean - alone)
+    assert found.beside["whitenedcse + BM25"].scores["MRR"].n == 2
 
     with monkeypatch.context() as patch:
         patch.setattr("isospace.training.train._Session.go", lambda *_: pytest.fail("ran again"))
@@ -243,8 +250,10 @@ def test_the_verb(base, tmp_path, capsys):
     )
     out, err = capsys.readouterr()
     assert "| dcl:head=none |" in out
-    verdict = json.loads((tmp_path / "c" / "results.json").read_text())["verdict"]["text"]
-    assert out.rstrip().endswith(verdict)
+    found = read_results(tmp_path / "c" / "results.json")
+    assert list(found.beside) == ["BM25", *(f"{row} + BM25" for row in found.scores)]
+    assert "plain BM25" in found.beside_text
+    assert out.rstrip().endswith(f"{found.verdict.text}\n{found.beside_text}")
     capsys.readouterr()
     model = tmp_path / "c" / "simcse" / "seed-42" / "model"
     told = _how_to_load(model)

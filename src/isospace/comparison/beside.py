@@ -8,7 +8,6 @@ from isospace.comparison.results import FusedRow, SeedScores
 from isospace.comparison.shared_items import Items, SharedItems
 from isospace.evaluation.scores import BenchmarkScores, PairScores, beside_in_words
 from isospace.statistics.gains import gain
-from isospace.statistics.influence import Scores
 
 
 def fused_rows(
@@ -25,16 +24,16 @@ def fused_rows(
         items: row -> what each test item came to, for each seed.
         shared: the test items.
     """
-    beside = {row: [one.beside for one in seeds if one.beside] for row, seeds in states.items()}
-    if any(len(beside[row]) < len(seeds) for row, seeds in states.items()):
+    if not all("fused" in one for seeds in items.values() for one in seeds):
         return {}
-    start = _ranked(shared, items["start"], "MRR")
+    beside = {row: [one.beside for one in seeds if one.beside] for row, seeds in states.items()}
+    start = shared.ranked(items["start"], "MRR")
     [known] = beside["start"]
-    words = _ranked(shared, items["start"], "BM25")
+    words = shared.ranked(items["start"], "BM25")
     rows = {"BM25": FusedRow(_columns([known.bm25]), None, gain(words, start), None)}
     for row in ("start", *(row for row in states if row != "start")):
-        fused = _ranked(shared, items[row], "fused")
-        alone = gain(fused, _ranked(shared, items[row], "MRR"))
+        fused = shared.ranked(items[row], "fused")
+        alone = gain(fused, shared.ranked(items[row], "MRR"))
         rows[f"{row} + BM25"] = FusedRow(
             _columns([one.fused for one in beside[row]]),
             beside[row][0].weight,
@@ -53,18 +52,11 @@ def beside_text(
     """Whether plain BM25 finds more than the row that is judged, and what fusing gives."""
     if not rows:
         return ""
-    alone = _ranked(shared, items[judged], "MRR")
-    ways = {"BM25": _ranked(shared, items["start"], "BM25")}
+    alone = shared.ranked(items[judged], "MRR")
+    ways = {"BM25": shared.ranked(items["start"], "BM25")}
     for row in dict.fromkeys(("start", judged)):
-        ways[f"{row} + BM25"] = _ranked(shared, items[row], "fused")
+        ways[f"{row} + BM25"] = shared.ranked(items[row], "fused")
     return beside_in_words({way: gain(found, alone) for way, found in ways.items()}, judged)
-
-
-def _ranked(shared: SharedItems, seeds: Sequence[Items], column: str) -> Scores:
-    found = shared.ranked(seeds, column)
-    if found is None:
-        raise ValueError(f"items.npz has no {column}, but results.json has")
-    return found
 
 
 def _columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:

@@ -118,17 +118,15 @@ class SharedItems:
         }
         if self.complete:
             by_set["Avg"] = average(list(by_set.values()))
-        found = {column: self.ranked(seeds, column) for column in ("MRR", NO_SHARED)}
-        found |= {self.shown(column) or column: s for column, s in by_set.items()}
-        return {column: scores for column, scores in found.items() if scores is not None}
+        ranked = [c for c in ("MRR", NO_SHARED) if all(c in items for items in seeds)]
+        found = {column: self.ranked(seeds, column) for column in ranked}
+        return found | {self.shown(column) or column: s for column, s in by_set.items()}
 
-    def ranked(self, seeds: Sequence[Items], column: str) -> Scores | None:
-        """The mean of reciprocal ranks of the verdict's pairs, `None` where a seed has none.
+    def ranked(self, seeds: Sequence[Items], column: str) -> Scores:
+        """The mean of reciprocal ranks of the verdict's pairs.
 
         `column` is "MRR", "BM25", "fused" or `NO_SHARED`, of which older runs know the first alone.
         """
-        if not all(column in items for items in seeds):
-            return None
         burdens = None
         if all(f"{column} burdens" in items for items in seeds):
             burdens = np.stack([items[f"{column} burdens"] for items in seeds], axis=1)

@@ -384,7 +384,7 @@ class _Session:
         self.progress.line("kept", results.kept)
         self.progress.line("verdict", results.verdict.text)
         if results.beside is not None:
-            self.progress.line("words", results.beside.text)
+            self.progress.line("BM25", results.beside.text)
         self.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
         self.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
 

@@ -1,0 +1,99 @@
+"""A run on documents: what its passages are looked for among, and BM25 beside the encoder."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy import WORDS, sentences, short_run
+
+from isospace.cli import main
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.evaluation import benchmark as benchmark_module
+from isospace.evaluation.pairs import TextPairs
+from isospace.search.about import About
+from isospace.search.index import SearchIndex
+from isospace.training.prepare import load_data
+from isospace.training.run import chosen_weight
+from isospace.training.train import train
+
+
+@pytest.fixture
+def documents(toy_model: Path, tmp_path: Path) -> TrainConfig:
+    """1,400 documents of three short passages."""
+    rng, texts = random.Random(0), sentences(4200)
+    rows = [
+        {"title": " ".join(rng.choices(WORDS, k=6)), "text": "\n\n".join(texts[i : i + 3])}
+        for i in range(0, 4200, 3)
+    ]
+    file = tmp_path / "docs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = CorpusConfig(
+        corpus=(str(file),),
+        title_column="title",
+        passage_words=None,
+        near_duplicates=False,
+        judge="title-passage",
+        held_out=420,
+    )
+    config = short_run(toy_model, file, tmp_path / "run")
+    return replace(config, text=text, budget=(32, "sentences"), select="last", evaluations=1)
+
+
+def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
+    documents, tmp_path, monkeypatch, caplog
+):
+    asked: list[TextPairs] = []
+
+    def chosen(encode, pairs):
+        asked.append(pairs)
+        return 1.5
+
+    monkeypatch.setattr(benchmark_module, "choose_weight", chosen)
+    with caplog.at_level("INFO", "isospace"):
+        finished = train(documents)
+    results, data = finished.results, load_data(documents)
+    [choosing] = asked
+    assert set(choosing).isdisjoint(data.benchmark.pairs)
+    assert len(choosing) >= 100
+    assert results.start.pairs.candidates == len(data.corpus.held_out())
+    for state in (results.start, results.result):
+        assert state.beside.weight == 1.5
+    assert list(results.beside.gains) == ["BM25", "start + BM25", "result + BM25"]
+    gain = results.beside.gains["start + BM25"].mean
+    assert gain == pytest.approx(results.start.beside.fused.mrr - results.result.pairs.mrr)
+    assert f"BM25: {results.beside.text}" in caplog.text or results.beside.text in caplog.text
+    card = (finished.model_folder / "README.md").read_text()
+    assert "| x 100 | start | this model | BM25 | this model + BM25 |" in card
+
+    # An index of its model searches by it, unless another is asked for.
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(sentences(30)))
+    for number, model in enumerate((finished.run.folder, finished.model_folder)):
+        to = tmp_path / f"index-{number}"
+        assert main(["index", str(file), "--to", str(to), "--model", str(model), "--json"]) == 0
+        assert About.read(to).bm25_weight == 1.5
+    index = SearchIndex.open(to)
+    assert "weight 1.5" in index.search("the cat", fused=True).protocol
+    assert "weight 3" in index.search("the cat", fused=True, bm25_weight=3).protocol
+    assert chosen_weight(documents.model) is chosen_weight("minilm") is None
+
+
+def test_pairs_that_judge_choose_no_weight(documents, monkeypatch):
+    """Too few to split: the weight is the default."""
+    monkeypatch.setattr(benchmark_module, "choose_weight", lambda *_: pytest.fail("chosen"))
+    config = replace(documents, text=replace(documents.text, held_out=300))
+    assert not load_data(config).benchmark.split
+    results = train(config).results
+    assert results.start.beside.weight == 2
+
+
+def test_distractors_make_the_search_harder(documents):
+    near = load_data(documents).benchmark
+    data = load_data(replace(documents, text=replace(documents.text, distractors=True)))
+    assert len(data.benchmark.pairs.among.texts) == len(data.corpus.passages) == 4200
+    assert list(data.benchmark.pairs) == list(near.pairs)
+    assert len(data.held_out.pairs.among.texts) == len(data.corpus.chooses)
