@@ -212,7 +212,7 @@ def load_data(config: TrainConfig) -> Data:
             "them (sentences of 8 words or more are cut in halves); expected 2 of each. At most "
             f"one text in ten is held out: give more text, {advice}"
         )
-    return Data(Benchmark.make(corpus, pairs, tasks, labels), held_out, corpus)
+    return Data(benchmark, held_out, corpus)
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
