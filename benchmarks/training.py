@@ -66,6 +66,7 @@ def own_loop(
     from isospace.encoders.loading import load_encoder
     from isospace.objectives import OBJECTIVES
     from isospace.system.cache import cache_folder
+    from isospace.training.examples import Examples
     from isospace.training.prepare import make_accelerator
 
     text = CorpusConfig(corpus=(str(corpus),))
@@ -80,7 +81,7 @@ def own_loop(
         encoder.fingerprint(LENGTH),
         cache_folder(),
     )
-    loop = Loop(config, encoder, tokens, sentences.train_rows, accelerator)
+    loop = Loop(config, encoder, [tokens], Examples.of_lines(sentences.train_rows), accelerator)
     loop.total_steps = 10**6
     return loop
 
@@ -99,7 +100,7 @@ def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps
     weights = sum(m.weight.numel() for m in layers if m.weight.shape != (encoder.dim, encoder.dim))
     square = sum(m.weight.numel() for m in layers if m.weight.shape == (encoder.dim, encoder.dim))
     in_layers = weights + square - encoder.dim**2  # the pooler is not run
-    per_sentence = float(loop.tokens.lengths[loop.rows].mean())
+    per_sentence = loop.tokens_per_step / BATCH
     views = len(config.objective.views)
     flop = 6 * in_layers * per_sentence * BATCH * views
     return one_round, {

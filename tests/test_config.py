@@ -35,7 +35,11 @@ def test_json_both_ways(name):
         ("learning_rate", 0, "`learning_rate` 0: expected more than 0"),
         ("weight_decay", -0.1, "`weight_decay` -0.1: expected 0 or more"),
         ("budget", (0.0, "epochs"), "`budget` 0.0: expected more than 0"),
-        ("budget", (1.0, "epoch"), "`budget` 'epoch': expected 'sentences', 'epochs' or 'minutes'"),
+        (
+            "budget",
+            (1.0, "epoch"),
+            "`budget` 'epoch': expected 'sentences', 'tokens', 'epochs' or 'minutes'",
+        ),
         ("dropout", 1.5, "`dropout` 1.5: expected less than 1"),
         ("dropout", "high", r"'high': expected a number or None \(in JSON null\)"),
         ("max_length", 2, "`max_length` 2: expected 3 or more"),

@@ -30,6 +30,7 @@ from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.decision import holm
+from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 
 RECORD = Path(__file__).with_suffix(".json")
@@ -44,7 +45,8 @@ def train(model: Path, cache: Path, name: str) -> dict[str, Any]:
     config = TrainConfig(objective=objective, batch_size=16, learning_rate=1e-3, seed=7)
     encoder = load_encoder(str(model), device="cpu").double()
     tokens = tokenise(TEXTS, "texts", encoder.token_ids, encoder.fingerprint(None), cache)
-    loop = Loop(config, encoder, tokens, np.arange(len(TEXTS)), Accelerator(cpu=True))
+    examples = Examples.of_lines(np.arange(len(TEXTS)))
+    loop = Loop(config, encoder, [tokens], examples, Accelerator(cpu=True))
     loop.head.double()
     loop.total_steps = 20
     steps = list(loop)

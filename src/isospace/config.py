@@ -39,7 +39,8 @@ from isospace.system.settings import (
 
 logger = logging.getLogger(__name__)
 
-Unit = Literal["sentences", "epochs", "minutes"]
+Unit = Literal["sentences", "tokens", "epochs", "minutes"]
+ViewsChoice = Literal["dropout", "pairs", "both"]
 Rule = Literal["label-free", "labels", "last"]
 PrecisionChoice = Literal["auto", "bf16", "float32"]
 RelationName = Literal[
@@ -206,16 +207,32 @@ class TrainConfig:
     dropout: DropoutRate | None = None
     """Dropout rate of the encoder while it trains, for encoders that were built without dropout;
     default: the encoder's own."""
-    max_length: Annotated[int, Field(ge=3)] = 32
-    """Training sentences are cut to this number of tokens (SimCSE's, appendix A)."""
+    views: ViewsChoice = "dropout"
+    """What is drawn together: dropout, views of one text; pairs, two texts of the corpus that
+    belong together (`relations` of documents, or two `columns`), in both directions; both, such
+    pairs and single texts mixed. For objectives whose views are plain passes."""
+    relations: Annotated[tuple[RelationName, ...], Strict(False)] = ()
+    """Which relations of documents give the pairs to train on. Default: those with 100 pairs or
+    more but the one that judges, or that one where there is no other."""
+    without_title_words: bool = False
+    """Leave the words of a title or heading out of the passage that it is paired with, so that more
+    than shared words is learnt."""
+    max_length: Annotated[int, Field(ge=3)] | None = None
+    """Training texts are cut to this number of tokens. Default: 32 of lines of text (SimCSE's,
+    appendix A); of documents and `columns` what 95 % of the texts have, up to the encoder's
+    limit."""
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Sentences in a batch, over all processes: each is contrasted with the others of its batch."""
     accumulate: PositiveInt = 1
     """Batches whose gradients are summed for one update. A sentence is still contrasted with its
     own batch only."""
+    pass_tokens: PositiveInt | None = None
+    """So many tokens of a batch pass the encoder at a time, so that a large batch fits in memory;
+    each passes twice (gradient caching, Gao et al. 2021), and the gradient is that of the whole
+    batch. Default: a batch passes at once."""
     budget: Annotated[tuple[PositiveFloat, Unit], Strict(False)] = (6_400, "sentences")
-    """How long to train: a number, and sentences, epochs or minutes. Evaluations take time beside
-    these minutes."""
+    """How long to train: a number, and sentences (or examples of several texts), tokens, epochs or
+    minutes. Evaluations take time beside these minutes."""
     learning_rate: PositiveFloat = 1e-5
     """AdamW's learning rate at the start; it falls linearly to 0, without warm-up."""
     weight_decay: NonNegativeFloat = 0.0

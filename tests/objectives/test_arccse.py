@@ -24,6 +24,7 @@ from isospace.objectives import SimCSE
 from isospace.objectives.arccse import ArcCSE, triplet, with_margin
 from isospace.objectives.base import View, Views
 from isospace.objectives.edits import MaskSpan, Vocabulary
+from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.sources import Sources
 
@@ -162,7 +163,8 @@ def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model,
 
     def loop(objective):
         config = replace(CONFIG, objective=objective)
-        return Loop(config, encoder, tokens, np.arange(40), Accelerator(cpu=True))
+        examples = Examples.of_lines(np.arange(40))
+        return Loop(config, encoder, [tokens], examples, Accelerator(cpu=True))
 
     with pytest.raises(UserError, match=r"no mask token .*: `triplet_weight` 0"):
         loop(ArcCSE())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -14,7 +13,8 @@ from toy import sentences
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.objectives import OBJECTIVES, MoCoSE, NoiseStudy, RankStudy, SimCSE
+from isospace.objectives import OBJECTIVES, MoCoSE, NoiseStudy, RankStudy, SimCSE, WhitenedCSE
+from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
@@ -32,15 +32,23 @@ VARIANTS = {
     "rank rows": RankStudy(rows=13),
     "gradient step": MoCoSE(gradient_step=1e-3, variant="released"),
 }
+SETTINGS = {
+    # More parts in one process than in the other.
+    "in passes": {"pass_tokens": 50},
+    "pairs": {"views": "pairs"},
+}
+"""Settings of a run, beside the objective, that `NAMES` are tried with too."""
 
 
-NAMES = (*OBJECTIVES, *VARIANTS)
+NAMES = (*OBJECTIVES, *VARIANTS, *SETTINGS)
 
 
 def small(name: str):
     """An objective of the table of a toy's size, or a variant of one."""
     if name in VARIANTS:
         return VARIANTS[name]
+    if name in SETTINGS:
+        return WhitenedCSE()
     kind = OBJECTIVES[name]
     return kind(**{f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL})
 
@@ -54,29 +62,32 @@ def make_loop(
     precision: str = "no",
 ) -> Loop:
     encoder = load_encoder(str(model), device="cpu")
-    lines = texts * config.objective.texts
+    of_example = 2 if config.views == "pairs" else config.objective.texts
+    lines = texts * of_example
     tokens = tokenise(
         sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
     )
-    anchors = np.arange(0, lines, config.objective.texts)
+    examples = Examples.of_lines(np.arange(0, lines, of_example), of_example)
     labels = np.arange(texts) % 3 if config.objective.reads_labels else None
     accelerator = Accelerator(cpu=True, mixed_precision=precision)
-    loop = Loop(config, encoder, tokens, anchors, accelerator, labels)
+    own = [tokens] * of_example
+    loop = Loop(config, encoder, own, examples, accelerator, labels)
     loop.total_steps = steps
     return loop
 
 
 def clean_terms(model: Path, cache: Path, name: str):
     """Terms and gradient of the first batch with every view clean: nothing random but the head."""
-    loop = make_loop(model, cache, replace(CONFIG, objective=small(name)))
+    settings = SETTINGS.get(name, {})
+    loop = make_loop(model, cache, replace(CONFIG, objective=small(name), **settings))
     loop.encoder.noise.set(0.0)
-    clean = tuple(replace(view, dropout=0.0) for view in loop.objective.views)
-    with patch.object(type(loop.objective), "views", clean):
+    clean = tuple(replace(view, dropout=0.0) for view in loop.plan.views)
+    loop.plan = replace(loop.plan, views=clean)
+    terms = loop._backward()
+    if loop.sources.added_by:  # what is added comes from the step before
+        loop._remember_gradients()
+        loop.optimizer.zero_grad()
         terms = loop._backward()
-        if loop.sources.added_by:  # what is added comes from the step before
-            loop._remember_gradients()
-            loop.optimizer.zero_grad()
-            terms = loop._backward()
     parts = [*loop.encoder.named_parameters(), *loop._beside.named_parameters()]
     return terms, {n: p.grad for n, p in parts if p.grad is not None}
 

@@ -129,3 +129,22 @@ def short_run(model: Path, corpus: Path, output: Path) -> TrainConfig:
         output=output,
         select="last",
     )
+
+
+def write_documents(folder: Path, count: int = 60) -> Path:
+    """Markdown of toy words: a title, two headings, a passage of two sentences under each."""
+    folder.mkdir()
+    draw = random.Random(0)
+
+    def sentence(words: int = 9) -> str:
+        return " ".join(draw.choices(WORDS, k=words)).capitalize() + "."
+
+    for number in range(count):
+        title = f"{sentence(4)[:-1]} {number}"
+        parts = [f"# {title}\n"]
+        for part in range(2):
+            heading = f"## {sentence(3)[:-1]} {number} {part}"
+            passage = f"{title} {sentence()} {sentence()} {sentence()}"
+            parts += [heading, "", passage, ""]
+        (folder / f"{number}.md").write_text("\n".join(parts))
+    return folder

@@ -19,6 +19,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import DCLR, PCL, DeCLUTR, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
 from isospace.training import checkpoint
+from isospace.training.examples import Examples
 from isospace.training.loop import Diverged, Loop, make_companions
 
 
@@ -89,8 +90,8 @@ def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):
     """Of the sentence, and as an edit draws it: the same again for the same batch."""
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("diffcse")))
     batch = loop._micro_batch(3)
-    original, *masked = loop._make_views(batch).inputs
-    expected = [loop.tokens.batch(loop._row_numbers(3))[i].tolist() for i in range(8)]
+    original, *masked = loop._make_views(batch)[0].inputs
+    expected = [ids.tolist() for ids in loop.tokens[0].batch(loop._order.batch(3))]
     found = [
         ids[mask.bool()].tolist() for ids, mask in zip(original.ids, original.mask, strict=True)
     ]
@@ -101,7 +102,7 @@ def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):
         assert (tokens.ids == mask_id).any()
         assert ((tokens.ids == original.ids) | (tokens.ids == mask_id)).all()
     assert not torch.equal(masked[0].ids, masked[1].ids)
-    again = loop._make_views(loop._micro_batch(3)).inputs
+    again = loop._make_views(loop._micro_batch(3))[0].inputs
     assert all(torch.equal(a.ids, b.ids) for a, b in zip((original, *masked), again, strict=True))
 
 
@@ -113,7 +114,7 @@ def test_learning_rate_falls_to_zero_without_warm_up(toy_model, tmp_path):
 
 def test_every_sentence_once_an_epoch_and_another_order_in_the_next(toy_model, tmp_path):
     loop = make_loop(toy_model, tmp_path, CONFIG)
-    epochs = [np.concatenate([loop._row_numbers(5 * e + i) for i in range(5)]) for e in (0, 1)]
+    epochs = [np.concatenate([loop._order.batch(5 * e + i) for i in range(5)]) for e in (0, 1)]
     assert all(sorted(rows) == list(range(40)) for rows in epochs)
     assert not np.array_equal(*epochs)
 
@@ -144,7 +145,7 @@ def test_an_encoder_without_dropout_is_refused(toy_model, tmp_path):
     encoder.noise.set(0.0)
     tokens = tokenise(sentences(40), "x", encoder.token_ids, encoder.fingerprint(None), tmp_path)
     with pytest.raises(UserError, match=r"identical.*`dropout` 0\.1"):
-        Loop(CONFIG, encoder, tokens, np.arange(40), Accelerator(cpu=True))
+        Loop(CONFIG, encoder, [tokens], Examples.of_lines(np.arange(40)), Accelerator(cpu=True))
 
 
 def test_impossible_heads_are_refused(toy_model, tmp_path):
@@ -196,7 +197,7 @@ def test_the_next_batch_is_moved_along_the_gradient_of_the_words(toy_model, tmp_
 def test_every_network_computes_in_the_precision_of_the_run(toy_model, tmp_path):
     """Towers that start equal give equal vectors, in bf16 too."""
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("ct")), precision="bf16")
-    first, second = loop._make_views(loop._micro_batch(0)).encoded
+    first, second = loop._make_views(loop._micro_batch(0))[0].encoded
     assert torch.equal(first, second)
     with torch.no_grad():
         exact = torch.stack(loop.encoder(loop._micro_batch(0), loop.objective.views[:1]))[0]
@@ -246,7 +247,7 @@ def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
     spans = DeCLUTR(anchors=1, min_span=2, max_span=5, mlm_weight=0.0)
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=spans))
     lengths = [len(text.split()) for text in sentences(40)]
-    assert loop.rows.tolist() == [i for i, n in enumerate(lengths) if n >= 10]
+    assert loop.examples.rows[:, 0].tolist() == [i for i, n in enumerate(lengths) if n >= 10]
     config = replace(CONFIG, objective=replace(spans, max_span=40))
     with pytest.raises(UserError, match=r"0 of 40 texts have the 80 tokens.*Give documents"):
         make_loop(toy_model, tmp_path, config)

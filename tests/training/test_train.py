@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy import WORDS, sentences, write_toy_model
+from toy import WORDS, sentences, write_documents, write_toy_model
 
-from isospace.config import TrainConfig
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
-from isospace.objectives import SCD, DiffCSE, SimCSE
+from isospace.objectives import SCD, DiffCSE, Iso, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
@@ -254,3 +254,44 @@ def test_runs_of_all_objectives_look_at_the_start_alike(config, tmp_path):
         found = train(replace(short, output=tmp_path / name))
         starts.append(found.results.evaluations[0])
     assert starts[0] == starts[1]
+
+
+def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplog):
+    """Relations, both directions, length by the corpus, a budget in tokens, in parts."""
+    text = CorpusConfig(corpus=(str(write_documents(tmp_path / "docs")),), judge="title-passage")
+    config = TrainConfig(
+        text=text,
+        objective=Iso(),
+        model=str(toy_model),
+        views="both",
+        without_title_words=True,
+        batch_size=16,
+        pass_tokens=400,
+        budget=(4_000, "tokens"),
+        output=tmp_path / "run",
+    )
+    with caplog.at_level(logging.INFO, "isospace"):
+        results = train(config).results
+    assert (
+        "pairs 108 texts with themselves, 108 heading-section, 108 first-rest, 108 crops; title"
+        in caplog.text
+    )
+    assert "95 % up to" in caplog.text
+    assert "title-passage" in results.verdict.protocol
+    # A pair has 30 tokens or so.
+    assert 4_000 // (16 * 60) <= results.steps <= 4_000 // (16 * 20)
+    assert Run(config.output).config.max_length is None
+
+
+def test_pairs_of_columns_train_by_any_contrast(toy_model, tmp_path):
+    rows = [f"{a}\t{b}" for a, b in zip(sentences(400)[::2], sentences(400)[1::2], strict=True)]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(["question\tanswer", *rows]) + "\n")
+    text = CorpusConfig(corpus=(str(path),), columns=("question", "answer"))
+    config = TrainConfig(
+        text=text, objective=SimCSE(), model=str(toy_model), batch_size=16, views="pairs",
+        budget=(64, "sentences"), output=tmp_path / "run",
+    )  # fmt: skip
+    assert train(config).results.steps == 4
+    with pytest.raises(UserError, match=r"`columns` question answer.*sees one text"):
+        train(replace(config, views="dropout", output=tmp_path / "other"))

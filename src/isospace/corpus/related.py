@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from isospace.corpus.docstrings import DEV_PAIRS, TEST_PAIRS, Pairs
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.relations import RELATIONS, Role, Rows, Structure
+from isospace.corpus.staging import key
 from isospace.errors import UserError
 
 JUDGING = ("title-passage", "heading-section", "first-rest", "neighbours")
@@ -28,8 +28,8 @@ class Related:
 
     Attributes:
         structure: of the lines.
-        telling: (line,) whether it can be part of a pair: not so a title or a heading that several
-            documents have, such as "Introduction".
+        telling: (line,) whether it can be part of a pair: not so a title, a heading or a first
+            sentence that several documents have, such as "Introduction".
         held: (line,) whether its document is held out.
         trained: (line,) whether it may be trained on: its document is not held out nor related to
             what is, and no line of a held-out document (nearly) repeats it.
@@ -185,10 +185,12 @@ def _spread(places: Sequence[int], at_most: int) -> Rows:
 
 def _telling(structure: Structure, text: Lines) -> NDArray[np.bool_]:
     telling = np.ones(len(structure.roles), dtype=bool)
-    for role in (Role.TITLE, Role.HEADING):
+    for role in (Role.TITLE, Role.HEADING, Role.FIRST):
         lines = np.flatnonzero(structure.roles == role)
-        names = [" ".join(words(text[line])) for line in lines.tolist()]
-        documents = structure.documents[lines].tolist()
-        common = Counter(name for name, _ in set(zip(names, documents, strict=True)))
-        telling[lines] = [common[name] == 1 for name in names]
+        names = (key(" ".join(words(text[line]))) for line in lines.tolist())
+        keys = np.fromiter(names, np.uint64, len(lines))
+        documents = structure.documents[lines].astype(np.uint64)
+        of_documents = np.unique(np.stack([keys, documents], 1), axis=0)[:, 0]
+        known, count = np.unique(of_documents, return_counts=True)
+        telling[lines] = count[np.searchsorted(known, keys)] == 1
     return telling

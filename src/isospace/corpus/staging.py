@@ -179,9 +179,9 @@ def _target(document: str, link: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(document), link))
 
 
-def key(group: str) -> int:
-    """A hash of a group's name; 0 for none."""
-    if not group:
+def key(name: str) -> int:
+    """A hash of a name, of a group for instance; 0 for none."""
+    if not name:
         return 0
-    content = group.encode("utf-8", "surrogatepass")
+    content = name.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")

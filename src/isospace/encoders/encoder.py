@@ -100,6 +100,31 @@ class Batch:
             prompts={0: self.prompts[texts[0]]} if texts[0] in self.prompts else {},
         )
 
+    def rows(self, rows: Tensor) -> Batch:
+        """These examples alone, of a batch whose embeddings are not changed."""
+        ids, mask = (
+            x.view(self.texts, len(self), -1)[:, rows].flatten(0, 1)
+            for x in (self.input_ids, self.attention_mask)
+        )
+        return Batch(ids, mask, self.texts, prompts=self.prompts)
+
+    def parts(self, tokens: int) -> list[Tensor]:
+        """Rows of parts of so many tokens each, of all texts, or of one example that has more.
+
+        Examples of like length are together.
+        """
+        lengths = self.attention_mask.view(self.texts, len(self), -1).sum((0, 2))
+        order = lengths.argsort(stable=True)
+        parts: list[list[int]] = [[]]
+        room = tokens
+        for row, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
+            if parts[-1] and length > room:
+                parts.append([])
+                room = tokens
+            parts[-1].append(row)
+            room -= length
+        return [torch.tensor(part, device=lengths.device) for part in parts]
+
     def without_idle_padding(self) -> Batch:
         """Padded to no more than the longest text of its own."""
         length = int(self.attention_mask.sum(1).max())

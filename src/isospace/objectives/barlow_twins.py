@@ -82,6 +82,7 @@ class BarlowTwins(Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
+    draws_together: ClassVar[bool] = True
 
     @property
     def head_summary(self) -> str:

@@ -159,6 +159,15 @@ class Objective(ABC):
     """Passes of companions that the terms make, such as "1 decoder"."""
     reads_labels: ClassVar[bool] = False
     """Whether the terms read `Views.labels`; the head is then that of `build_classifier`."""
+    draws_together: ClassVar[bool] = False
+    """Whether the terms make the views of an example alike, and know of no other difference between
+    them than dropout: they may then be of two texts that belong together."""
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether this plan may be laid over pairs of texts that belong together."""
+        plain = all(view == View(dropout=view.dropout) for view in self.views)
+        return self.draws_together and plain and len(self.views) > 1 and not self.inputs
 
     @property
     def views(self) -> tuple[View, ...]:

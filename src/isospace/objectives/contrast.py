@@ -58,6 +58,7 @@ class Contrast(MLPOrNone, Objective):
     groups: PositiveInt | None = None
     """Number of groups of the whitening; None takes groups of 2."""
 
+    draws_together: ClassVar[bool] = True
     own_term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     """The contrast, then what `own_terms` gives."""
 

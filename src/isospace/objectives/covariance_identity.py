@@ -54,6 +54,7 @@ class CovarianceIdentity(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = vicreg.PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
+    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.contrast_weight == self.covariance_weight == 0:

@@ -90,6 +90,7 @@ class OffDropout(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
+    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -137,6 +138,7 @@ class DCL(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
+    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.contrast_weight == self.dimension_weight == 0:
@@ -182,6 +184,7 @@ class SimCSEPP(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
+    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -77,6 +77,7 @@ class VaSCL(Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
+    draws_together: ClassVar[bool] = True
 
     def projected_views(self, batch: int) -> int:
         """The two views and the virtual one."""

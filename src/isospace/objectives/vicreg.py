@@ -81,6 +81,7 @@ class VICReg(Objective):
     """Squared distance averaged over D and variances halved (released), or neither (paper)."""
 
     paper: ClassVar[Paper] = PAPER
+    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (self.invariance_weight or self.variance_weight or self.covariance_weight):

@@ -83,6 +83,7 @@ class WhitenedCSE(Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("multi_positive",)
+    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.positives == "permutation" and self.whitening != "shuffled-group":

@@ -1,11 +1,11 @@
-"""The steps: rows -> views -> gather -> head -> objective -> update. One process or many."""
+"""The steps: examples -> views -> gather -> head -> objective -> update. One process or many."""
 
 from __future__ import annotations
 
 import copy
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isospace.config import TrainConfig
+from isospace.config import TrainConfig, objective_name
 from isospace.corpus.tokens import Tokens
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.encoders.loading import state_hash
@@ -26,6 +26,8 @@ from isospace.objectives.base import TokenIds, TokenStates, View, Views
 from isospace.objectives.companions import C, Companion, GradientSign, Network
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
+from isospace.training.examples import Examples, Order, crop
+from isospace.training.plan import Plan
 from isospace.training.sources import Sources
 
 EXPLODED = 100.0
@@ -194,6 +196,28 @@ def make_shipped(
     return cast(Encoder, shipped)
 
 
+def require_passes(config: TrainConfig) -> None:
+    """Refuse passes of a few texts at a time where an objective needs more than their vectors.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    plain = not config.objective.inputs and all(
+        view.by == "encoder" and view.read == "pooled" and not view.changes_embeddings
+        for view in config.objective.views
+    )
+    if config.pass_tokens is not None and not plain:
+        raise UserError(
+            f"`pass_tokens` {config.pass_tokens}: {objective_name(config.objective)} as set has "
+            "networks beside the encoder, or reads tokens, and needs a batch at once; leave the "
+            "setting out"
+        )
+
+
+def _loss(terms: Mapping[str, Tensor]) -> Tensor:
+    return torch.stack(list(terms.values())).sum()
+
+
 def _without_gradient(views: Views) -> Views:
     tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
     encoded, projected = views.encoded.detach(), views.projected.detach()
@@ -206,9 +230,9 @@ class Loop:
     Args:
         config: batch size, learning rate, seed and the objective.
         encoder: trained in place.
-        tokens: the tokenised corpus.
-        rows: (n,) positions of the sentences that may be trained on; where the objective sees
-            several texts of an example, of the anchors, each followed by the others.
+        tokens: (text,) the tokenised corpus, as each text of an example is read: with the prompt of
+            its side.
+        examples: what may be trained on.
         accelerator: devices, processes and precision.
         labels: (example,) class of each example of the corpus, from 0 on, for an objective that
             reads labels.
@@ -223,18 +247,19 @@ class Loop:
         self,
         config: TrainConfig,
         encoder: Encoder,
-        tokens: Tokens,
-        rows: np.ndarray,
+        tokens: Sequence[Tokens],
+        examples: Examples,
         accelerator: Accelerator,
         labels: np.ndarray | None = None,
     ) -> None:
         self.config, self.encoder, self.tokens = config, encoder, tokens
-        self.rows = self._long_enough(rows)
+        self.examples = self._long_enough(examples)
         self.accelerator = accelerator
         self.labels = labels
         self.objective = config.objective
+        self.plan = Plan.of(config.objective, config.views != "dropout")
         self.step = 0
-        self._order: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
+        self._order = Order(self.examples, config.batch_size, config.seed)
         self.total_steps = 0
         self.sentences_per_step = config.batch_size * config.accumulate
         torch.manual_seed(config.seed + accelerator.process_index)
@@ -242,14 +267,12 @@ class Loop:
         # What the objectives and the scores compare by, whatever the start did.
         encoder.model.similarity_fn_name = "cosine"
         self.head = make_head(config, encoder, 0 if labels is None else int(labels.max()) + 1)
-        plan = (*self.objective.views, *self.objective.inputs)
+        plan = (*self.plan.views, *self.objective.inputs)
         self.companions = make_companions(config, encoder)
         self.sources = Sources(plan, encoder, config.seed)
         self.shipped = make_shipped(config, encoder, self.companions)
         first = self._micro_batch(0)
-        self._freeze(
-            require_distinct_views(encoder, first, self.objective.views, self.sources.of_view)
-        )
+        self._freeze(require_distinct_views(encoder, first, self.plan.views, self.sources.of_view))
         self._beside = nn.ModuleDict({**self.companions, "head": self.head})
         self._beside.to(accelerator.device).train()
         self._told = [part for part in self._beside.children() if isinstance(part, Companion)]
@@ -271,16 +294,24 @@ class Loop:
         self._seen: Views | None = None
         self._added: dict[str, Tensor] = {}
 
-    def _long_enough(self, rows: np.ndarray) -> np.ndarray:
-        """Rows that the objective can serve."""
+    def _long_enough(self, examples: Examples) -> Examples:
+        """Examples that the objective can serve."""
         needed = self.config.objective.tokens_needed
         if not needed:
-            return rows
+            return examples
         special = self.encoder.tokenizer.num_special_tokens_to_add()
-        kept: np.ndarray = rows[self.tokens.lengths[rows] - special >= needed]
+        rows = examples.rows
+        kept = rows[self.tokens[0].lengths[rows[:, 0]] - special >= needed]
         if len(kept) < self.config.batch_size:
             raise UserError(too_short(self.config, len(kept), len(rows)))
-        return kept
+        return replace(examples, rows=kept)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens in the texts of the examples of an update, on average; each text counts once."""
+        columns = zip(self.tokens, self.examples.rows.T, strict=True)
+        lengths = [tokens.lengths[rows].mean() for tokens, rows in columns]
+        return float(sum(lengths)) * self.sentences_per_step
 
     def _freeze(self, encoded: Sequence[Tensor]) -> None:
         """Freeze what a loss of these views cannot reach."""
@@ -290,27 +321,23 @@ class Loop:
                 parameter.requires_grad_(False)
             parameter.grad = None
 
-    def _row_numbers(self, micro: int) -> np.ndarray:
-        """Corpus rows of the `micro`-th micro-batch of the run, over all processes."""
-        size = self.config.batch_size
-        per_epoch = len(self.rows) // size
-        epoch, place = divmod(micro, per_epoch)
-        if self._order[0] != epoch:
-            # The order depends on seed and epoch alone: a resumed run needs no sampler state.
-            shuffled = np.random.default_rng([self.config.seed, epoch]).permutation(self.rows)
-            self._order = (epoch, shuffled)
-        return self._order[1][place * size : (place + 1) * size]
-
     def _micro_batch(self, micro: int) -> Batch:
-        rows = self._row_numbers(micro)
-        share = len(rows) // self.accelerator.num_processes
+        """This process's share of the `micro`-th micro-batch of the run."""
+        chosen = self._order.batch(micro)
+        share = len(chosen) // self.accelerator.num_processes
         start = self.accelerator.process_index * share
-        mine = rows[start : start + share]
-        texts = [self.tokens.batch(mine + text) for text in range(self.objective.texts)]
-        batch = self.sources.batch(texts, mine, micro)
+        chosen = chosen[start : start + share]
+        rows = self.examples.rows[chosen]
+        texts = [tokens.batch(rows[:, text]) for text, tokens in enumerate(self.tokens)]
+        if self.examples.cropped is not None:
+            for place in np.flatnonzero(self.examples.cropped[chosen]).tolist():
+                draws = np.random.default_rng([self.config.seed, micro, int(rows[place, 0])])
+                for ids in texts:
+                    ids[place] = crop(ids[place], draws, self.encoder.vocabulary)
+        batch = self.sources.batch(texts, rows[:, 0], micro)
         if self.labels is None:
             return batch
-        labels = torch.from_numpy(self.labels[mine // self.objective.texts])
+        labels = torch.from_numpy(self.labels[rows[:, 0] // self.plan.texts])
         return replace(batch, labels=labels.to(self.encoder.device))
 
     def _with_added(self, batch: Batch) -> Batch:
@@ -329,10 +356,9 @@ class Loop:
             assert added.grad is not None
             self._companion(name, GradientSign).remember(_gather_tokens(added.grad))
 
-    def _make_views(self, batch: Batch) -> Views:
-        """The global batch of views, each made by its network."""
-        plan = self.objective.views
-        batch = self._with_added(batch)
+    def _passes(self, batch: Batch) -> list[Tensor]:
+        """Each view of the plan of this process's batch, made by its network."""
+        plan = self.plan.views
         made: dict[int, Tensor] = {}
         for by in dict.fromkeys(view.by for view in plan):
             places = [i for i, view in enumerate(plan) if view.by == by]
@@ -343,15 +369,30 @@ class Loop:
             with torch.set_grad_enabled(trained and torch.is_grad_enabled()), precision:
                 vectors = network(batch, [plan[i] for i in places], texts)
             made |= zip(places, map(upcast, vectors), strict=True)
+        return [made[i] for i in range(len(plan))]
+
+    def _make_views(self, batch: Batch, passes: Iterable[Tensor] | None = None) -> list[Views]:
+        """The global batch of views, in every way in which the objective sees them.
+
+        Args:
+            batch: of this process.
+            passes: (view, batch, dim) of the plan, where the batch has passed already.
+        """
+        plan = self.plan.views
+        batch = self._with_added(batch)
+        made = self._passes(batch) if passes is None else list(passes)
         tokens = {}
         for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
             states, mask = made[place], batch.stack([self.sources.of_view[place]]).attention_mask
             made[place] = states.sum(1) / mask.sum(1, keepdim=True)
             tokens[place] = TokenStates(_gather_tokens(states), _gather_tokens(mask))
-        encoded = gather(torch.stack([made[i] for i in range(len(plan))]))
+        encoded = gather(torch.stack(made))
         inputs = tuple(self._input(batch, source) for source in self.sources.of_view[len(plan) :])
         labels = None if batch.labels is None else gather(batch.labels[None])[0]
-        return Views(encoded, self.head(encoded), tokens, self.companions, inputs, labels)
+        return [
+            Views(own, self.head(own), tokens, self.companions, inputs, labels)
+            for own in (encoded[list(way)] for way in self.plan.ways)
+        ]
 
     def _input(self, batch: Batch, source: int) -> TokenIds:
         """The token ids of one source, of the global batch."""
@@ -371,10 +412,12 @@ class Loop:
             raise TypeError(f"{name}: expected a {kind.__name__}; got a {type(found).__name__}")
         return found
 
-    def _terms(self, batch: Batch) -> dict[str, Tensor]:
-        views = self._make_views(batch)
-        self._seen = _without_gradient(views) if self._told else None
-        return self.objective(views)
+    def _terms(self, batch: Batch, passes: Iterable[Tensor] | None = None) -> dict[str, Tensor]:
+        """The terms, each the mean over the ways in which the objective sees the views."""
+        ways = self._make_views(batch, passes)
+        self._seen = _without_gradient(ways[0]) if self._told else None
+        terms = [self.objective(views) for views in ways]
+        return {name: torch.stack([of[name] for of in terms]).mean() for name in terms[0]}
 
     def _guard(self, terms: dict[str, float]) -> None:
         for name, value in terms.items():
@@ -390,10 +433,13 @@ class Loop:
         totals: dict[str, float] = {}
         for part in range(parts):
             last = part == parts - 1
-            with nullcontext() if last else self.accelerator.no_sync(self._views):
-                terms = self._terms(self._micro_batch(self.step * parts + part))
-                loss = torch.stack(list(terms.values())).sum() / parts
-                self.accelerator.backward(loss)
+            batch = self._micro_batch(self.step * parts + part)
+            if self.config.pass_tokens is not None:
+                terms = self._backward_by_passes(batch, last)
+            else:
+                with nullcontext() if last else self.accelerator.no_sync(self._views):
+                    terms = self._terms(batch)
+                    self.accelerator.backward(_loss(terms) / parts)
             for name, value in terms.items():
                 totals[name] = totals.get(name, 0.0) + float(value.detach()) / parts
         if self.accelerator.num_processes > 1:
@@ -401,6 +447,38 @@ class Loop:
                 if parameter.grad is not None:
                     parameter.grad = self.accelerator.reduce(parameter.grad, "mean")
         return totals
+
+    def _backward_by_passes(self, batch: Batch, last: bool) -> dict[str, Tensor]:
+        """As the backward of the whole batch, with the states of few texts in memory at a time.
+
+        Gradient caching (Gao et al. 2021): the batch passes without a gradient; the loss gives the
+        gradient of its vectors; then each part passes again, under the same noise, with it.
+        """
+        assert self.config.pass_tokens is not None
+        views = self.plan.views
+        parts = batch.parts(self.config.pass_tokens * batch.texts // len(views))
+
+        def passes(rows: Tensor, network: nn.Module) -> Tensor:
+            return torch.stack([upcast(x) for x in network(batch.rows(rows), views, texts)])
+
+        texts, states, found = self.sources.of_view, [], []
+        for rows in parts:
+            states.append(checkpoint.random_state())
+            with torch.no_grad():
+                found.append(passes(rows, self.encoder))
+        after = checkpoint.random_state()
+        vectors = torch.cat(found, dim=1)[:, torch.cat(parts).argsort()].requires_grad_()
+        terms = self._terms(batch, vectors)
+        self.accelerator.backward(_loss(terms) / self.config.accumulate)
+        assert vectors.grad is not None
+        for number, (rows, state) in enumerate(zip(parts, states, strict=True)):
+            checkpoint.set_random_state(state)
+            # One pass alone by what sums over processes: they may have other numbers of parts.
+            final = last and number == len(parts) - 1
+            made = passes(rows, self._views if final else self.encoder)
+            torch.autograd.backward(made, vectors.grad[:, rows])
+        checkpoint.set_random_state(after)
+        return terms
 
     def learning_rate(self, step: int) -> float:
         """Linear decay to zero over the run, no warm-up; `step` counts from 0."""

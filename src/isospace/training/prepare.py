@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.coverage import coverage
+from isospace.corpus.coverage import Coverage, coverage
 from isospace.corpus.overview import sample
-from isospace.corpus.tokens import tokenise
+from isospace.corpus.tokens import Tokens, tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import Side, side_of
@@ -31,20 +30,27 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Progress
+from isospace.training.examples import Examples, require_pairs
 from isospace.training.loop import (
     Loop,
     make_companions,
     make_head,
     make_shipped,
     require_distinct_views,
+    require_passes,
     too_short,
 )
+from isospace.training.plan import Plan
 from isospace.training.sources import Sources
 
 _TWO_SENTENCES = (
     "Eight words that dropout should tell apart twice.",
     "And another sentence, so that there is a batch.",
 )
+
+
+LENGTH_OF_LINES = 32
+"""Tokens to which lines of text are cut, if nothing else is asked for (SimCSE's, appendix A)."""
 
 
 @dataclass(frozen=True)
@@ -94,65 +100,84 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     Raises:
         UserError: what is wrong, where, and what to do.
     """
-    _require_texts(config)
-    _require_labels(config)
+    _require_settings(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
     with accelerator.main_process_first():
         data = load_data(config)
-    progress.line("corpus", data.corpus.summary)
-    if data.corpus.classes:
-        progress.line("labels", data.corpus.label_summary)
+    corpus = data.corpus
+    progress.line("corpus", corpus.summary)
+    examples = Examples.of(config, corpus)
+    if examples.story:
+        progress.line("pairs", examples.story)
+    if corpus.classes:
+        progress.line("labels", corpus.label_summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    progress.line("encoder", encoder.summary(arithmetic(accelerator), config.objective.views))
+    plan = Plan.of(config.objective, config.views != "dropout")
+    progress.line("encoder", encoder.summary(arithmetic(accelerator), plan.views))
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
-    _tell_of_tokens(config, encoder, sample(data.corpus), progress)
-    whole = config.objective.reads_whole_texts
-    sides = [side_of(text, config.objective.texts) for text in range(config.objective.texts)]
-    prints = [encoder.fingerprint(config.max_length, whole, side) for side in sides]
-
-    def token_ids(texts: list[tuple[str, Side]]) -> list[list[int]]:
-        made = {}
-        for side in dict.fromkeys(sides):
-            own = [text for text, its in texts if its == side]
-            made[side] = iter(encoder.token_ids(own, config.max_length, whole, side) if own else [])
-        return [next(made[side]) for _, side in texts]
-
-    with (
-        accelerator.main_process_first(),
-        progress.bar("tokenise", len(data.corpus)) as advance,
-    ):
-        tokens = tokenise(
-            zip(data.corpus, cycle(sides), strict=False),
-            data.corpus.digest,
-            token_ids,
-            " ".join(prints if len(set(prints)) > 1 else prints[:1]),
-            cache_folder(),
-            progress=advance,
-        )
-    corpus = data.corpus
-    loop = Loop(config, encoder, tokens, corpus.train_rows, accelerator, corpus.labels)
+    found = coverage(encoder, sample(corpus))
+    if found.warning:
+        progress.line("warning", found.warning)
+    config = replace(config, max_length=_length(config, corpus, encoder, found))
+    if story := _length_story(config, found):
+        progress.line("length", story)
+    sides = [side_of(text, plan.texts) for text in range(plan.texts)]
+    tokens = {}
+    for side in dict.fromkeys(sides):
+        with (
+            accelerator.main_process_first(),
+            progress.bar("tokenise", len(corpus)) as advance,
+        ):
+            tokens[side] = _tokenise(config, corpus, examples, encoder, side, advance)
+    own = [tokens[side] for side in sides]
+    loop = Loop(config, encoder, own, examples, accelerator, corpus.labels)
     if beside := costs(loop.companions):
         progress.line("beside", beside)
     return data, loop
 
 
-def _tell_of_tokens(
-    config: TrainConfig, encoder: Encoder, texts: Sequence[str], progress: Progress
-) -> None:
-    """Say where a tokenizer does not know the language, and where much of the text is cut off."""
-    found = coverage(encoder, texts)
-    if found.warning:
-        progress.line("warning", found.warning)
-    longest = config.max_length
-    if found.lengths[0.5] > longest and not config.objective.reads_whole_texts:
-        progress.line(
-            "length",
-            f"half of the texts have {found.lengths[0.5]} tokens or more, 95 % up to "
-            f"{found.lengths[0.95]}; all are cut to {longest} (`max_length`)",
-        )
+def _tokenise(
+    config: TrainConfig,
+    corpus: Corpus,
+    examples: Examples,
+    encoder: Encoder,
+    side: Side | None,
+    advance: Callable[[int], None],
+) -> Tokens:
+    """The texts of the examples as they are read on one side."""
+    whole = config.objective.reads_whole_texts
+    return tokenise(
+        examples.texts(corpus),
+        examples.digest(corpus),
+        lambda texts: encoder.token_ids(texts, config.max_length, whole, side),
+        encoder.fingerprint(config.max_length, whole, side),
+        cache_folder(),
+        progress=advance,
+    )
+
+
+def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Coverage) -> int:
+    """To how many tokens texts are cut."""
+    if config.max_length is not None:
+        return config.max_length
+    if corpus.related is None and not config.text.columns:
+        return LENGTH_OF_LINES
+    longest = max(found.lengths[0.95], LENGTH_OF_LINES)
+    return longest if encoder.max_length is None else min(longest, encoder.max_length)
+
+
+def _length_story(config: TrainConfig, found: Coverage) -> str | None:
+    """Where much of the text is cut off, or its length decided, that in words."""
+    half, most, longest = found.lengths[0.5], found.lengths[0.95], config.max_length
+    if config.objective.reads_whole_texts or longest is None or longest == LENGTH_OF_LINES >= half:
+        return None
+    return (
+        f"half of the texts have {half} tokens or more, 95 % up to {most}; all are cut to "
+        f"{longest} (`max_length`)"
+    )
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:
@@ -165,8 +190,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
         UserError: as `prepare`.
     """
     for config in configs:
-        _require_texts(config)
-        _require_labels(config)
+        _require_settings(config)
         _require_trackers(config)
     data = load_data(configs[0])
     for config in configs[1:]:
@@ -235,21 +259,21 @@ def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
     make_head(config, encoder, classes)
     companions = make_companions(config, encoder)
-    plan = config.objective.views
-    sources = Sources((*plan, *config.objective.inputs), encoder, config.seed)
+    plan = Plan.of(config.objective, config.views != "dropout")
+    sources = Sources((*plan.views, *config.objective.inputs), encoder, config.seed)
     make_shipped(config, encoder, companions)
     times = 1 + config.objective.tokens_needed // 8
     texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
     whole = config.objective.reads_whole_texts
     ids = []
-    for text in range(config.objective.texts):
-        side = side_of(text, config.objective.texts)
+    for text in range(plan.texts):
+        side = side_of(text, plan.texts)
         ids.append(
             [np.array(row) for row in encoder.token_ids(texts, config.max_length, whole, side)]
         )
     batch = sources.batch(ids, np.arange(len(texts)), 0)
     with torch.no_grad():
-        require_distinct_views(encoder, batch, plan, sources.of_view)
+        require_distinct_views(encoder, batch, plan.views, sources.of_view)
 
 
 def _require_trackers(config: TrainConfig) -> None:
@@ -258,8 +282,18 @@ def _require_trackers(config: TrainConfig) -> None:
         raise UserError(f"`trackers` {missing[0]}: not installed; pip install {missing[0]}")
 
 
+def _require_settings(config: TrainConfig) -> None:
+    """Refuse settings that do not go together, before anything is read."""
+    require_pairs(config)
+    require_passes(config)
+    _require_texts(config)
+    _require_labels(config)
+
+
 def _require_texts(config: TrainConfig) -> None:
     texts, columns = config.objective.texts, config.text.columns
+    if config.views != "dropout":
+        texts = 2 if columns else 1
     if len(columns) == (texts if texts > 1 else 0):
         return
     name = objective_name(config.objective)
@@ -296,7 +330,9 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
     long_enough = int((np.diff(corpus.offsets)[corpus.train_rows] > needed).sum())
     if long_enough < batch <= usable:
         raise UserError(too_short(config, long_enough, usable))
-    if usable < batch:
+    if config.views != "dropout":
+        Examples.of(config, corpus)
+    elif usable < batch:
         raise UserError(
             f"`corpus` {' '.join(config.text.corpus)}: {usable} usable sentences for training "
             f"({corpus.summary}), fewer than a batch of {batch}. Give more text or a smaller "

@@ -119,8 +119,8 @@ class _Session:
         if unit == "minutes":
             steps = amount * 60 / self.loop.seconds_per_step()
         else:
-            sentences = amount * len(self.corpus.train_rows) if unit == "epochs" else amount
-            steps = sentences / self.loop.sentences_per_step
+            a_step = self.loop.tokens_per_step if unit == "tokens" else self.loop.sentences_per_step
+            steps = amount * (len(self.loop.examples) if unit == "epochs" else 1) / a_step
         return max(1, int(steps))
 
     def go(self, run: Run | None) -> FinishedRun:
@@ -182,8 +182,10 @@ class _Session:
             # The start has its own pooling. A template takes nothing of a sentence's length.
             encoder = self.loop.shipped if self.loop.step else self.encoder
             room = encoder.tokens_around - self.encoder.tokens_around
+            settings = self.loop.config
+            assert settings.max_length is not None
             measurements = run_evaluation(
-                replace(self.config, max_length=self.config.max_length + room),
+                replace(settings, max_length=settings.max_length + room),
                 encoder,
                 self.held_out,
                 self.benchmark,
@@ -361,10 +363,12 @@ class _Session:
                 f"meets the {size - 1} other sentences of its own batch only, and batch statistics "
                 f"(whitening, decorrelation) are over {size} sentences",
             )
+        pairs = self.config.views != "dropout"
+        passes = len(loop.plan.views) if pairs else self.config.objective.all_passes
         self.progress.line(
             "train",
             f"{objective_name(self.config.objective)}: {loop.total_steps:,} updates of "
-            f"{loop.sentences_per_step} sentences, passes {self.config.objective.all_passes}, from "
+            f"{loop.sentences_per_step} {'pairs' if pairs else 'sentences'}, passes {passes}, from "
             f"step {loop.step}, into {run.folder}",
         )
 

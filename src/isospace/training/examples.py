@@ -1,0 +1,254 @@
+"""What a run trains on: lines of a corpus, or pairs of lines that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.config import TrainConfig, objective_name
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.related import FEW_PAIRS, Related
+from isospace.corpus.relations import RELATIONS
+from isospace.corpus.title_words import without_words_of
+from isospace.errors import UserError
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.edits import Vocabulary
+
+Rows = NDArray[np.int64]
+
+SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
+"""Of the tokens of a passage (Izacard et al. 2022, appendix)."""
+_UNDER_TITLES = ("title-passage", "heading-section")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What is drawn from, each example once an epoch.
+
+    Attributes:
+        rows: (example, text) lines of the corpus, or of `shortened` behind them.
+        documents: (example, text) the document of each text, of which a batch has two texts only in
+            one example; `None` where batches are drawn freely.
+        cropped: (example,) whether a crop of each text is drawn in its place.
+        shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
+        story: what the examples are, in words.
+    """
+
+    rows: Rows
+    documents: Rows | None = None
+    cropped: NDArray[np.bool_] | None = None
+    shortened: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    story: str = ""
+
+    @classmethod
+    def of_lines(cls, anchors: Rows, texts: int = 1) -> Examples:
+        """Examples of consecutive lines, from these on."""
+        return cls(anchors[:, None] + np.arange(texts))
+
+    @classmethod
+    def of(cls, config: TrainConfig, corpus: Corpus) -> Examples:
+        """What the settings train on of a corpus.
+
+        Raises:
+            UserError: there are no pairs where they are wanted, or fewer than a batch.
+        """
+        if config.views == "dropout":
+            return cls.of_lines(corpus.train_rows, config.objective.texts)
+        if corpus.related is None:
+            pairs = cls.of_lines(corpus.train_rows, 2)
+            if not config.text.columns:
+                raise UserError(
+                    f"`views` {config.views}: lines of text have nothing that belongs together. "
+                    "Give documents, or name the columns of pairs (`columns` ANCHOR POSITIVE)"
+                )
+        else:
+            pairs = _of_relations(config, corpus, corpus.related)
+        found = pairs._with_singles(corpus) if config.views == "both" else pairs
+        if len(found) < config.batch_size:
+            raise UserError(
+                f"`views` {config.views}: {len(found):,} pairs to train on ({pairs.story}), fewer "
+                f"than a batch of {config.batch_size}. Give more text, or a smaller `batch_size`"
+            )
+        return found
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _with_singles(self, corpus: Corpus) -> Examples:
+        """With every text that may be trained on beside itself."""
+        lines = corpus.train_rows if self.documents is not None else np.unique(self.rows)
+        documents = None
+        if self.documents is not None and corpus.related is not None:
+            own = corpus.related.structure.documents[lines]
+            documents = np.concatenate([self.documents, np.stack([own, own], 1)])
+        whole = np.zeros(len(lines), bool)
+        return Examples(
+            np.concatenate([self.rows, np.stack([lines, lines], 1)]),
+            documents,
+            None if self.cropped is None else np.concatenate([self.cropped, whole]),
+            self.shortened,
+            f"{len(lines):,} texts with themselves, {self.story}",
+        )
+
+    def texts(self, corpus: Corpus) -> Iterator[str]:
+        """The lines that `rows` are of."""
+        pairs = self.shortened.tolist()
+        return chain(corpus, (without_words_of(corpus[a], corpus[b]) for a, b in pairs))
+
+    def digest(self, corpus: Corpus) -> str:
+        """Identifies `texts`."""
+        if not len(self.shortened):
+            return corpus.digest
+        return corpus.digest + blake2b(self.shortened.tobytes(), digest_size=8).hexdigest()
+
+
+def require_pairs(config: TrainConfig) -> None:
+    """Refuse settings whose objective takes no pairs, or that say two things.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    if config.views == "dropout":
+        for name in ("relations", "without_title_words"):
+            if getattr(config, name):
+                raise UserError(f"`{name}` is about pairs of texts; set `views` pairs or both")
+        return
+    if not config.objective.takes_pairs:
+        takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind().takes_pairs)
+        raise UserError(
+            f"`views` {config.views}: {objective_name(config.objective)} as set has views that "
+            f"are more than passes of one text, and takes no pairs. Take one that does ({takers})"
+        )
+    if config.text.columns and config.relations:
+        raise UserError(
+            f"`relations` {' '.join(config.relations)}: are of documents; the pairs of `columns` "
+            "are those of its rows"
+        )
+
+
+def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
+    """The pairs of the relations of documents."""
+    judge = None if config.pairs else corpus.pairs.relation
+    counts = related.counts()
+    names: tuple[str, ...] = config.relations
+    if not names:
+        others = [name for name in RELATIONS if counts[name] >= FEW_PAIRS and name != judge]
+        names = tuple(others or filter(None, [judge]))
+    rows, bare, crops = [], [], []
+    for name in names:
+        pairs = related.to_train(name)
+        rows.append(pairs)
+        bare.append(np.full(len(pairs), config.without_title_words and name in _UNDER_TITLES))
+        crops.append(np.full(len(pairs), name == "crops"))
+    lines = np.concatenate([np.empty((0, 2), np.int64), *rows])
+    documents = related.structure.documents[lines]
+    without = np.flatnonzero(np.concatenate([np.empty(0, bool), *bare]))
+    shortened = lines[without]
+    lines[without, 1] = len(corpus) + np.arange(len(without))
+    story = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
+    if judge is not None:
+        story += f"; {judge} judges" + (" too" if judge in names else "")
+    return Examples(lines, documents, np.concatenate([np.empty(0, bool), *crops]), shortened, story)
+
+
+class Order:
+    """Which examples make each batch: by seed and epoch alone, so that resuming needs no state.
+
+    Args:
+        examples: what is drawn from.
+        size: of a batch.
+        seed: of the run.
+
+    Raises:
+        UserError: there are too few documents for a single batch.
+    """
+
+    def __init__(self, examples: Examples, size: int, seed: int) -> None:
+        self._examples, self._size, self._seed = examples, size, seed
+        self._epoch, self._first = -1, 0
+        self._batches = np.empty((0, size), np.int64)
+
+    def batch(self, number: int) -> Rows:
+        """(size,) places of the examples in the batch of this number, counted over the run."""
+        if number < self._first:
+            self._epoch, self._first = -1, 0
+            self._batches = self._batches[:0]
+        while number >= self._first + len(self._batches):
+            self._first += len(self._batches)
+            self._epoch += 1
+            self._batches = self._drawn(self._epoch)
+        found: Rows = self._batches[number - self._first]
+        return found
+
+    def _drawn(self, epoch: int) -> Rows:
+        """(batch, size) of an epoch; what fills no batch is left out."""
+        shuffled = np.random.default_rng([self._seed, epoch]).permutation(len(self._examples))
+        if self._examples.documents is None:
+            return shuffled[: len(shuffled) // self._size * self._size].reshape(-1, self._size)
+        batches = apart(shuffled, self._examples.documents, self._size)
+        if not len(batches):
+            few = len(np.unique(self._examples.documents))
+            raise UserError(
+                f"`batch_size` {self._size}: no batch has two pairs of one document, and there are "
+                f"pairs of {few:,} documents. Give more documents, or a smaller `batch_size`"
+            )
+        return batches
+
+
+def apart(order: Rows, documents: Rows, size: int) -> Rows:
+    """Batches in which no two examples have a document in common.
+
+    An example that would meet its document waits for the next batch.
+
+    Args:
+        order: (n,) places of examples, in the order in which they are to come.
+        documents: (example, text) the document of each text.
+        size: of a batch.
+
+    Returns:
+        (batch, size) places of examples; those that fill no batch at the end are left out.
+
+    >>> apart(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
+    array([[0, 2],
+           [1, 3]])
+    """
+    own = documents.tolist()
+    waiting: dict[int, list[int]] = {}
+    coming = iter(order.tolist())
+    batches: list[list[int]] = []
+    while True:
+        batch: list[int] = []
+        met: set[int] = set()
+        for document in list(waiting):  # one of each at the most
+            if len(batch) < size and met.isdisjoint(own[waiting[document][0]]):
+                batch.append(waiting[document].pop(0))
+                met.update(own[batch[-1]])
+                if not waiting[document]:
+                    del waiting[document]
+        for example in coming if len(batch) < size else ():
+            if met.isdisjoint(own[example]):
+                batch.append(example)
+                met.update(own[example])
+                if len(batch) == size:
+                    break
+            else:
+                waiting.setdefault(int(documents[example, 0]), []).append(example)
+        if len(batch) < size:
+            return np.array(batches, dtype=np.int64).reshape(-1, size)
+        batches.append(batch)
+
+
+def crop(ids: NDArray[Any], random: np.random.Generator, vocabulary: Vocabulary) -> NDArray[Any]:
+    """A run of tokens inside the special ones (independent cropping, Izacard et al. 2022)."""
+    inner = vocabulary.inner(ids)
+    words = ids[inner]
+    share = random.uniform(SHORTEST_CROP, LONGEST_CROP)
+    length = max(1, round(share * len(words)))
+    start = int(random.integers(len(words) - length + 1)) if len(words) else 0
+    return np.concatenate([ids[: inner.start], words[start : start + length], ids[inner.stop :]])

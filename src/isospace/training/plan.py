@@ -1,0 +1,59 @@
+"""The passes of a run: an objective's own plan, or the plan laid over pairs of texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from isospace.objectives.base import Objective, View
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What passes the encoder in a step, and what the objective sees of it.
+
+    Attributes:
+        views: the passes, each once.
+        ways: in how many ways the objective sees them, and in each the place of each view of its
+            own plan; its loss is the mean over the ways.
+        texts: of an example.
+    """
+
+    views: tuple[View, ...]
+    ways: tuple[tuple[int, ...], ...]
+    texts: int
+
+    @classmethod
+    def of(cls, objective: Objective, pairs: bool) -> Plan:
+        """The plan of an objective.
+
+        Over pairs the first view is of one text and all others are of the other, those that are
+        clean too; and the other way round, by as few passes as serve both.
+
+        Args:
+            objective: one that `takes_pairs`, where there are such.
+            pairs: whether an example is two texts that belong together.
+        """
+        own = objective.views
+        if not pairs:
+            return cls(own, (tuple(range(len(own))),), objective.texts)
+        ways = [
+            [
+                replace(view, text=first if place == 0 else 1 - first)
+                for place, view in enumerate(own)
+            ]
+            for first in (0, 1)
+        ]
+        counts = Counter(ways[0]) | Counter(ways[1])
+        views = tuple(counts.elements())
+        return cls(views, tuple(_places(way, views) for way in ways), 2)
+
+
+def _places(way: Sequence[View], views: Sequence[View]) -> tuple[int, ...]:
+    """The place of each view of a way, equal ones one after the other."""
+    places = []
+    for number, view in enumerate(way):
+        earlier = list(way[:number]).count(view)
+        places.append([i for i, one in enumerate(views) if one == view][earlier])
+    return tuple(places)

@@ -1,0 +1,159 @@
+"""What a run trains on: lines, pairs of lines that belong together, and their batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toy import write_documents
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.corpus import load_corpus
+from isospace.corpus.relations import Role
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.objectives import ESimCSE, SimCSE
+from isospace.training.examples import Examples, Order, apart, crop, require_pairs
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = write_documents(tmp_path_factory.mktemp("documents") / "docs")
+    text = CorpusConfig(corpus=(str(folder),), judge="title-passage")
+    return TrainConfig(text=text, objective=SimCSE(), batch_size=16, views="pairs")
+
+
+@pytest.fixture(scope="module")
+def corpus(base, tmp_path_factory):
+    return load_corpus(base.text, tmp_path_factory.mktemp("cache"))
+
+
+def texts(examples, corpus, row):
+    lines = list(examples.texts(corpus))
+    return [lines[line] for line in examples.rows[row]]
+
+
+def test_the_default_trains_on_relations_other_than_the_judging_one(base, corpus):
+    few = replace(base, relations=("heading-section",))
+    found = Examples.of(few, corpus)
+    assert len(found) == corpus.related.counts()["heading-section"] > 50
+    assert found.story == f"{len(found)} heading-section; title-passage judges"
+    roles = corpus.related.structure.roles[found.rows]
+    assert (roles == [Role.HEADING, Role.PASSAGE]).all()
+
+    default = Examples.of(base, corpus)
+    counts = corpus.related.counts()
+    enough = {name for name, n in counts.items() if n >= 100 and name != "title-passage"}
+    assert enough
+    assert len(default) == sum(counts[name] for name in enough)
+
+
+def test_where_no_other_relation_has_enough_the_judging_one_trains_too(base, corpus, monkeypatch):
+    monkeypatch.setattr("isospace.training.examples.FEW_PAIRS", 10**6)
+    found = Examples.of(base, corpus)
+    assert found.story.endswith("title-passage; title-passage judges too")
+    assert len(found) == corpus.related.counts()["title-passage"]
+
+
+def test_nothing_that_is_held_out_is_in_a_pair(base, corpus):
+    held = {text for pair in corpus.pairs.test + corpus.pairs.dev for text in pair}
+    found = Examples.of(replace(base, views="both"), corpus)
+    lines = list(found.texts(corpus))
+    assert held
+    assert not held & {lines[line] for line in np.unique(found.rows)}
+
+
+def test_both_adds_every_text_beside_itself(base, corpus):
+    pairs = Examples.of(base, corpus)
+    both = Examples.of(replace(base, views="both"), corpus)
+    singles = both.rows[len(pairs) :]
+    assert (singles == corpus.train_rows[:, None]).all()
+    assert not both.cropped[len(pairs) :].any()
+    assert both.documents.shape == both.rows.shape
+
+
+def test_without_title_words_the_passage_says_more_than_its_title(base, corpus):
+    config = replace(base, relations=("title-passage",))
+    plain = Examples.of(config, corpus)
+    bare = Examples.of(replace(config, without_title_words=True), corpus)
+    assert plain.digest(corpus) == corpus.digest != bare.digest(corpus)
+    title, passage = texts(plain, corpus, 0)
+    same, rest = texts(bare, corpus, 0)
+    assert same == title
+    assert set(title.casefold().split()) & set(passage.casefold().split())
+    assert not set(title.casefold().split()) & set(rest.casefold().replace(".", "").split())
+
+
+def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
+    found = Examples.of(base, corpus)
+    order = Order(found, 16, seed=1)
+    seen = []
+    for number in range(len(found) // 16 - 2):
+        batch = order.batch(number)
+        documents = [set(found.documents[place]) for place in batch]
+        assert sum(map(len, documents)) == len(set.union(*documents))
+        seen += batch.tolist()
+    assert len(seen) == len(set(seen))
+    assert len(seen) > 0.8 * len(found)
+    # As a resumed run asks for them.
+    assert (Order(found, 16, seed=1).batch(3) == order.batch(3)).all()
+    assert (Order(found, 16, seed=2).batch(3) != order.batch(3)).any()
+
+
+def test_a_document_that_has_half_of_all_pairs_waits_for_its_turn():
+    documents = np.array([[0, 0]] * 50 + [[i, i] for i in range(1, 51)])
+    batches = apart(np.arange(100), documents, 5)
+    assert all(len(set(documents[batch, 0])) == 5 for batch in batches)
+    assert (documents[batches, 0] == 0).sum() == len(batches) == 12
+
+
+def test_a_pair_of_two_documents_keeps_both_out_of_its_batch():
+    documents = np.array([[0, 1], [1, 2], [3, 3], [2, 0]])
+    assert apart(np.arange(4), documents, 2).tolist() == [[0, 2]]
+
+
+def test_too_few_documents_for_a_batch_is_said(base, corpus):
+    found = Examples.of(base, corpus)
+    with pytest.raises(UserError, match=r"`batch_size` 64.* pairs of \d\d documents"):
+        Order(found, 64, seed=0).batch(0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"objective": ESimCSE()}, r"`views` pairs: esimcse .* takes no pairs.*simcse, .*iso"),
+        ({"views": "dropout", "relations": ("crops",)}, r"`relations` is about pairs .*`views`"),
+        ({"views": "dropout", "without_title_words": True}, r"`without_title_words` is about"),
+        (
+            {"text": CorpusConfig(columns=("a", "b")), "relations": ("crops",)},
+            r"`relations` crops: are of documents",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(base, changes, message):
+    with pytest.raises(UserError, match=message):
+        require_pairs(replace(base, **changes))
+
+
+def test_lines_of_text_have_no_pairs(base, tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"The cat number {n} sat on a mat.\n" for n in range(90)))
+    text = CorpusConfig(corpus=(str(path),))
+    with pytest.raises(UserError, match="`views` pairs: lines of text have nothing that belongs"):
+        Examples.of(replace(base, text=text), load_corpus(text, tmp_path))
+
+
+def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
+    vocabulary = load_encoder(str(toy_model), device="cpu").vocabulary
+    ids = np.arange(40)
+    special = sorted(vocabulary.special)
+    ids = np.array([special[0], *range(max(special) + 1, max(special) + 41), special[1]])
+    lengths = set()
+    for seed in range(200):
+        found = crop(ids, np.random.default_rng(seed), vocabulary)
+        assert [found[0], found[-1]] == [ids[0], ids[-1]]
+        words = found[1:-1]
+        assert (np.diff(words) == 1).all()
+        lengths.add(len(words))
+    assert (min(lengths), max(lengths)) == (4, 20)
