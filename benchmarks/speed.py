@@ -26,6 +26,7 @@ import dev_scores
 import encoding
 import evaluating
 import operators
+import pair_training
 import training
 from common import BATCH, LENGTH, draw
 from contest import Result, contest, machine
@@ -171,6 +172,27 @@ def _busy(result: Result) -> str:
     return f"{100 * result.notes['busy']:.0f} %" if "busy" in result.notes else ""
 
 
+def _pairs(options: argparse.Namespace) -> list[dict[str, Any]]:
+    tables = []
+    for batch, tokens, mini_batch, steps in ((64, None, None, 3), (256, 4096, 32, 1)):
+        parts = "at once" if tokens is None else "in parts"
+        peer = f"sentence-transformers, {parts}"
+        results = contest(
+            {
+                peer: (pair_training.peer, (options.corpus, batch, mini_batch, steps)),
+                f"isospace, {parts}": (
+                    pair_training.ours, (options.corpus, batch, tokens, steps)),
+            },
+            rounds=3,
+        )  # fmt: skip
+        title = (
+            f"training minilm on pairs of a sentence and the next {pair_training.SENTENCES}: batch "
+            f"{batch} {parts}, {pair_training.LENGTH} tokens, bf16"
+        )
+        tables.append(_table(title, results, peer, batch * steps, "pairs"))
+    return tables
+
+
 def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
     sentences = 2_000
     peer = "sentence-transformers, torch float32"
@@ -216,6 +238,7 @@ def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "train": _train,
+    "pairs": _pairs,
     "encode": _encode,
     "evaluate": _evaluate,
     "operators": operators.tables,

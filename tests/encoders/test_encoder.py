@@ -285,3 +285,18 @@ def test_whole_texts_are_not_cut(encoder):
     [cut], [whole] = (encoder.token_ids([text], 32, whole=w) for w in (False, True))
     assert (len(cut), len(whole)) == (32, 502)
     assert encoder.fingerprint(32) != encoder.fingerprint(32, whole=True)
+
+
+def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.noise.set(0.0)
+    texts = [f"cat {'dog ' * length}" for length in (61, 3, 58, 2, 5)]
+    batch = encoder.collate([np.array(ids) for ids in encoder.token_ids(texts)])
+    lengths = batch.attention_mask.sum(1)
+    parts = batch.by_length()
+    assert [lengths[rows].tolist() for rows in parts] == [[61, 64], [5, 6, 8]]
+    plan = (View(dropout=0.0),)
+    [found] = encoder(batch, plan)
+    for row, text in enumerate(texts):
+        [alone] = encoder(encoder.collate(encoder.token_ids([text])), plan)
+        torch.testing.assert_close(found[row], alone[0], rtol=1e-5, atol=1e-6)

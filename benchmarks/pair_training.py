@@ -1,0 +1,116 @@
+"""Training on pairs, timed: isospace's loop and sentence-transformers' trainer on the same ones.
+
+Every function prepares in its process and returns one round (see `contest.py`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from common import lines
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.tokens import tokenise
+from isospace.encoders.loading import load_encoder
+from isospace.objectives import SimCSE
+from isospace.training.examples import Examples
+from isospace.training.loop import Loop
+from isospace.training.prepare import make_accelerator
+
+LENGTH = 128
+SENTENCES = 4
+"""Of a second text; the first is the sentence before them."""
+
+
+def pairs_of(corpus: Path, count: int) -> list[tuple[str, str]]:
+    """A sentence, and the next few as one text."""
+    step = SENTENCES + 1
+    text = lines(corpus, count * step)
+    return [(text[i], " ".join(text[i + 1 : i + step])) for i in range(0, count * step, step)]
+
+
+def ours(corpus: Path, batch: int, pass_tokens: int | None, steps: int) -> Callable[[], float]:
+    """The loop on pairs, both directions of the loss."""
+    config = TrainConfig(
+        text=CorpusConfig(corpus=(str(corpus),)),
+        objective=SimCSE(head="none"),
+        views="pairs",
+        batch_size=batch,
+        pass_tokens=pass_tokens,
+        precision="bf16",
+    )
+    accelerator = make_accelerator(config)
+    encoder = load_encoder("minilm", "mean")
+    texts = [text for pair in pairs_of(corpus, 10 * batch * steps) for text in pair]
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = tokenise(
+            texts,
+            "pairs",
+            lambda part: encoder.token_ids(part, LENGTH),
+            encoder.fingerprint(LENGTH),
+            Path(folder),
+        )
+        examples = Examples.of_lines(np.arange(0, len(texts), 2), 2)
+        loop = Loop(config, encoder, [tokens, tokens], examples, accelerator)
+    loop.total_steps = 10**6
+    iterator = iter(loop)
+    return lambda: sum(next(iterator).seconds for _ in range(steps))
+
+
+def peer(corpus: Path, batch: int, mini_batch: int | None, steps: int) -> Callable[[], float]:
+    """sentence-transformers' trainer with its loss of pairs, cached where parts are asked for."""
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.losses import (
+        CachedMultipleNegativesRankingLoss,
+        MultipleNegativesRankingLoss,
+    )
+    from transformers import TrainerCallback
+
+    network = load_encoder("minilm", "mean").model
+    network.max_seq_length = LENGTH
+    pairs = pairs_of(corpus, 10 * batch * steps)
+    data = Dataset.from_dict({"anchor": [a for a, _ in pairs], "positive": [b for _, b in pairs]})
+    loss: Any
+    if mini_batch is None:
+        loss = MultipleNegativesRankingLoss(network)
+    else:
+        loss = CachedMultipleNegativesRankingLoss(network, mini_batch_size=mini_batch)
+
+    class Watch(TrainerCallback):
+        def __init__(self) -> None:
+            self.ends: list[float] = []
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            self.ends.append(time.perf_counter())
+
+    def one_round() -> float:
+        watch = Watch()
+        with tempfile.TemporaryDirectory() as folder:
+            settings = SentenceTransformerTrainingArguments(
+                folder,
+                per_device_train_batch_size=batch,
+                bf16=True,
+                use_cpu=not torch.cuda.is_available(),
+                save_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                logging_strategy="no",
+                max_steps=steps + 1,
+            )
+            trainer = SentenceTransformerTrainer(
+                network, settings, data, loss=loss, callbacks=[watch]
+            )
+            trainer.train()
+        return watch.ends[-1] - watch.ends[0]
+
+    return one_round
