@@ -28,8 +28,9 @@ class EncodeConfig:
     model: str
     """minilm, a model folder, a run's folder, or a Hub name."""
     inputs: tuple[str, ...]
-    """Files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for standard input, or
-    docstrings. Every row gets a vector; an empty line gets that of the empty text."""
+    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz or .zst), folders, - for standard
+    input, or docstrings. Every row and every passage gets a vector; an empty line gets that of
+    the empty text."""
     output: Path
     """A folder of shards, or one file if it ends in .parquet or .npy."""
     column: str = "text"
@@ -67,7 +68,9 @@ class EncodeConfig:
     def __post_init__(self) -> None:
         """Refuse values that cannot be meant."""
         if not self.inputs:
-            raise UserError("give one or more files to encode, or - for standard input")
+            raise UserError(
+                "give one or more files to encode after the model, or - for standard input"
+            )
         if self.output.suffix.lower() in _OTHER_FILES:
             raise UserError(
                 f"`output` {self.output}: {self.output.suffix} files of vectors are not written. "
