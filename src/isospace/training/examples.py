@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.dedup import without_words_of
 from isospace.corpus.related import FEW_PAIRS, Related
 from isospace.corpus.relations import RELATIONS
-from isospace.corpus.title_words import without_words_of
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
