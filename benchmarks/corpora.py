@@ -27,16 +27,24 @@ from isospace.corpus.formats.draft import one_line
 from isospace.errors import UserError
 
 WHEELS = {
+    "astropy==7.0.1": "5b4831c5b8a8e6c62afc095d9f65e6c023f058821c1fcc829adc2d941090cd2a",
+    "dask==2025.5.0": "77e9a64bb09098515bc579477b7051b0909474cd7b3e0005e3d0968a70c84015",
     "django==5.2.1": "a9b680e84f9a0e71da83e399f1e922e1ab37b2173ced046b541c72e1589a5961",
+    "jax==0.6.0": "22b21827597c6d6b46e88543b4fc372fcddf1cc1247660452de020cc4bda1afc",
+    "keras==3.9.2": "404427856c2dc30e38c9fa6fa6a13ffb1844a8c35af312ca32a8e7dea9840f1e",
     "matplotlib==3.10.3": "fdfa07c0ec58035242bc8b2c8aae37037c9a886370eef6850703d7583e19964b",
+    "mne==1.9.0": "c26da9ac59bce963c5b25a3be9f5f61dd128f980cdc178a6fceef27743734306",
     "networkx==3.4.2": "df5d4365b724cf81b8c6a7312509d0c22386097011ad1abe274afd5e9d3bbc5f",
     "numpy==2.2.6": "ba10f8411898fc418a521833e014a77d3ca01c15b0c6cdcce6a0d2897e6dbbdf",
     "pandas==2.2.3": "c124333816c3a9b03fbeef3a9f230ba9a737e9e5bb4060aa2107a86cc0a497fc",
+    "scikit-image==0.25.2": "24cc986e1f4187a12aa319f777b36008764e856e5013666a4a83f8df083c2641",
     "scikit-learn==1.6.1": "25fc636bdaf1cc2f4a124a116312d837148b5e10872147bdaf4887926b8c03d8",
     "scipy==1.15.3": "39cb9c62e471b1bb3750066ecc3a3f3052b37751c7c3dfd0fd7e48900ed52982",
     "sqlalchemy==2.0.41": "90c11ceb9a1f482c752a71f203a81858625d8df5746d787a4786bca4ffdf71c6",
     "statsmodels==0.14.4": "e332c2d9b806083d1797231280602340c5c913f90d4caa0213a6a54679ce9331",
     "sympy==1.13.3": "54612cf55a62755ee71824ce692986f23c88ffa77207b30c1368eda4a7060f73",
+    "transformers==4.52.3": "cd04059da50e7cf2a617ce3143ba8beffbf119f8c25a0717c3454fd9d0f19609",
+    "xarray==2025.4.0": "b27defd082c5cb85d32c695708de6bb05c2838fb7caaf3f952982e602a35b9b8",
 }
 """Requirement -> SHA-256 of its wheel, for Python 3.11 on Linux where it is not for all."""
 
