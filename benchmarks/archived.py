@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from cell_archive import pack, unpack, unpack_baselines
-from isospace.comparison.compare import compare
+from isospace.comparison.compare import Measure, compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig
@@ -49,17 +50,19 @@ def run(
     archive: Path,
     jobs: int,
     baselines: Mapping[str, Path] | None = None,
+    measure: Measure = "sts",
 ) -> ComparisonResults:
     """Run what neither the folder of the runs nor the archive has, put it into both, and judge.
 
-    The candidates share one corpus and the STS sets. `baselines` are the models of rows that are
-    not trained; what they came to is archived too, but scored again on another machine.
+    The candidates share one corpus, and the STS sets where these are measured. `baselines` are the
+    models of rows that are not trained; what they came to is archived too, but scored again on
+    another machine.
     """
     first = next(iter(candidates.values()))
     try:
         unpack(archive, runs, Path(first.text.corpus[0]), Path(first.data or ""))
         models = {name: str(model) for name, model in (baselines or {}).items()}
-        found = compare(candidates, seeds, runs, "sts", jobs, models)
+        found = compare(candidates, seeds, runs, measure, jobs, models)
     except UserError as error:  # other settings than these, perhaps: not for the archive
         sys.exit(str(error))
     except Stopped as error:
@@ -71,13 +74,19 @@ def run(
     return found
 
 
-def judged_again(names: Iterable[str], archive: Path, corpus: Path, sts: Path) -> ComparisonResults:
+def judged_again(
+    names: Iterable[str],
+    archive: Path,
+    corpus: Path,
+    sts: Path,
+    measure: Literal["MRR", "Avg"] = "Avg",
+) -> ComparisonResults:
     """What the finished runs of an archive say together; nothing is trained, no text is read."""
     with TemporaryDirectory() as folder:
         unpack(archive, Path(folder), corpus, sts)
         seeds = {name: sorted(Path(folder).glob(f"{name}/seed-*")) for name in names}
         there = {name: list(map(Run, found)) for name, found in seeds.items() if found}
-        return judge_runs(there, "Avg", unpack_baselines(archive, Path(folder)))
+        return judge_runs(there, measure, unpack_baselines(archive, Path(folder)))
 
 
 def without_paths(results: ComparisonResults) -> ComparisonResults:
