@@ -95,7 +95,7 @@ def results_of(
         isospace="0.1.0",
         config={},
         origin=Origin("bert", None, None),
-        corpus=CorpusFacts(1000, "of the text", {"read": 1234, "for training": 1000}),
+        corpus=CorpusFacts(1000, "of the text", {"read": 1234, "for training": 1000}, 32),
         pooling="cls",
         steps=4,
         benchmark="of the test items",

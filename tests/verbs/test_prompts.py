@@ -165,9 +165,10 @@ def test_train_by_columns(prompted, pairs, tmp_path):
         precision="float32",
     )
     data, loop = prepare(config, make_accelerator(config), Silent())
-    anchor = int(loop.rows[0])
-    for row, prompt in ((anchor, prompted.query), (anchor + 1, prompted.document)):
-        [ids] = loop.tokens.batch(np.array([row]))
+    rows = loop.examples.rows[0]
+    sides = (prompted.query, prompted.document)
+    for row, tokens, prompt in zip(rows, loop.tokens, sides, strict=True):
+        [ids] = tokens.batch(np.array([row]))
         assert ids.tolist() == prompted.model.tokenizer(prompt + data.corpus[row])["input_ids"]
     finished = isospace.train(config)
     judged = data.benchmark.pairs
@@ -192,9 +193,9 @@ def test_sentences_of_a_corpus_are_documents_in_training_and_whitening(
     text = CorpusConfig(corpus=(str(toy_corpus),), held_out=40)
     config = TrainConfig(text=text, model=str(prompted.folder), objective=SimCSE(head="none"))
     data, loop = prepare(config, make_accelerator(config), Silent())
-    row = loop.rows[:1]
+    [row] = loop.examples.rows[:1]
     wanted = prompted.model.tokenizer(prompted.document + data.corpus[int(row[0])])["input_ids"]
-    assert loop.tokens.batch(row)[0].tolist() == wanted
+    assert loop.tokens[0].batch(row)[0].tolist() == wanted
     corpus = load_corpus(text, cache_folder())
     mean = prompted.documents([corpus[int(row)] for row in corpus.train_rows]).mean(0)
     settings = isospace.WhitenConfig(str(prompted.folder), text, power=0.0, output=tmp_path / "out")

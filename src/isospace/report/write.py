@@ -195,14 +195,14 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     objective, paper = config.objective, config.objective.paper
     options = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in objective.to_json().items())
     texts = [Path(corpus).name or corpus for corpus in config.text.corpus]
-    length = f"{config.max_length} tokens" if config.max_length else "the length of the corpus"
+    longest = config.max_length or results.corpus.longest
     dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
     facts = {
         "Start": f"{config.model}, pooling {results.pooling}",
         "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",
         "Objective": f"{objective_name(objective)} ({options}), from {paper.title} ({paper.year})",
         "Training": f"{results.steps:,} updates of {config.batch_size * config.accumulate} "
-        f"sentences of up to {length}, learning rate {config.learning_rate:g}, "
+        f"sentences of up to {longest} tokens, learning rate {config.learning_rate:g}, "
         f"weight decay {config.weight_decay:g}, gradients clipped to {config.clip_norm:g}, "
         f"dropout {dropout}, seed {config.seed}",
         "Checkpoint": results.kept,

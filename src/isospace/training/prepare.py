@@ -224,7 +224,6 @@ def load_data(config: TrainConfig) -> Data:
             f"`label_column` {config.text.label_column}: all examples have the label "
             f"{corpus.classes[0]}. Expected two or more different ones"
         )
-    benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
     held_out = choosing_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
         advice = "longer sentences, or a larger `held_out`"
@@ -236,6 +235,7 @@ def load_data(config: TrainConfig) -> Data:
             "them (sentences of 8 words or more are cut in halves); expected 2 of each. At most "
             f"one text in ten is held out: give more text, {advice}"
         )
+    benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
     return Data(benchmark, held_out, corpus)
 
 

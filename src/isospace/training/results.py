@@ -20,11 +20,16 @@ R@1, R@5 and R@10 of the encoder alone."""
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """What was trained on: sentences left after cleaning, their digest, and what cleaning did."""
+    """What was trained on: sentences left after cleaning, their digest, and what cleaning did.
+
+    Attributes:
+        longest: tokens to which they were cut; `None` of older runs, whose settings say it.
+    """
 
     sentences: int
     digest: str
     counts: dict[str, int]
+    longest: int | None = None
 
 
 @dataclass(frozen=True)

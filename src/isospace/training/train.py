@@ -412,7 +412,12 @@ class _Session:
             isospace=isospace.__version__,
             config=self.config.to_dict(),
             origin=Origin.of(self.config.model),
-            corpus=CorpusFacts(len(corpus.train_rows), corpus.digest, dict(corpus.counts)),
+            corpus=CorpusFacts(
+                len(corpus.train_rows),
+                corpus.digest,
+                dict(corpus.counts),
+                self.loop.config.max_length,
+            ),
             pooling=self.encoder.pooling,
             steps=self.loop.total_steps,
             benchmark=self.benchmark.digest(),
