@@ -272,6 +272,8 @@ class Loop:
         self.sources = Sources(plan, encoder, config.seed)
         self.shipped = make_shipped(config, encoder, self.companions)
         first = self._micro_batch(0)
+        if config.pass_tokens is not None:  # the whole might not fit
+            first = first.rows(torch.arange(2, device=encoder.device))
         self._freeze(require_distinct_views(encoder, first, self.plan.views, self.sources.of_view))
         self._beside = nn.ModuleDict({**self.companions, "head": self.head})
         self._beside.to(accelerator.device).train()
