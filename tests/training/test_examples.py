@@ -70,7 +70,7 @@ def test_both_adds_every_text_beside_itself(base, corpus):
     singles = both.rows[len(pairs) :]
     assert (singles == corpus.train_rows[:, None]).all()
     assert not both.cropped[len(pairs) :].any()
-    assert both.documents.shape == both.rows.shape
+    assert both.origins.shape == both.rows.shape
 
 
 def test_without_title_words_the_passage_says_more_than_its_title(base, corpus):
@@ -91,7 +91,7 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     seen = []
     for number in range(len(found) // 16 - 2):
         batch = order.batch(number)
-        documents = [set(found.documents[place]) for place in batch]
+        documents = [set(found.origins[place]) for place in batch]
         assert sum(map(len, documents)) == len(set.union(*documents))
         seen += batch.tolist()
     assert len(seen) == len(set(seen))
@@ -115,7 +115,9 @@ def test_a_pair_of_two_documents_keeps_both_out_of_its_batch():
 
 def test_too_few_documents_for_a_batch_is_said(base, corpus):
     found = Examples.of(base, corpus)
-    with pytest.raises(UserError, match=r"`batch_size` 64.* pairs of \d\d documents"):
+    with pytest.raises(
+        UserError, match=r"`batch_size` 64: no two pairs .* of these 324 pairs no 64 are so"
+    ):
         Order(found, 64, seed=0).batch(0)
 
 
@@ -157,3 +159,20 @@ def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
         assert (np.diff(words) == 1).all()
         lengths.add(len(words))
     assert (min(lengths), max(lengths)) == (4, 20)
+
+
+def test_pairs_of_columns_that_share_a_text_are_not_in_one_batch(base, tmp_path):
+    """Five answers to 300 questions: another question of the same answer is no negative."""
+    path = tmp_path / "faq.tsv"
+    rows = [f"question number {n} of the cat\tAnswer {'abcde'[n % 5]} of many" for n in range(300)]
+    path.write_text("\n".join(["q\ta", *rows]) + "\n")
+    text = CorpusConfig(corpus=(str(path),), columns=("q", "a"), near_duplicates=False)
+    corpus = load_corpus(text, tmp_path)
+    for views in ("pairs", "both"):
+        found = Examples.of(replace(base, text=text, views=views), corpus)
+        lines = list(found.texts(corpus))
+        batch = Order(found, 4, seed=0).batch(0)
+        answers = [{lines[line] for line in found.rows[place]} for place in batch]
+        assert sum(map(len, answers)) == len(set.union(*answers))
+    with pytest.raises(UserError, match=r"share a text"):
+        Order(Examples.of(replace(base, text=text), corpus), 16, seed=0).batch(0)

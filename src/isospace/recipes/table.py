@@ -6,6 +6,7 @@ import difflib
 
 from isospace.config import TrainConfig
 from isospace.errors import UserError
+from isospace.objectives import SimCSE
 from isospace.recipes.arccse import ARCCSE
 from isospace.recipes.base import Recipe
 from isospace.recipes.consert import CONSERT
@@ -34,6 +35,19 @@ RECIPES: dict[str, Recipe] = {
         note="Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "
         "the default.",
         corpus="yours",
+    ),
+    "pairs": Recipe(
+        TrainConfig(
+            objective=SimCSE(head="none", temperature=0.05),
+            views="pairs",
+            max_length=64,
+            budget=(3_200, "sentences"),
+            learning_rate=5e-5,
+        ),
+        "ours",
+        note="Adapts a finished sentence encoder to documents that will be searched. From first "
+        "trials on docstrings, not tuned; the demo.",
+        corpus="yours: documents",
     ),
     **SIMCSE,
     **WHITENEDCSE,

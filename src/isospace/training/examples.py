@@ -16,6 +16,7 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import without_words_of
 from isospace.corpus.related import FEW_PAIRS, Related
 from isospace.corpus.relations import RELATIONS
+from isospace.corpus.staging import key
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
@@ -33,15 +34,16 @@ class Examples:
 
     Attributes:
         rows: (example, text) lines of the corpus, or of `shortened` behind them.
-        documents: (example, text) the document of each text, of which a batch has two texts only in
-            one example; `None` where batches are drawn freely.
+        origins: (example, text) number of the document of each text, or of the text itself where
+            rows are no documents; a batch has one of them in one example only. `None` where batches
+            are drawn freely.
         cropped: (example,) whether a crop of each text is drawn in its place.
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
         story: what the examples are, in words.
     """
 
     rows: Rows
-    documents: Rows | None = None
+    origins: Rows | None = None
     cropped: NDArray[np.bool_] | None = None
     shortened: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
     story: str = ""
@@ -60,15 +62,16 @@ class Examples:
         """
         if config.views == "dropout":
             return cls.of_lines(corpus.train_rows, config.objective.texts)
-        if corpus.related is None:
-            pairs = cls.of_lines(corpus.train_rows, 2)
-            if not config.text.columns:
-                raise UserError(
-                    f"`views` {config.views}: lines of text have nothing that belongs together. "
-                    "Give documents, or name the columns of pairs (`columns` ANCHOR POSITIVE)"
-                )
-        else:
+        if corpus.related is not None:
             pairs = _of_relations(config, corpus, corpus.related)
+        elif config.text.columns:
+            rows = cls.of_lines(corpus.train_rows, 2).rows
+            pairs = cls(rows, _origins(corpus)[rows])
+        else:
+            raise UserError(
+                f"`views` {config.views}: lines of text have nothing that belongs together. Give "
+                "documents, or name the columns of pairs (`columns` ANCHOR POSITIVE)"
+            )
         found = pairs._with_singles(corpus) if config.views == "both" else pairs
         if len(found) < config.batch_size:
             raise UserError(
@@ -82,18 +85,17 @@ class Examples:
 
     def _with_singles(self, corpus: Corpus) -> Examples:
         """With every text that may be trained on beside itself."""
-        lines = corpus.train_rows if self.documents is not None else np.unique(self.rows)
-        documents = None
-        if self.documents is not None and corpus.related is not None:
-            own = corpus.related.structure.documents[lines]
-            documents = np.concatenate([self.documents, np.stack([own, own], 1)])
-        whole = np.zeros(len(lines), bool)
+        lines = corpus.train_rows if corpus.related is not None else np.unique(self.rows)
+        singles = np.stack([lines, lines], 1)
+        crops = None
+        if self.cropped is not None:
+            crops = np.concatenate([self.cropped, np.zeros(len(lines), bool)])
         return Examples(
-            np.concatenate([self.rows, np.stack([lines, lines], 1)]),
-            documents,
-            None if self.cropped is None else np.concatenate([self.cropped, whole]),
+            np.concatenate([self.rows, singles]),
+            np.concatenate([self.origins, _origins(corpus)[singles]]),
+            crops,
             self.shortened,
-            f"{len(lines):,} texts with themselves, {self.story}",
+            ", ".join(filter(None, [f"{len(lines):,} texts with themselves", self.story])),
         )
 
     def texts(self, corpus: Corpus) -> Iterator[str]:
@@ -132,6 +134,15 @@ def require_pairs(config: TrainConfig) -> None:
         )
 
 
+def _origins(corpus: Corpus) -> Rows:
+    """(line,) the document of each line, or, of rows of texts, a number that equal texts share."""
+    if corpus.related is not None:
+        return corpus.related.structure.documents
+    keys = np.fromiter((key(text.casefold()) for text in corpus), np.uint64, len(corpus))
+    numbers: Rows = np.unique(keys, return_inverse=True)[1]
+    return numbers
+
+
 def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
     """The pairs of the relations of documents."""
     judge = None if config.pairs else corpus.pairs.relation
@@ -147,14 +158,15 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
         bare.append(np.full(len(pairs), config.without_title_words and name in _UNDER_TITLES))
         crops.append(np.full(len(pairs), name == "crops"))
     lines = np.concatenate([np.empty((0, 2), np.int64), *rows])
-    documents = related.structure.documents[lines]
+    origins = _origins(corpus)[lines]
     without = np.flatnonzero(np.concatenate([np.empty(0, bool), *bare]))
     shortened = lines[without]
     lines[without, 1] = len(corpus) + np.arange(len(without))
     story = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
     if judge is not None:
         story += f"; {judge} judges" + (" too" if judge in names else "")
-    return Examples(lines, documents, np.concatenate([np.empty(0, bool), *crops]), shortened, story)
+    crops_of = np.concatenate([np.empty(0, bool), *crops])
+    return Examples(lines, origins, crops_of, shortened, story)
 
 
 class Order:
@@ -166,7 +178,7 @@ class Order:
         seed: of the run.
 
     Raises:
-        UserError: there are too few documents for a single batch.
+        UserError: not a single batch can be made.
     """
 
     def __init__(self, examples: Examples, size: int, seed: int) -> None:
@@ -189,26 +201,26 @@ class Order:
     def _drawn(self, epoch: int) -> Rows:
         """(batch, size) of an epoch; what fills no batch is left out."""
         shuffled = np.random.default_rng([self._seed, epoch]).permutation(len(self._examples))
-        if self._examples.documents is None:
+        if self._examples.origins is None:
             return shuffled[: len(shuffled) // self._size * self._size].reshape(-1, self._size)
-        batches = apart(shuffled, self._examples.documents, self._size)
+        batches = apart(shuffled, self._examples.origins, self._size)
         if not len(batches):
-            few = len(np.unique(self._examples.documents))
             raise UserError(
-                f"`batch_size` {self._size}: no batch has two pairs of one document, and there are "
-                f"pairs of {few:,} documents. Give more documents, or a smaller `batch_size`"
+                f"`batch_size` {self._size}: no two pairs of a batch may be of one document, or "
+                f"share a text, and of these {len(self._examples):,} pairs no {self._size} are so. "
+                "Give more text, or a smaller `batch_size`"
             )
         return batches
 
 
-def apart(order: Rows, documents: Rows, size: int) -> Rows:
-    """Batches in which no two examples have a document in common.
+def apart(order: Rows, origins: Rows, size: int) -> Rows:
+    """Batches in which no two examples have an origin in common.
 
-    An example that would meet its document waits for the next batch.
+    An example that would meet its own waits for the next batch.
 
     Args:
         order: (n,) places of examples, in the order in which they are to come.
-        documents: (example, text) the document of each text.
+        origins: (example, text) of each text, as `Examples` has them.
         size: of a batch.
 
     Returns:
@@ -218,19 +230,19 @@ def apart(order: Rows, documents: Rows, size: int) -> Rows:
     array([[0, 2],
            [1, 3]])
     """
-    own = documents.tolist()
+    own = origins.tolist()
     waiting: dict[int, list[int]] = {}
     coming = iter(order.tolist())
     batches: list[list[int]] = []
     while True:
         batch: list[int] = []
         met: set[int] = set()
-        for document in list(waiting):  # one of each at the most
-            if len(batch) < size and met.isdisjoint(own[waiting[document][0]]):
-                batch.append(waiting[document].pop(0))
+        for origin in list(waiting):  # one of each at the most
+            if len(batch) < size and met.isdisjoint(own[waiting[origin][0]]):
+                batch.append(waiting[origin].pop(0))
                 met.update(own[batch[-1]])
-                if not waiting[document]:
-                    del waiting[document]
+                if not waiting[origin]:
+                    del waiting[origin]
         for example in coming if len(batch) < size else ():
             if met.isdisjoint(own[example]):
                 batch.append(example)
@@ -238,7 +250,7 @@ def apart(order: Rows, documents: Rows, size: int) -> Rows:
                 if len(batch) == size:
                     break
             else:
-                waiting.setdefault(int(documents[example, 0]), []).append(example)
+                waiting.setdefault(int(origins[example, 0]), []).append(example)
         if len(batch) < size:
             return np.array(batches, dtype=np.int64).reshape(-1, size)
         batches.append(batch)

@@ -109,7 +109,7 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     progress.line("corpus", corpus.summary)
     examples = Examples.of(config, corpus)
     if examples.story:
-        progress.line("pairs", examples.story)
+        progress.line("relations", examples.story)
     if corpus.classes:
         progress.line("labels", corpus.label_summary)
     with accelerator.main_process_first():
