@@ -6,7 +6,6 @@ Every function prepares in its process and returns one round (see `contest.py`).
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from isospace.objectives import SimCSE
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.prepare import make_accelerator
+from training import between_steps
 
 LENGTH = 128
 SENTENCES = 4
@@ -74,7 +74,6 @@ def peer(corpus: Path, batch: int, mini_batch: int | None, steps: int) -> Callab
         CachedMultipleNegativesRankingLoss,
         MultipleNegativesRankingLoss,
     )
-    from transformers import TrainerCallback
 
     network = load_encoder("minilm", "mean").model
     network.max_seq_length = LENGTH
@@ -86,15 +85,7 @@ def peer(corpus: Path, batch: int, mini_batch: int | None, steps: int) -> Callab
     else:
         loss = CachedMultipleNegativesRankingLoss(network, mini_batch_size=mini_batch)
 
-    class Watch(TrainerCallback):
-        def __init__(self) -> None:
-            self.ends: list[float] = []
-
-        def on_step_end(self, *_: Any, **__: Any) -> None:
-            self.ends.append(time.perf_counter())
-
-    def one_round() -> float:
-        watch = Watch()
+    def train(watch: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
             settings = SentenceTransformerTrainingArguments(
                 folder,
@@ -111,6 +102,5 @@ def peer(corpus: Path, batch: int, mini_batch: int | None, steps: int) -> Callab
                 network, settings, data, loss=loss, callbacks=[watch]
             )
             trainer.train()
-        return watch.ends[-1] - watch.ends[0]
 
-    return one_round
+    return lambda: between_steps(train)

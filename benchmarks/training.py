@@ -144,12 +144,18 @@ def _parts(objective: Any, head: torch.nn.Module, dim: int) -> dict[str, float]:
 
 def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
     """sentence-transformers' trainer with its SimCSE recipe: every sentence paired with itself."""
-    from transformers import TrainerCallback
-
     from isospace.encoders.loading import load_encoder
 
     network = load_encoder(model, "mean").model
     sentences = [line for line in lines(corpus, 50_000) if len(line) >= 10]
+    return lambda: between_steps(
+        lambda watch: peer_train(network, sentences, callbacks=[watch], max_steps=steps + 1)
+    )
+
+
+def between_steps(train: Callable[[Any], None]) -> float:
+    """Seconds from the first step to the last of a trainer that is given a callback."""
+    from transformers import TrainerCallback
 
     class Watch(TrainerCallback):
         def __init__(self) -> None:
@@ -158,12 +164,9 @@ def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
         def on_step_end(self, *_: Any, **__: Any) -> None:
             self.ends.append(time.perf_counter())
 
-    def one_round() -> float:
-        watch = Watch()
-        peer_train(network, sentences, callbacks=[watch], max_steps=steps + 1)
-        return watch.ends[-1] - watch.ends[0]
-
-    return one_round
+    watch = Watch()
+    train(watch)
+    return watch.ends[-1] - watch.ends[0]
 
 
 def peer_train(
