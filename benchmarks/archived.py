@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,9 @@ from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
+from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
+from isospace.system.typed_json import to_json
 from isospace.training.run import Run
 
 
@@ -89,12 +92,15 @@ def judged_again(
         return judge_runs(there, measure, unpack_baselines(archive, Path(folder)))
 
 
-def without_paths(results: ComparisonResults) -> ComparisonResults:
-    """The record as it is published."""
+def publish(path: Path, results: ComparisonResults) -> None:
+    """Write the record: no paths, and of so many pairs of rows differences in one score alone."""
     for settings in results.settings.values():
         settings["text"]["corpus"] = [Path(corpus).name for corpus in settings["text"]["corpus"]]
         settings["data"] = "STS"
-    return replace(results, verdict=replace(results.verdict, model=None))
+    differences = {results.measure: results.differences[results.measure]}
+    verdict = replace(results.verdict, model=None)
+    record = replace(results, verdict=verdict, differences=differences)
+    write_text(path, json.dumps(to_json(record)) + "\n")
 
 
 def papers_columns(results: ComparisonResults) -> str:

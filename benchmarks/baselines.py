@@ -24,7 +24,7 @@ import archived
 from common import draw
 from contest import contest, machine
 from first_table import PROJECTOR
-from isospace.comparison.results import ComparisonResults, write_results
+from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.docstrings import DOCSTRINGS, read_docstrings
 from isospace.encoders.pooling import PoolingName
@@ -213,8 +213,7 @@ def write_paragraphs(path: Path) -> None:
 
 def _draw(name: str, results: ComparisonResults) -> None:
     """The record beside the page; in the page the verdict and the rows, the largest gain first."""
-    record = archived.without_paths(results)
-    write_results(PAGE.with_name(f"baselines-{name}.json"), record)
+    archived.publish(PAGE.with_name(f"baselines-{name}.json"), results)
     tested = archived.tested(results)
     draw(
         PAGE,

@@ -19,7 +19,7 @@ from pathlib import Path
 import archived
 import first_table
 from common import draw
-from isospace.comparison.results import ComparisonResults, write_results
+from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.report.scoreboard import COMPARISON_TABLES
 from isospace.system.tables import markdown_table
@@ -56,7 +56,7 @@ def main() -> None:
 
 def _draw(results: ComparisonResults) -> None:
     """The whole record beside the page; in it the verdict and the tables."""
-    write_results(PAGE.with_suffix(".json"), archived.without_paths(results))
+    archived.publish(PAGE.with_suffix(".json"), results)
     tables = filter(None, (make("", results) for make in COMPARISON_TABLES))
     parts = {table.name: f"{markdown_table(table.rows)}\n\n{table.note}" for table in tables}
     parts |= {"verdict": results.verdict.text, "scores": archived.papers_columns(results)}

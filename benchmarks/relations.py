@@ -21,7 +21,7 @@ from pathlib import Path
 
 import archived
 from common import draw
-from isospace.comparison.results import ComparisonResults, write_results
+from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, RelationName, TrainConfig
 from isospace.objectives import Iso, SimCSE, WhitenedCSE
 from isospace.report.papers import mean_sd
@@ -135,8 +135,7 @@ def _whitened(source: Source, options: argparse.Namespace, name: str) -> Path:
 
 def _draw(name: str, results: ComparisonResults) -> None:
     """The record beside the page; in the page the verdict, gains, scores and BM25's rows."""
-    record = archived.without_paths(results)
-    write_results(PAGE.with_name(f"relations-{name}.json"), record)
+    archived.publish(PAGE.with_name(f"relations-{name}.json"), results)
     draw(
         PAGE,
         {
