@@ -219,9 +219,7 @@ def test_bad_input_is_refused_before_the_model_loads(config, tmp_path, monkeypat
 
 
 def test_an_existing_folder_is_not_overwritten(config, monkeypatch):
-    monkeypatch.setattr(
-        "isospace.training.train.prepare", None
-    )  # refused before anything is loaded
+    monkeypatch.setattr("isospace.training.fit.prepare", None)  # refused before anything is loaded
     assert config.output is not None
     config.output.mkdir()
     (config.output / "thesis.txt").write_text("precious")
@@ -231,9 +229,7 @@ def test_an_existing_folder_is_not_overwritten(config, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_made_is_refused_early(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "isospace.training.train.prepare", None
-    )  # refused before anything is loaded
+    monkeypatch.setattr("isospace.training.fit.prepare", None)  # refused before anything is loaded
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"`output` .*: cannot be written"):
         train(replace(config, output=tmp_path / "file" / "run"))

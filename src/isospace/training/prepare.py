@@ -94,8 +94,16 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     return accelerator
 
 
-def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -> tuple[Data, Loop]:
+def prepare(
+    config: TrainConfig, accelerator: Accelerator, progress: Progress, data: Data | None = None
+) -> tuple[Data, Loop]:
     """The texts, and the training at step 0; bad input is refused before the encoder is touched.
+
+    Args:
+        config: the settings.
+        accelerator: devices, processes and precision.
+        progress: where it is shown.
+        data: the texts, where they are loaded already.
 
     Raises:
         UserError: what is wrong, where, and what to do.
@@ -103,10 +111,11 @@ def prepare(config: TrainConfig, accelerator: Accelerator, progress: Progress) -
     _require_settings(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
-    with accelerator.main_process_first():
-        data = load_data(config)
+    if data is None:
+        with accelerator.main_process_first():
+            data = load_data(config)
+        progress.line("corpus", data.corpus.summary)
     corpus = data.corpus
-    progress.line("corpus", corpus.summary)
     examples = Examples.of(config, corpus)
     if examples.story:
         progress.line("relations", examples.story)

@@ -1,0 +1,315 @@
+"""Training itself: an encoder goes through its updates, and the best of its states is kept.
+
+`train` judges what comes out and ships it; `adapt` makes rungs of a ladder of it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from safetensors import SafetensorError
+
+from isospace.config import TrainConfig, objective_name
+from isospace.encoders.loading import weights_hash
+from isospace.encoders.prompts import SIDES
+from isospace.errors import Interrupted, Stopped, UserError
+from isospace.system.devices import memory_gb, peak_memory_mb
+from isospace.system.processes import agreed, anywhere
+from isospace.system.progress import Progress, Silent
+from isospace.system.signals import StopRequest
+from isospace.training import checkpoint
+from isospace.training.evaluations import run_evaluation
+from isospace.training.loop import Diverged, Step
+from isospace.training.prepare import Data, make_accelerator, prepare
+from isospace.training.run import Run
+from isospace.training.selection import Choice, choose
+
+
+class Fit:
+    """One process's part in a training: everything loaded, then `begin` and `go`.
+
+    Args:
+        config: the settings.
+        progress: where it is shown.
+        stop: what a signal asks for.
+        data: the texts, where they are loaded already.
+
+    Attributes:
+        main: whether this process is the first.
+        evaluations: what has been measured, the start first.
+        ranks: where the pairs that choose also judge: what they came to, (1 + halves, pair), at
+            each evaluation.
+    """
+
+    def __init__(
+        self, config: TrainConfig, progress: Progress, stop: StopRequest, data: Data | None = None
+    ) -> None:
+        self._started, self._earlier_seconds = time.monotonic(), 0.0
+        self._earlier_memory_mb = 0.0
+        self.config, self._stop = config, stop
+        self.accelerator = make_accelerator(config)
+        self.main = self.accelerator.is_main_process
+        self.progress = progress if self.main else Silent()
+        data, self.loop = prepare(config, self.accelerator, self.progress, data)
+        self.benchmark, self.held_out, self.corpus = data.benchmark, data.held_out, data.corpus
+        self.encoder = self.loop.encoder
+        self._start_hash = weights_hash(self.encoder, *SIDES)
+        self.evaluations: list[dict[str, float]] = []
+        self.ranks: list[torch.Tensor] = []
+        self._saved_step, self._saved_at = 0, time.monotonic()
+        self._state: dict[str, Any] | None = None
+
+    @contextmanager
+    def holding(self, run: Run, how_to_resume: str) -> Iterator[None]:
+        """Keep other processes off a run, and say of whatever stops it how it goes on.
+
+        Raises:
+            Stopped: a loss that diverged, a full disk, or a signal (`Interrupted`).
+        """
+        if self.config.trackers:
+            self.accelerator.project_configuration.logging_dir = str(run.folder)
+            self.accelerator.init_trackers("isospace")
+        try:
+            with run.held() if self.main else nullcontext():
+                yield
+        except Diverged as error:
+            raise Stopped(
+                f"training diverged at step {error.step}: {error.term} is {error.value:g}. "
+                f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
+                f"a lower `learning_rate` than {self.config.learning_rate:g}"
+            ) from error
+        except KeyboardInterrupt as error:
+            raise Interrupted(f"interrupted; {how_to_resume}") from error
+        except (OSError, SafetensorError) as error:  # a full disk
+            raise Stopped(f"{error}; {how_to_resume}") from error
+        finally:
+            for tracker in self.accelerator.trackers:
+                tracker.finish()
+
+    def begin(self, run: Run) -> None:
+        """Read the checkpoint of a run that was stopped.
+
+        Raises:
+            UserError: it is of another text, start or number of processes.
+        """
+        self._state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
+
+    def measure_start(self, run: Run) -> None:
+        """Evaluate the start and write the first checkpoint, or go back to where a run stopped."""
+        if self._state is None:
+            self.loop.total_steps = agreed(self.accelerator, self._total_steps())
+        self._evaluate()
+        if self._state is not None:
+            self._restore(run, self._state)
+        else:
+            if self.main:
+                run.rewind(-1)
+            self._record_evaluation(run)
+            self._save(run)
+
+    def go(self, run: Run) -> None:
+        """Train; `choice` is then about the weights in `run.kept_weights`."""
+        self._show_plan(run)
+        self._train(run)
+
+    def _total_steps(self) -> int:
+        """The budget in updates."""
+        amount, unit = self.config.budget
+        if unit == "minutes":
+            steps = amount * 60 / self.loop.seconds_per_step()
+        else:
+            a_step = self.loop.tokens_per_step if unit == "tokens" else self.loop.sentences_per_step
+            steps = amount * (len(self.loop.examples) if unit == "epochs" else 1) / a_step
+        return max(1, int(steps))
+
+    def _evaluate(self) -> None:
+        """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
+        if self.main:
+            mixed = self.accelerator.mixed_precision
+            # The start has its own pooling. A template takes nothing of a sentence's length.
+            encoder = self.loop.shipped if self.loop.step else self.encoder
+            room = encoder.tokens_around - self.encoder.tokens_around
+            settings = self.loop.config
+            assert settings.max_length is not None
+            measurements = run_evaluation(
+                replace(settings, max_length=settings.max_length + room),
+                encoder,
+                self.held_out,
+                self.benchmark,
+                mixed,
+            )
+            self.evaluations.append({"step": float(self.loop.step), **measurements})
+            if self.pairs_judge_too and (ranks := self.held_out.ranks) is not None:
+                items = np.stack([ranks.reciprocal_ranks, *ranks.burdens])
+                self.ranks.append(torch.from_numpy(items))
+        evaluation = agreed(self.accelerator, self.evaluations[-1] if self.main else None)
+        for name, value in evaluation.items():
+            if not math.isfinite(value):
+                raise Diverged(self.loop.step, name, value)
+
+    @property
+    def pairs_judge_too(self) -> bool:
+        """Whether the verdict's own pairs choose the checkpoint: there are too few to split."""
+        return (
+            not self.benchmark.split
+            and self.held_out.natural
+            and self.config.select == "label-free"
+        )
+
+    @property
+    def choice(self) -> Choice:
+        """Which of the evaluations so far to keep; the first process knows."""
+        return choose(self.evaluations, self.config.select, self.held_out.natural)
+
+    def _keep_if_best(self, run: Run) -> None:
+        """Write the weights if they are of the evaluation to keep so far."""
+        if self.main and self.choice.step == self.loop.step:
+            checkpoint.save_weights(run.kept_weights, self.loop.shipped.model)
+
+    def _record_evaluation(self, run: Run) -> None:
+        if self.main:
+            run.log("evaluation", self.evaluations[-1])
+            self.accelerator.log(
+                {f"evaluation/{k}": v for k, v in self.evaluations[-1].items()}, self.loop.step
+            )
+
+    @property
+    def seconds(self) -> float:
+        """Wall clock of the run, the sessions before a resumption included."""
+        return self._earlier_seconds + time.monotonic() - self._started
+
+    @property
+    def memory_mb(self) -> float:
+        """The run's most memory, the sessions before a resumption included."""
+        return max(self._earlier_memory_mb, peak_memory_mb())
+
+    def _save(self, run: Run) -> None:
+        """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""
+        states = gather_object([checkpoint.random_state()])
+        if self.main:
+            state = {
+                **self.loop.state(),
+                "corpus": self.corpus.digest,
+                "start": self._start_hash,
+                "random": states,
+                "evaluations": self.evaluations,
+                "ranks": self.ranks,
+                "seconds": self.seconds,
+                "memory_mb": self.memory_mb,
+            }
+            checkpoint.save(run.last_checkpoint, state)
+        # Last, so that kept weights are never of an evaluation that the checkpoint does not know.
+        self._keep_if_best(run)
+        self._saved_step, self._saved_at = self.loop.step, time.monotonic()
+
+    def _load_checkpoint(self, run: Run) -> dict[str, Any]:
+        """What a checkpoint of this text, this start and as many processes holds."""
+        state = checkpoint.load(run.last_checkpoint)
+        if state["corpus"] != self.corpus.digest:
+            raise UserError(
+                f"{run.folder}: the corpus has changed since this run began (digest "
+                f"{state['corpus'][:12]}, now {self.corpus.digest[:12]}); put the old text back, "
+                "or start a new run"
+            )
+        if state["start"] != self._start_hash:
+            raise UserError(
+                f"{run.folder}: the encoder {self.config.model} is not the one that this run began "
+                "with; put that one back, or start a new run"
+            )
+        frozen = self.loop.frozen
+        for setting, digest in state.get("frozen", frozen).items():
+            if digest != frozen[setting]:
+                raise UserError(
+                    f"{run.folder}: what `{setting}` names beside the encoder is not what this run "
+                    "began with; put that back, or start a new run"
+                )
+        if len(state["random"]) != self.accelerator.num_processes:
+            raise UserError(
+                f"{run.folder}: was started on {len(state['random'])} processes; resume it on as "
+                "many"
+            )
+        return state
+
+    def _restore(self, run: Run, state: dict[str, Any]) -> None:
+        self.loop.load_state(state)
+        self._earlier_seconds = state["seconds"]
+        self._earlier_memory_mb = state.get("memory_mb", 0.0)
+        if self.main:
+            self.evaluations, self.ranks = list(state["evaluations"]), list(state["ranks"])
+            run.rewind(self.loop.step)
+        self._keep_if_best(run)  # a kill may have come between the two
+        checkpoint.set_random_state(state["random"][self.accelerator.process_index])
+        self._saved_step, self._saved_at = self.loop.step, time.monotonic()
+
+    def _train(self, run: Run) -> None:
+        loop, total = self.loop, self.loop.total_steps
+        speed: float | None = None
+        evaluation_steps = {
+            round(total * i / self.config.evaluations)
+            for i in range(1, self.config.evaluations + 1)
+        }
+        bar = self.progress.bar("train", total, loop.step)
+        with self._stop.delayed(), bar as advance:
+            for step in loop:
+                now = loop.sentences_per_step / step.seconds
+                speed = now if speed is None else 0.9 * speed + 0.1 * now
+                advance(1, _story(step, speed))
+                values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
+                if self.main:
+                    run.log("step", values)
+                    self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
+                evaluated = step.step in evaluation_steps
+                if evaluated:
+                    self._evaluate()
+                    self._record_evaluation(run)
+                    self._show_evaluation()
+                late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
+                stopping, late = anywhere(self.accelerator, self._stop.received, late)
+                if evaluated or stopping or late:
+                    self._save(run)
+                if stopping:
+                    raise Interrupted(
+                        f"interrupted after step {loop.step} of {total}; {run.how_to_resume}"
+                    )
+
+    def _show_plan(self, run: Run) -> None:
+        """What the training is going to do."""
+        size, loop = self.config.batch_size, self.loop
+        if self.config.accumulate > 1:
+            self.progress.line(
+                "note",
+                f"an update accumulates {self.config.accumulate} batches of {size}: each anchor "
+                f"meets the {size - 1} other sentences of its own batch only, and batch statistics "
+                f"(whitening, decorrelation) are over {size} sentences",
+            )
+        pairs = self.config.views != "dropout"
+        passes = len(loop.plan.views) if pairs else self.config.objective.all_passes
+        self.progress.line(
+            "train",
+            f"{objective_name(self.config.objective)}: {loop.total_steps:,} updates of "
+            f"{loop.sentences_per_step} {'pairs' if pairs else 'sentences'}, passes {passes}, from "
+            f"step {loop.step}, into {run.folder}",
+        )
+
+    def _show_evaluation(self) -> None:
+        """The newest evaluation, beside the start."""
+        if not self.evaluations:
+            return
+        shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
+        now, start = self.evaluations[-1], self.evaluations[0]
+        cells = [f"{name} {now[name]:.4g} (was {start[name]:.4g})" for name in shown if name in now]
+        self.progress.line("evaluation", f"step {now['step']:.0f}: {', '.join(cells)}")
+
+
+def _story(step: Step, speed: float) -> str:
+    """How the training goes, beside its bar."""
+    terms = "  ".join(f"{name} {value:.4g}" for name, value in step.terms.items())
+    return f"{terms}  {speed:.0f} sentences/s  {memory_gb():.1f} GB"
