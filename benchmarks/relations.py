@@ -32,6 +32,8 @@ from isospace.whiten.whiten_config import WhitenConfig
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "relations.md"
 CELLS = PAGE.with_name("relations-cells")
 TOKENS, SEEDS = 200_000, 3
+FITTED_ON = 20_000
+"""Passages, by the whitening."""
 COLUMNS = ("MRR", "nDCG@10", "R@1", "R@10", "MRR, no shared words")
 
 
@@ -129,7 +131,8 @@ def _whitened(source: Source, options: argparse.Namespace, name: str) -> Path:
     """The start, softly whitened by the corpus as far as its choosing pairs find that better."""
     output: Path = options.output / "models" / name
     if not output.exists():
-        whiten_model(WhitenConfig(text=source.text(options.folder), power="auto", output=output))
+        text = source.text(options.folder)
+        whiten_model(WhitenConfig(text=text, power="auto", sentences=FITTED_ON, output=output))
     return output
 
 
