@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from prompted import KINDS, load_again, write_prompted
+from safetensors.torch import load_file
 from toy import sentences
 from transformers import AutoConfig
 
@@ -16,7 +17,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.own import Triples, load_own
-from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.explore.session import open_session
 from isospace.objectives import SimCSE
@@ -174,6 +175,12 @@ def test_train_by_columns(prompted, pairs, tmp_path):
     judged = data.benchmark.pairs
     start = evaluate_retrieval(prompted.encode, judged)
     assert finished.results.start.pairs.mrr == pytest.approx(start.mrr, abs=1e-5)
+    result = load_encoder(str(prompted.folder))
+    result.model.load_state_dict(load_file(finished.run.kept_weights))
+    encode = SidedEncode.of_prompts(result.prompts, result.embed)
+    assert finished.results.result.pairs.mrr == pytest.approx(
+        evaluate_retrieval(encode, judged).mrr, abs=1e-5
+    )
     chosen = finished.run.evaluations()[0]["pairs_mrr"]
     assert chosen == pytest.approx(
         evaluate_retrieval(prompted.encode, data.held_out.pairs).mrr, abs=1e-5

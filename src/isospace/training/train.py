@@ -17,6 +17,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
+from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
 from isospace.statistics.influence import mean_scores
@@ -122,7 +123,8 @@ class _Session:
             encoder.model.load_state_dict(load_file(run.kept_weights))
             after = before
             if choice.step:
-                after = self.benchmark.measure(encoder.embed, before.beside.weight)
+                encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
+                after = self.benchmark.measure(encode, before.beside.weight)
             results = self._results(choice, before, after)
             if results.ships_start:
                 config = self.config
