@@ -9,6 +9,7 @@ takes seconds. Everything else is reached through its package.
 - `compare(candidates, seeds, folder)`: several objectives by several seeds.
 - `evaluate(model)`: score a model.
 - `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
+- `merge_models(start, models, share, to)`: weights between a start and what was trained from it.
 - `ObjectiveLoss`: an objective in sentence-transformers' own trainer.
 - `UserError`, `Stopped`: what is raised for bad input, and for work that ended early.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.errors import Stopped, UserError
     from isospace.evaluation.evaluate import evaluate
+    from isospace.export.merge import merge_models
     from isospace.objectives import OBJECTIVES
     from isospace.search.embedder import Embedder, load
     from isospace.training.objective_loss import ObjectiveLoss
@@ -46,6 +48,7 @@ __all__ = [
     "compare",
     "evaluate",
     "load",
+    "merge_models",
     "train",
     "whiten_model",
 ]
@@ -62,6 +65,7 @@ _MODULES = {
     "compare": "comparison.compare",
     "evaluate": "evaluation.evaluate",
     "load": "search.embedder",
+    "merge_models": "export.merge",
     "train": "training.train",
     "whiten_model": "whiten.whiten",
 }

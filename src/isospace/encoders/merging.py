@@ -1,0 +1,118 @@
+"""Weights between a start and what was trained from it.
+
+Networks that were trained from the same start lie in one basin, so that the mean of their weights
+is a network too: of several results (model soups, Wortsman et al. 2022a,
+https://proceedings.mlr.press/v162/wortsman22a.html), or between start and result, which keeps more
+of what the start could do (WiSE-FT, Wortsman et al. 2022b, https://arxiv.org/abs/2109.01903; of
+embedding models LM-Cocktail, Xiao et al. 2024, https://aclanthology.org/2024.findings-acl.145).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from isospace.encoders.encoder import Encoder
+from isospace.errors import UserError
+
+State: TypeAlias = Mapping[str, Tensor]
+"""Name -> parameter or buffer, as `state_dict` gives them."""
+
+_NOT_ARCHITECTURE = {
+    "_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache",
+}  # fmt: skip
+"""Settings of a transformer that change no vector, as are those of dropout and of outputs."""
+
+
+def merge(start: State, results: Sequence[State], share: float) -> dict[str, Tensor]:
+    """Weights that lie so far on the way from the start to the mean of the results.
+
+    Args:
+        start: of the network that all results were trained from.
+        results: one or more.
+        share: 0 is the start and 1 the mean of the results, both bit for bit where that is of one
+            result; between them (1 - share) start + share mean, in float64.
+
+    Returns:
+        Weights in the types of the start, on the CPU. What is no floating point number, such as
+        the numbers of positions, is the start's.
+
+    Raises:
+        UserError: a share that is none, or weights of other names or shapes.
+    """
+    if not 0 <= share <= 1:
+        raise UserError(
+            f"`share` {share:g}: expected a number from 0, the start, to 1, the mean of the models"
+        )
+    for result in results:
+        _require_same_shapes(start, result)
+    return {
+        name: _between(own, [result[name] for result in results], share)
+        for name, own in start.items()
+    }
+
+
+def _between(start: Tensor, results: Sequence[Tensor], share: float) -> Tensor:
+    start = start.detach().cpu().clone()
+    if share == 0 or not start.is_floating_point():
+        return start
+    mean = reduce(operator.add, (result.detach().cpu().double() for result in results))
+    mean /= len(results)
+    # At the ends the sum would give the same numbers, but not the sign of a zero.
+    return (mean if share == 1 else torch.lerp(start.double(), mean, share)).to(start.dtype)
+
+
+def _require_same_shapes(start: State, result: State) -> None:
+    lacking = [name for name in (*start, *result) if name not in start or name not in result]
+    if lacking:
+        raise UserError(
+            f"{', '.join(lacking[:3])}: only one of the models has such weights ({len(lacking)} in "
+            "all); models are merged where all were trained from one start"
+        )
+    for name, own in start.items():
+        if own.shape != result[name].shape:
+            raise UserError(
+                f"{name}: {tuple(own.shape)} in the start, {tuple(result[name].shape)} in the "
+                "model; models are merged where all were trained from one start"
+            )
+
+
+def require_alike(start: Encoder, other: Encoder) -> None:
+    """Refuse an encoder whose weights mean something else than those of the start.
+
+    Raises:
+        UserError: both are named, and what differs.
+    """
+    here, there = _about(start), _about(other)
+    for name, value in here.items():
+        if there[name] != value:
+            raise UserError(
+                f"{start.source} and {other.source}: {name} {value} and {there[name]}; models are "
+                "merged where all were trained from one start, and are read alike"
+            )
+
+
+def _about(encoder: Encoder) -> dict[str, Any]:
+    """Whatever decides, beside the weights, what the vector of a text is; in words."""
+    about: dict[str, Any] = {
+        "modules": ", ".join(type(module).__name__ for module in encoder.model),
+        "pooling": encoder.pooling,
+        "prompts": encoder.prompts.summary or "none",
+        "longest input": encoder.max_length,
+    }
+    if encoder.is_transformer:
+        first: Any = encoder.model[0]
+        settings: dict[str, Any] = first.model.config.to_dict()
+        about |= {
+            f"setting {name}": settings.get(name)
+            for name in sorted(settings)
+            if name not in _NOT_ARCHITECTURE and not name.startswith("output_")
+            if "dropout" not in name
+        }
+    # Last, because a hash says little.
+    return about | {"tokenizer": encoder.fingerprint(None, whole=True)[:8]}

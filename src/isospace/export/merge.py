@@ -1,0 +1,92 @@
+"""Merge models on disk: load, check that they are alike, average, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.merging import merge, require_alike
+from isospace.encoders.pooling import PoolingName
+from isospace.encoders.saving import require_classic, save_model
+from isospace.errors import UserError
+from isospace.system.files import is_occupied, require_writable
+from isospace.training.card import Usage, classic_usage, heading
+from isospace.training.origin import Origin
+
+_BIBTEX = """@inproceedings{xiao-etal-2024-lm,
+    title = {{LM}-Cocktail: Resilient Tuning of Language Models via Model Merging},
+    author = {Xiao, Shitao and Liu, Zheng and Zhang, Peitian and Xing, Xingrun},
+    booktitle = {Findings of the Association for Computational Linguistics: ACL 2024},
+    pages = {2474--2488},
+    year = {2024},
+    url = {https://aclanthology.org/2024.findings-acl.145},
+}"""
+
+
+def merge_models(
+    start: str,
+    models: Sequence[str],
+    share: float,
+    to: Path | str,
+    pooling: PoolingName | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+) -> float:
+    """Write the model whose weights lie between a start and the mean of what was trained from it.
+
+    Args:
+        start: minilm, a model folder, the folder of a run, or a Hub name.
+        models: one or more, in the same way.
+        share: 0 is the start, 1 the mean of the models (`encoders.merging.merge`).
+        to: the folder to make, for sentence-transformers.
+        pooling: of all of them; default: their own, which must then be the same.
+        query_prompt: of all of them, as for `load_encoder`; default: their own.
+        document_prompt: in the same way.
+
+    Returns:
+        The largest 1 - cosine between the merged vectors and those of the folder.
+
+    Raises:
+        UserError: nothing to merge, models that are not alike, or a folder in the way.
+    """
+    folder = Path(to)
+    if not models:
+        raise UserError("nothing to merge: name the start, and a model that was trained from it")
+    if is_occupied(folder):
+        raise UserError(f"`to` {folder}: exists already; give another folder")
+    require_writable(folder)
+    encoders = [
+        load_encoder(name, pooling, "cpu", query_prompt, document_prompt)
+        for name in (start, *models)
+    ]
+    merged, *others = encoders
+    require_classic(merged)
+    for other in others:
+        require_alike(merged, other)
+    results = [other.model.state_dict() for other in others]
+    merged.model.load_state_dict(merge(merged.model.state_dict(), results, share))
+    usage = classic_usage(merged.prompts)
+    card = _card(start, models, share, merged.pooling, usage)
+    return save_model(merged, folder, card, replace=False)
+
+
+def _card(start: str, models: Sequence[str], share: float, pooling: str, usage: Usage) -> str:
+    """Markdown for the README.md of the folder."""
+    origin, others = Origin.of(start), [Origin.of(name) for name in models]
+    listed = "\n".join(f"  - `{one.name}`, licence: {one.licence_text}" for one in others)
+    mean = f"mean of these {len(others)}" if len(others) > 1 else "one of this"
+    return f"""{heading(origin, "merged with what was trained from it", usage)}
+
+{usage.text}
+
+- Weights: {1 - share:g} of the start's and {share:g} of the {mean}:
+{listed}
+- Start: `{origin.name}`; pooling: {pooling}
+- Licence of the start: {origin.licence_text}
+- Scores: not measured here; `isospace evaluate` measures them
+
+```bibtex
+{_BIBTEX}
+```
+"""

@@ -1,0 +1,93 @@
+"""Weights between a start and its results; what may be merged."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.merging import merge, require_alike
+from isospace.errors import UserError
+
+
+def state(seed: int) -> dict[str, torch.Tensor]:
+    draws = torch.Generator().manual_seed(seed)
+    return {
+        "weight": torch.randn(50, 40, generator=draws),
+        "half": torch.randn(7, generator=draws).half(),
+        "zeros": torch.tensor([0.0, -0.0, 1e-38, -1e38]),
+        "positions": torch.arange(5) + seed,
+    }
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.numpy().tobytes()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_ends_are_start_and_result_bit_for_bit(share):
+    start, result = state(0), state(1)
+    result["zeros"] = torch.tensor([-0.0, 0.0, 1e38, 1e-38])
+    merged = merge(start, [result], share)
+    end = (start, result)[int(share)]
+    for name in ("weight", "half", "zeros"):
+        assert bits(merged[name]) == bits(end[name])
+        assert merged[name].dtype == start[name].dtype
+    assert merged["positions"].tolist() == start["positions"].tolist()
+
+
+def test_between_them_is_the_weighted_mean_of_start_and_results():
+    start, results = state(0), [state(1), state(2), state(3)]
+    merged = merge(start, results, 0.75)
+    mean = sum(result["weight"].double() for result in results) / 3
+    by_hand = 0.25 * start["weight"].double() + 0.75 * mean
+    torch.testing.assert_close(merged["weight"].double(), by_hand, rtol=1e-6, atol=1e-7)
+    assert merged["half"].dtype == torch.float16
+
+
+def test_several_times_the_same_result_is_that_result():
+    start, result = state(0), state(1)
+    assert bits(merge(start, [result] * 3, 1.0)["weight"]) == bits(result["weight"])
+
+
+def test_the_states_are_left_as_they_are():
+    start, result = state(0), state(1)
+    merged = merge(start, [result], 0.0)
+    merged["weight"].zero_()
+    merged["positions"].zero_()
+    assert bits(start["weight"]) == bits(state(0)["weight"])
+    assert bits(start["positions"]) == bits(state(0)["positions"])
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_share_is_from_0_to_1(share):
+    with pytest.raises(UserError, match="`share`"):
+        merge(state(0), [state(1)], share)
+
+
+def test_other_names_and_other_shapes_are_refused():
+    with pytest.raises(UserError, match=r"half: only one of the models has such weights \(1 in"):
+        merge(state(0), [{name: x for name, x in state(1).items() if name != "half"}], 0.5)
+    with pytest.raises(
+        UserError, match=r"weight: \(50, 40\) in the start, \(40, 50\) in the model"
+    ):
+        merge(state(0), [{**state(1), "weight": state(1)["weight"].T}], 0.5)
+
+
+def test_models_that_are_read_in_other_ways_are_refused(toy_model):
+    start, other = (load_encoder(str(toy_model), device="cpu") for _ in range(2))
+    require_alike(start, other)
+    other.set_pooling("cls")
+    with pytest.raises(UserError, match="pooling mean and cls; models are merged where"):
+        require_alike(start, other)
+    other = load_encoder(str(toy_model), device="cpu", query_prompt="query: ")
+    with pytest.raises(UserError, match="prompts none and queries 'query: '"):
+        require_alike(start, other)
+    other = load_encoder(str(toy_model), device="cpu")
+    other.model[0].model.config.num_attention_heads = 2
+    with pytest.raises(UserError, match="num_attention_heads 4 and 2"):
+        require_alike(start, other)
+    other = load_encoder(str(toy_model), device="cpu")
+    other.tokenizer.add_tokens(["zebra"])
+    with pytest.raises(UserError, match=r"tokenizer [0-9a-f]{8} and [0-9a-f]{8};"):
+        require_alike(start, other)
