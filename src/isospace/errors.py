@@ -10,6 +10,10 @@ class UserError(Exception):
     """
 
 
+class TooLittle(UserError):
+    """There is too little text to train on, or to measure anything by."""
+
+
 class Stopped(Exception):
     """Work ended early; what is left of it can be gone on with, and the message says how.
 

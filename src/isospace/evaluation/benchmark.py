@@ -13,7 +13,7 @@ import numpy as np
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.docstrings import SUMMARY_NEXT
 from isospace.corpus.groups import unit_of
-from isospace.errors import UserError
+from isospace.errors import TooLittle, UserError
 from isospace.evaluation.beside_bm25 import (
     NO_SHARED,
     PairsBeside,
@@ -187,7 +187,7 @@ class Benchmark:
             split = len(corpus.chooses) < len(corpus.held_groups)
             described = "halves of held-out sentences (first to second)"
         if len(pairs) < 2:
-            raise UserError(
+            raise TooLittle(
                 "the corpus has too few sentences of 8 words or more, or of rows that do not all "
                 "belong together (`group`), to measure anything on; give pairs of texts that "
                 "belong together (`pairs` FILE)"
@@ -350,6 +350,33 @@ def _digest_of_texts(texts: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
+def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
+    """The papers' columns that can be scored."""
+    return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
+
+
+def sts_test_pairs(
+    tasks: Mapping[str, STSSet], chosen_by: NDArray[np.int64]
+) -> dict[str, dict[str, np.ndarray]]:
+    """What is known of the pairs of the papers' row, as `Benchmark.test_pairs` has it.
+
+    Args:
+        tasks: their test pairs.
+        chosen_by: `TextPairs.ids` of the pairs that choose.
+    """
+    tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
+    return {
+        "group": _sentences(tests),
+        "gold": {
+            column: np.concatenate([pairs.gold for pairs in sets]) for column, sets in tests.items()
+        },
+        "seen": {
+            column: np.isin(np.concatenate([pairs.ids() for pairs in sets]), chosen_by)
+            for column, sets in tests.items()
+        },
+    }
+
+
 def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
     """Column -> (pair, 2) numbers of the sentences, over all columns."""
     numbers: dict[str, int] = {}
@@ -365,18 +392,26 @@ def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray
     }
 
 
+def choosing_pairs(corpus: Corpus) -> TextPairs | None:
+    """The pairs of a corpus that may choose; `None` where it has none of its own.
+
+    They are looked for among the passages of their own documents alone: all of these are encoded
+    whenever there is something to choose.
+    """
+    own = corpus.pairs
+    if not own.dev:
+        return None
+    pairs = natural_pairs(own.dev, own.dev_groups, own.unit)
+    return replace(pairs, among=candidate_passages(corpus, corpus.chooses))
+
+
 def choosing_text(corpus: Corpus) -> HeldOut:
     """The held-out text, with pairs of its own, by which checkpoints are chosen.
 
     No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
     Only where there is too little to split (`Benchmark.split`) is it the same.
     """
-    own = corpus.pairs
-    pairs = natural_pairs(own.dev, own.dev_groups, own.unit) if own.dev else None
-    if pairs is not None:
-        # Of their own documents alone: all of these are encoded at every evaluation.
-        pairs = replace(pairs, among=candidate_passages(corpus, corpus.chooses))
-    return HeldOut(corpus.held_out(corpus.chooses), pairs)
+    return HeldOut(corpus.held_out(corpus.chooses), choosing_pairs(corpus))
 
 
 def natural_pairs(pairs: Sequence[tuple[str, str]], groups: Sequence[str], unit: str) -> TextPairs:

@@ -102,10 +102,16 @@ class Fit:
         """
         self._state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
 
-    def measure_start(self, run: Run) -> None:
-        """Evaluate the start and write the first checkpoint, or go back to where a run stopped."""
+    def measure_start(self, run: Run, updates: int | None = None) -> None:
+        """Evaluate the start and write the first checkpoint, or go back to where a run stopped.
+
+        Args:
+            run: its folder.
+            updates: how many a new run has; default: what the settings' budget allows.
+        """
         if self._state is None:
-            self.loop.total_steps = agreed(self.accelerator, self._total_steps())
+            updates = self._total_steps() if updates is None else updates
+            self.loop.total_steps = agreed(self.accelerator, updates)
         self._evaluate()
         if self._state is not None:
             self._restore(run, self._state)

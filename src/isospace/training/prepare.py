@@ -20,7 +20,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic
-from isospace.errors import UserError
+from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels, load_sts_data
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
@@ -238,7 +238,7 @@ def load_data(config: TrainConfig) -> Data:
         advice = "longer sentences, or a larger `held_out`"
         if config.text.group is not None:
             advice += f", or a `group` with fewer rows to a value than {config.text.group}"
-        raise UserError(
+        raise TooLittle(
             f"`corpus` {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
             f"{len(held_out.sentences)} held-out sentences and {len(held_out.pairs)} pairs made of "
             "them (sentences of 8 words or more are cut in halves); expected 2 of each. At most "
@@ -338,11 +338,11 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
     # A token has a byte or more.
     long_enough = int((np.diff(corpus.offsets)[corpus.train_rows] > needed).sum())
     if long_enough < batch <= usable:
-        raise UserError(too_short(config, long_enough, usable))
+        raise TooLittle(too_short(config, long_enough, usable))
     if config.views != "dropout":
         Examples.of(config, corpus)
     elif usable < batch:
-        raise UserError(
+        raise TooLittle(
             f"`corpus` {' '.join(config.text.corpus)}: {usable} usable sentences for training "
             f"({corpus.summary}), fewer than a batch of {batch}. Give more text or a smaller "
             "`batch_size`"

@@ -58,6 +58,8 @@ class RunResults:
             first; `None` of older runs.
         environment: versions and machine.
         pairs: digest of the verdict's pairs alone, by which the ledger knows them.
+        made: what was done to the weights of the choice to make the result, such as a map behind
+            them, in words; empty where nothing was, or the start is kept.
         format: of the file.
     """
 
@@ -81,12 +83,13 @@ class RunResults:
     memory_mb: float | None
     environment: dict[str, str | int]
     pairs: str = ""
+    made: str = ""
     format: int = FORMAT
 
     @property
     def ships_start(self) -> bool:
         """Whether model/ holds the start."""
-        return self.model_step == 0
+        return self.model_step == 0 and not self.made
 
     @property
     def selected_by(self) -> str:
@@ -96,6 +99,8 @@ class RunResults:
     @property
     def kept(self) -> str:
         """Which checkpoint model/ holds, and why."""
+        if self.made:
+            return f"{self.made}; trained: {self.choice.reason}"
         if self.model_step == self.choice.step:
             return self.choice.reason
         return (

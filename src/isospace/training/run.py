@@ -83,14 +83,18 @@ class Run:
         self.report_path = folder / REPORT
 
     @classmethod
-    def create(cls, config: TrainConfig) -> Run:
+    def create(cls, config: TrainConfig, name: str = "") -> Run:
         """Make the folder of a new run.
+
+        Args:
+            config: the settings.
+            name: what a new folder's name says of the work; default: the objective.
 
         Raises:
             UserError: the folder exists and holds something, or cannot be written.
         """
         try:
-            folder = _new_folder(config) if config.output is None else config.output
+            folder = _new_folder(config, name) if config.output is None else config.output
             require_free(folder)
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / "config.json", config.to_json() + "\n")
@@ -307,10 +311,11 @@ def require_free(folder: Path) -> None:
     require_writable(folder, inside=True)
 
 
-def _new_folder(config: TrainConfig) -> Path:
+def _new_folder(config: TrainConfig, work: str) -> Path:
     """Make an empty folder of an unused name, also when several runs start in one second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    name = f"{stamp}-{objective_name(config.objective)}-{Path(config.model).name or 'model'}"
+    work = work or objective_name(config.objective)
+    name = f"{stamp}-{work}-{Path(config.model).name or 'model'}"
     Path("runs").mkdir(exist_ok=True)
     for number in count(1):
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")

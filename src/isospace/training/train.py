@@ -11,27 +11,22 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-import isospace
 from isospace.config import TrainConfig
-from isospace.encoders.loading import load_encoder
-from isospace.encoders.saving import save_model
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
 from isospace.statistics.influence import mean_scores
-from isospace.statistics.verdict import Verdict, VerdictKind
+from isospace.statistics.verdict import Verdict
 from isospace.system.cache import cache_folder
-from isospace.system.devices import environment
-from isospace.system.processes import agreed, arithmetic
+from isospace.system.processes import agreed
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
-from isospace.training.card import classic_usage, model_card
+from isospace.training.finish import run_results, write_run
 from isospace.training.fit import Fit
-from isospace.training.origin import Origin
-from isospace.training.results import CorpusFacts, RunResults, write_results
+from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, require_free
 from isospace.training.selection import Choice
 
@@ -125,25 +120,9 @@ class _Session:
             if choice.step:
                 encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
                 after = self.benchmark.measure(encode, before.beside.weight)
-            results = self._results(choice, before, after)
-            if results.ships_start:
-                config = self.config
-                encoder = load_encoder(
-                    config.model,
-                    config.pooling,
-                    query_prompt=config.query_prompt,
-                    document_prompt=config.document_prompt,
-                )
-            usage = classic_usage(encoder.prompts)
-            card = model_card(self.config, results, encoder.pooling, usage)
-            save_model(encoder, run.model_folder, card)
-            run.write_items(
-                before=self.benchmark.items(before),
-                after=self.benchmark.items(after),
-                **self.benchmark.test_pairs(),
-            )
-            run.write_sample(self.benchmark.sample, before.vectors, after.vectors)
-            write_results(run.results_path, results)
+            verdict = self._verdict(choice, before, after)
+            results = run_results(self.fit, choice, before, after, verdict)
+            write_run(run, results, encoder, self.benchmark, before, after)
             self._show_results(run, results)
         return FinishedRun(run, agreed(self.fit.accelerator, results))
 
@@ -170,34 +149,3 @@ class _Session:
         }
         chosen = list(candidates).index(choice.step)
         return self.benchmark.verdict(before, after, kept, list(candidates.values()), chosen)
-
-    def _results(self, choice: Choice, before: Measured, after: Measured) -> RunResults:
-        verdict = self._verdict(choice, before, after)
-        fit, corpus = self.fit, self.fit.corpus
-        return RunResults(
-            isospace=isospace.__version__,
-            config=self.config.to_dict(),
-            origin=Origin.of(self.config.model),
-            corpus=CorpusFacts(
-                len(corpus.train_rows),
-                corpus.digest,
-                dict(corpus.counts),
-                fit.loop.config.max_length,
-            ),
-            pooling=fit.encoder.pooling,
-            steps=fit.loop.total_steps,
-            benchmark=self.benchmark.digest(),
-            pairs=self.benchmark.pairs_digest(),
-            start=before.scores,
-            result=after.scores,
-            labels=self.config.labels if choice.rule == "labels" else None,
-            choice=choice,
-            model_step=0 if verdict.kind is VerdictKind.KEEP_START else choice.step,
-            verdict=verdict,
-            beside=self.benchmark.beside(before, after),
-            split=self.benchmark.split,
-            evaluations=tuple(fit.evaluations),
-            seconds=fit.seconds,
-            memory_mb=fit.memory_mb,
-            environment={**environment(), "precision": arithmetic(fit.accelerator)},
-        )
