@@ -149,7 +149,7 @@ class CorpusConfig:
             )
 
 
-def _corpus(value: Any) -> Any:
+def as_corpus(value: Any) -> Any:
     """The settings of the text as they are, or made of their JSON."""
     return CorpusConfig(**value) if isinstance(value, Mapping) else value
 
@@ -184,7 +184,7 @@ class TrainConfig:
         UserError: a value that a setting cannot have; the message names the setting.
     """
 
-    text: Annotated[CorpusConfig, BeforeValidator(_corpus)] = field(default_factory=CorpusConfig)
+    text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
     """The text to adapt to, and how it is cleaned."""
     objective: Annotated[
         Objective,

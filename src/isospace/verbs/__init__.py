@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 VERBS = {
+    "adapt": "Find the best encoder for a text in the time there is; say what it gains.",
     "corpus": "Show what is understood of a text before anything is trained on it.",
     "train": "Adapt an encoder to a text without labels, and say whether that helped.",
     "compare": "Train several objectives on the same text, and say which one to adapt with.",

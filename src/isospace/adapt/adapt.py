@@ -1,0 +1,513 @@
+"""The ladder: an encoder and a text in, the best that the text can give out, judged once.
+
+Rungs go from cheap to dear: the start, alone and with BM25; maps behind it that need no training;
+the encoder trained on what belongs together in the documents (dropout views where nothing does);
+its weights merged with the start's; maps behind that. Every state is measured on the pairs that
+choose, and on the choosing part of what lies elsewhere. The best of those that lose little there is
+taken, and judged against the start on pairs and text that chose nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from isospace.adapt.adapt_config import AdaptConfig
+from isospace.adapt.changed import changed_places, changed_queries, first_texts
+from isospace.adapt.results import Changed, Ladder, Rung, Tried, write_ladder
+from isospace.adapt.states import SHARES, START, Kind, State, kinds_of_maps
+from isospace.config import TrainConfig
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.merging import merge
+from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.saving import require_classic
+from isospace.errors import Interrupted, Stopped, UserError
+from isospace.evaluation.benchmark import Measured, choosing_pairs, load_sts_data, sts_data
+from isospace.evaluation.elsewhere import Elsewhere, elsewhere_in_words, require_elsewhere
+from isospace.evaluation.pairs import SidedEncode, TextPairs
+from isospace.evaluation.retrieval import Targets, evaluate_retrieval
+from isospace.evaluation.scores import table_rows
+from isospace.evaluation.vector_cache import cached
+from isospace.operators.fitted_whitening import Moments, WhiteningMap
+from isospace.statistics.choosing import choose
+from isospace.statistics.gains import Gain, gain
+from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.verdict import Verdict
+from isospace.system.cache import cache_folder
+from isospace.system.files import write_text
+from isospace.system.progress import Logged, Progress
+from isospace.system.signals import StopRequest, polite_stop
+from isospace.training import checkpoint
+from isospace.training.examples import Examples
+from isospace.training.finish import run_results, start_of, write_run
+from isospace.training.fit import Fit
+from isospace.training.prepare import Data, load_data
+from isospace.training.run import FinishedRun, Run, require_free
+from isospace.whiten.fold import drop_normalize, fold
+from isospace.whiten.whiten import fit_rows, through
+
+SETTINGS = "adapt.json"
+FITTED_ON = 3_000
+"""Passages on which the maps are fitted: eight for each of 384 dimensions; the covariance is shrunk
+(Ledoit-Wolf)."""
+MOST_EPOCHS = 4.0
+"""However much time there is, no example is seen more often."""
+FEWEST_UPDATES = 20
+"""What does not allow for so many is no time to train."""
+
+_DROPOUT, _PAIRS = "adapt", "pairs"  # recipes
+_TIMED = 64  # texts by which the speed of encoding is measured
+_SPARE = 1.2  # what measuring takes beside encoding
+_BY_EVALUATION = 1_300  # texts that an evaluation in training encodes, at most
+
+
+def adapt(
+    config: AdaptConfig | None = None,
+    resume: Path | str | None = None,
+    progress: Progress | None = None,
+) -> FinishedRun:
+    """Climb the ladder, and write the folder of a run with the best encoder that was found.
+
+    Args:
+        config: the settings of a new ladder.
+        resume: the folder of one to go on with, instead of `config`; rungs that are there are not
+            made again. A finished one gives its results.
+        progress: where it is shown; default: the log.
+
+    Raises:
+        UserError: bad input; refused before the work starts. `TooLittle` where it is the text, so
+            that the start is best kept.
+        Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
+    """
+    started = time.monotonic()
+    if (config is None) == (resume is None):
+        raise UserError("give either the settings of a new ladder or the folder of one")
+    callers_state = checkpoint.random_state()
+    run = None if resume is None else Run(Path(resume))
+    try:
+        with polite_stop() as stop:
+            if run is not None:
+                if not (run.folder / SETTINGS).is_file():
+                    raise UserError(f"{run.folder}: a run, and no ladder; go on with it by `train`")
+                if run.results is not None:
+                    return FinishedRun(run, run.results)
+                text = (run.folder / SETTINGS).read_text(encoding="utf-8")
+                config = AdaptConfig.from_json(text)
+            else:
+                assert config is not None
+                if config.output is not None:
+                    require_free(config.output)
+                # In the settings, because a resumed ladder may find another environment.
+                config = replace(config, data=sts_data(config.data))
+            return _Climb(config, progress or Logged(), stop, started).go(run)
+    finally:
+        checkpoint.set_random_state(callers_state)
+
+
+@dataclass(frozen=True)
+class _Choosing:
+    """A state on the items that choose.
+
+    Attributes:
+        scores: MRR of the pairs.
+        change: set elsewhere -> change over the start.
+    """
+
+    scores: Scores
+    change: dict[str, float]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A state on the items that judge."""
+
+    measured: Measured
+    elsewhere: dict[str, Scores]
+
+
+class _Climb:
+    """One ladder: everything loaded, then `go`."""
+
+    def __init__(
+        self, config: AdaptConfig, progress: Progress, stop: StopRequest, started: float
+    ) -> None:
+        self.config, self.progress, self._stop, self._started = config, progress, stop, started
+        _require_one_process()
+        require_elsewhere(config.elsewhere, config.text.corpus)
+        self.training, self.data, self.story = _recipe(config)
+        corpus = self.data.corpus
+        progress.line("corpus", corpus.summary)
+        tasks = load_sts_data(config.data) if config.data else {}
+        self.elsewhere = Elsewhere.make(corpus, config.elsewhere, tasks, chooses=True)
+        progress.line("elsewhere", self.elsewhere.described)
+        self.benchmark, held_out = self.data.benchmark, self.data.held_out
+        own = choosing_pairs(corpus) if self.benchmark.split else self.benchmark.pairs
+        self.choosers = (own or held_out.pairs).grouped()
+        self.encoder = start_of(self.training)
+        require_classic(self.encoder)
+        drop_normalize(self.encoder)
+        self._start_weights = _copy(self.encoder)
+        self._trained: list[dict[str, Tensor]] = []
+        self._loaded: tuple[float, SidedEncode] | None = None
+        self._moments: dict[float, Moments] = {}
+        self._tried: dict[State, _Choosing] = {}
+        self._judged: dict[State, _Judged] = {}
+        self._kinds: list[Kind] = []
+        self._seconds: dict[str, float] = {}
+
+    def go(self, run: Run | None) -> FinishedRun:
+        """Climb, choose, judge, write; or go on with what was stopped."""
+        if run is None:
+            run = Run.create(replace(self.training, output=self.config.output), "adapt")
+            write_text(run.folder / SETTINGS, self.config.to_json() + "\n")
+        self.run = run
+        how = f"nothing is lost. Continue with: `resume` {shlex.quote(str(run.folder))}"
+        try:
+            fit = self._climb(how)
+            return self._finish(fit)
+        except KeyboardInterrupt as error:
+            raise Interrupted(f"interrupted; {how}") from error
+        except OSError as error:  # a full disk
+            raise Stopped(f"{error}; {how}") from error
+
+    def _climb(self, how: str) -> Fit:
+        """Make every state, and measure it on what chooses; returns the (first) training."""
+        with self._rung("start"):
+            self._try(Kind("start", (START,)))
+            encode = self._encode(START)
+            self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
+            start = self._judge(START).measured
+        self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))
+        self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
+        for kind in kinds_of_maps(0.0):
+            self._try(kind)
+        fit = self._train(how)
+        if self._trained:
+            weights = tuple(State(share) for share in (1.0, *SHARES))
+            self._try(Kind("trained", weights[:1]))
+            self._try(Kind("merged", weights[1:]))
+            best = Kind("", weights).best(self._mrr(), self._allowed())
+            for kind in kinds_of_maps(best.share, "trained, then mapped"):
+                self._try(kind)
+        return fit
+
+    @contextmanager
+    def _rung(self, name: str) -> Iterator[None]:
+        """Note what a rung takes."""
+        started = time.monotonic()
+        yield
+        self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - started
+
+    def _encode(self, state: State) -> SidedEncode:
+        """The encoder in this state; valid until another is asked for.
+
+        What its weights made of a list of texts is kept on disk: the start's in the user's cache,
+        the others' beside the run, so that a ladder that was stopped encodes nothing anew.
+        """
+        share = state.share
+        if self._loaded is None or self._loaded[0] != share:
+            self.encoder.model.load_state_dict(self._weights(share))
+            cache = self.run.folder / "rungs" if share else cache_folder()
+            self._loaded = share, cached(self.encoder, cache)
+        encode = self._loaded[1]
+        return through(encode, self._fitted(state, encode))
+
+    def _weights(self, share: float) -> dict[str, Tensor]:
+        return merge(self._start_weights, self._trained, share) if share else self._start_weights
+
+    def _fitted(self, state: State, encode: SidedEncode) -> WhiteningMap | None:
+        """The map of a state, fitted on what its weights make of the corpus."""
+        if state.change is None:
+            return None
+        if state.share not in self._moments:
+            corpus = self.data.corpus
+            rows = fit_rows(corpus, max(1, len(self.config.text.columns)), FITTED_ON)
+            texts = [corpus[int(row)] for row in rows]
+            self._moments[state.share] = Moments.of(torch.from_numpy(encode.documents(texts)))
+        return state.change.fit(self._moments[state.share])
+
+    def _try(self, kind: Kind) -> None:
+        """Measure the states of a kind on the items that choose."""
+        self._kinds.append(kind)
+        with self._rung(kind.name):
+            for state in kind.states:
+                encode = self._encode(state)
+                ranks = evaluate_retrieval(encode, self.choosers)
+                scores = mean_scores(
+                    ranks.reciprocal_ranks[None],
+                    self.choosers.group_numbers(),
+                    ranks.burdens[:, None],
+                )
+                found = self.elsewhere.measure(encode, "choose")
+                if state == START:
+                    self._start_elsewhere = found
+                change = {
+                    name: _mean(own) - _mean(self._start_elsewhere[name])
+                    for name, own in found.items()
+                }
+                self._tried[state] = _Choosing(scores, change)
+                shown = [f"MRR {100 * _mean(scores):.2f}"]
+                if state != START:
+                    shown += [f"{name} {100 * value:+.2f}" for name, value in change.items()]
+                self.progress.line("tried", f"{state.words}: {', '.join(shown)}")
+
+    def _judge(self, state: State) -> _Judged:
+        """Measure a state on the items that judge."""
+        if state not in self._judged:
+            encode = self._encode(state)
+            measured = self.benchmark.measure(encode, self._weight)
+            found = self.elsewhere.measure(encode, "judge", measured)
+            self._judged[state] = _Judged(measured, found)
+        return self._judged[state]
+
+    def _mrr(self) -> dict[State, float]:
+        return {state: _mean(found.scores) for state, found in self._tried.items()}
+
+    def _allowed(self) -> list[State]:
+        """The states that lose little enough, as far as the choosing part elsewhere shows.
+
+        It is the change itself that is bounded, and no bound of its error: sets that are encoded
+        in seconds could show of hardly any state that it loses less than half a point.
+        """
+        margin = self.config.may_lose / 100
+        return [
+            s
+            for s, found in self._tried.items()
+            if min(found.change.values(), default=0) >= -margin
+        ]
+
+    def _train(self, how: str) -> Fit:
+        """Train once for each seed, as long as the budget allows."""
+        fits: list[Fit] = []
+        updates: int | None = None
+        for number in range(self.config.seeds):
+            settings = replace(self.training, seed=self.training.seed + number)
+            run = self._run_of(number, settings)
+            with self._rung("trained"):
+                fit = Fit(settings, self.progress, self._stop, self.data)
+                if updates is None:
+                    updates = self._updates(fit)
+                with fit.holding(run, how):
+                    fit.begin(run)
+                    fit.measure_start(run, updates)
+                    if fit.loop.total_steps:
+                        fit.go(run)
+            if fit.choice.step:
+                self._trained.append(load_file(run.kept_weights))
+            elif fit.loop.total_steps:
+                self.story.append(f"A training was left out: {fit.choice.reason}.")
+            fits.append(fit)
+        return fits[0]
+
+    def _run_of(self, number: int, settings: TrainConfig) -> Run:
+        """The folder of a training: the first has the ladder's."""
+        folder = self.run.folder / "seeds" / str(number)
+        if not number:
+            return self.run
+        return Run(folder) if folder.exists() else Run.create(replace(settings, output=folder))
+
+    def _updates(self, fit: Fit) -> int:
+        """How many updates each training may have; 0 where there is no time for any."""
+        amount, unit = self.config.budget
+        seeds, loop = self.config.seeds, fit.loop
+        if unit == "tokens":
+            updates = amount / loop.tokens_per_step / seeds
+        else:
+            left = 60 * amount - (time.monotonic() - self._started) - self._measuring(seeds)
+            updates = left / loop.seconds_per_step() / seeds
+        most = MOST_EPOCHS * len(loop.examples) / loop.sentences_per_step
+        if most < updates:
+            self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
+        updates = min(updates, most)
+        if updates < FEWEST_UPDATES:
+            self.story.append(
+                f"Nothing was trained: the budget ({amount:g} {unit}) leaves no time for "
+                f"{FEWEST_UPDATES} updates beside what measuring takes."
+            )
+            return 0
+        return int(updates)
+
+    def _measuring(self, seeds: int) -> float:
+        """Seconds that measuring what is trained will take."""
+        texts = list(self.choosers.second[:_TIMED])
+        started = time.monotonic()
+        self.encoder.embed(texts)
+        a_character = (time.monotonic() - started) / sum(map(len, texts))
+        elsewhere = self.elsewhere
+        choosing = _characters(self.choosers, *elsewhere.chooses.values(), *elsewhere.dev)
+        tests = [test for task in elsewhere.sts.values() for test in task.subsets.values()]
+        judging = _characters(self.benchmark.pairs, *elsewhere.judges.values(), *tests)
+        corpus = self.data.corpus
+        length = int(corpus.offsets[-1]) / max(1, len(corpus))
+        evaluations = (1 + self.training.evaluations) * seeds * _BY_EVALUATION
+        states = 1 + len(SHARES)
+        characters = states * choosing + 2 * judging + (FITTED_ON + evaluations) * length
+        return _SPARE * a_character * characters
+
+    def _finish(self, fit: Fit) -> FinishedRun:
+        """Choose, judge, write."""
+        allowed = self._allowed()
+        mrr = self._mrr()
+        chosen = allowed[choose([mrr[state] for state in allowed])]
+        rungs, start = [], self._judge(START)
+        for kind in self._kinds:
+            with self._rung(kind.name):
+                state = kind.best(mrr, allowed)
+                judged = self._judge(state)
+            rungs.append(self._rung_of(kind, state, judged, state == chosen))
+        before, after = start.measured, self._judge(chosen).measured
+        verdict = self._verdict(chosen, before, after)
+        made = chosen.words if chosen not in (START, State(1.0)) else ""
+        results = run_results(fit, fit.choice, before, after, verdict, made)
+        better, worse = self._changed(chosen, before, after)
+        ladder = Ladder(
+            tuple(
+                self._tried_of(kind, state, allowed)
+                for kind in self._kinds
+                for state in kind.states
+            ),
+            tuple(rungs),
+            tuple(self.story),
+            f"{len(self.choosers):,} {self.choosers.name}",
+            self.config.may_lose,
+            self.elsewhere.described,
+            better,
+            worse,
+            time.monotonic() - self._started,
+        )
+        encoder = self._shipped(chosen)
+        write_ladder(self.run.folder, ladder)
+        write_run(self.run, results, encoder, self.benchmark, before, after)
+        shutil.rmtree(self.run.folder / "rungs", ignore_errors=True)
+        self._show(ladder, verdict)
+        return FinishedRun(self.run, results)
+
+    def _rung_of(self, kind: Kind, state: State, judged: _Judged, chosen: bool) -> Rung:
+        start = self._judged[START]
+        found: Gain | None = None
+        elsewhere: dict[str, Gain] = {}
+        if state != START:
+            after, before = (
+                self.benchmark.pair_scores(one.measured.retrieval) for one in (judged, start)
+            )
+            found = gain(after, before)
+            elsewhere = {
+                name: gain(own, start.elsewhere[name]) for name, own in judged.elsewhere.items()
+            }
+        return Rung(
+            kind.name,
+            state.words,
+            chosen,
+            judged.measured.scores,
+            found,
+            elsewhere,
+            self._seconds[kind.name],
+        )
+
+    def _tried_of(self, kind: Kind, state: State, allowed: Sequence[State]) -> Tried:
+        found = self._tried[state]
+        return Tried(state.words, kind.name, _mean(found.scores), found.change, state in allowed)
+
+    def _verdict(self, chosen: State, before: Measured, after: Measured) -> Verdict:
+        """On the state that was chosen; by the pairs that chose too, where there are no others."""
+        kept = None
+        if chosen == START:
+            kept = (
+                "no rung finds more of the pairs that choose and loses less than "
+                f"{self.config.may_lose:g} points elsewhere"
+            )
+        if self.benchmark.split:
+            verdict = self.benchmark.verdict(before, after, kept)
+        else:
+            candidates = [found.scores for found in self._tried.values()]
+            place = list(self._tried).index(chosen)
+            verdict = self.benchmark.verdict(before, after, kept, candidates, place)
+        if chosen == START:
+            return verdict
+        start, judged = self._judged[START].elsewhere, self._judged[chosen].elsewhere
+        words = elsewhere_in_words({name: gain(judged[name], start[name]) for name in start})
+        return replace(verdict, text=f"{verdict.text} {words[:1].upper()}{words[1:]}.")
+
+    def _changed(
+        self, chosen: State, before: Measured, after: Measured
+    ) -> tuple[tuple[Changed, ...], tuple[Changed, ...]]:
+        """Ten queries that gained most, ten that lost most."""
+        if chosen == START:
+            return (), ()
+        pairs = self.benchmark.pairs
+        ranks = before.retrieval.ranks, after.retrieval.ranks
+        better, worse = changed_places(*ranks)
+        first = [
+            first_texts(self._encode(state), pairs, better + worse) for state in (START, chosen)
+        ]
+        return (
+            changed_queries(pairs, better, ranks, [own[: len(better)] for own in first]),
+            changed_queries(pairs, worse, ranks, [own[len(better) :] for own in first]),
+        )
+
+    def _shipped(self, chosen: State) -> Encoder:
+        """The encoder in a state, as it is written; it gives the vectors that were measured."""
+        encode = self._encode(chosen)
+        encoder = start_of(self.training)
+        encoder.model.load_state_dict(self._weights(chosen.share))
+        if chosen.change is not None:
+            fold(encoder, chosen.change.fit(self._moments[chosen.share]))
+        for side in encoder.prompts.sides:
+            own = encoder.embed(PROBES, side=side)
+            require_parity(own, encode.of(side)(PROBES), self.config.model, TOLERANCE)
+        return encoder
+
+    def _show(self, ladder: Ladder, verdict: Verdict) -> None:
+        """The ladder, and what it ends with."""
+        self.progress.table("the ladder: pairs that judge, x 100", ladder.rows())
+        for sentence in ladder.story:
+            self.progress.line("note", sentence)
+        self.progress.line("taken", ladder.chosen.words)
+        self.progress.line("verdict", verdict.text)
+        folder = self.run.folder
+        self.progress.line("took", f"{ladder.seconds:.0f} s; everything is in {folder}")
+        self.progress.line("load it", f'SentenceTransformer("{self.run.model_folder}")')
+
+
+def _require_one_process() -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError("adapt climbs in one process; start it without a launcher, or use train")
+
+
+def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
+    """How this text is trained on: by pairs of it where there are enough, else by dropout."""
+    dropout, pairs = config.training(_DROPOUT), config.training(_PAIRS)
+    if config.text.columns:
+        return pairs, load_data(pairs), []
+    data = load_data(dropout)
+    if data.corpus.related is None:
+        return dropout, data, []
+    try:
+        Examples.of(pairs, data.corpus)
+    except UserError as error:
+        return dropout, data, [f"Two dropout views of each text train, and no pairs: {error}."]
+    return pairs, data, []
+
+
+def _copy(encoder: Encoder) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in encoder.model.state_dict().items()}
+
+
+def _mean(scores: Scores) -> float:
+    return float(scores.by_seed.mean())
+
+
+def _characters(*sets: TextPairs) -> int:
+    """Of the texts that are encoded to measure these pairs."""
+    texts = (text for pairs in sets for text in {*pairs.first, *Targets.of(pairs).texts})
+    return sum(map(len, texts))

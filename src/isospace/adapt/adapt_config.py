@@ -1,0 +1,95 @@
+"""What `adapt` is asked for. Nothing heavy is imported: the command line shows it as its help."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import field, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, Strict
+
+from isospace.config import CorpusConfig, Names, PrecisionChoice, TrainConfig, as_corpus
+from isospace.encoders.pooling import PoolingName
+from isospace.errors import UserError
+from isospace.recipes import find
+from isospace.system.settings import NameOrPath, PathOrText, settings, to_dict
+
+
+@settings
+class AdaptConfig:
+    """One ladder: the text, the encoder, and how much time there is.
+
+    Raises:
+        UserError: a value that a setting cannot have; the message names the setting.
+    """
+
+    text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
+    """The text to adapt to, and how it is cleaned."""
+    model: NameOrPath = "minilm"
+    """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
+    budget: Annotated[tuple[PositiveFloat, Literal["minutes", "tokens"]], Strict(False)] = (
+        5.0,
+        "minutes",
+    )
+    """How much may be done: minutes of the whole command, or tokens to train on, however long the
+    rest takes (the same on every machine)."""
+    may_lose: NonNegativeFloat = 0.5
+    """How many points of 100 may be lost elsewhere, on each set of other text: what loses more on
+    the pairs that choose there is not taken."""
+    elsewhere: Names = ()
+    """Other text, in files or folders as `corpus` has them, on which little should be lost, beside
+    what isospace carries and the STS sets of `data`."""
+    seeds: Annotated[int, Field(ge=1)] = 1
+    """How many trainings, each of another seed, share the budget; their weights are averaged."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    query_prompt: str | None = None
+    """Put before every text that looks for others, such as "query: ", or the name of one of the
+    encoder's own prompts; "" for none. Default: the encoder's own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """Put before every text that is looked for, in the same way. Default: the encoder's own
+    document, passage or corpus prompt."""
+    pairs: PathOrText | None = None
+    """A file of two columns, texts that belong together, on which the verdict is reached; default:
+    pairs of the corpus that were held out."""
+    data: NameOrPath | None = None
+    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    precision: PrecisionChoice = "auto"
+    """Arithmetic of training: auto takes bf16 where the processor has it."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
+    """Random seed of the (first) training."""
+    output: PathOrText | None = None
+    """The folder of the ladder; default: a new folder in runs/, named by date and model."""
+
+    def training(self, recipe: str, number: int = 0) -> TrainConfig:
+        """The settings of one of the trainings, by a recipe."""
+        base = find(recipe).config
+        return replace(
+            base,
+            text=self.text,
+            model=self.model,
+            pooling=self.pooling,
+            query_prompt=self.query_prompt,
+            document_prompt=self.document_prompt,
+            pairs=self.pairs,
+            data=self.data,
+            precision=self.precision,
+            seed=self.seed + number,
+        )
+
+    def to_json(self) -> str:
+        """The settings as JSON; `from_json` reads it back."""
+        return json.dumps(to_dict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> AdaptConfig:
+        """Settings from the JSON that `to_json` wrote.
+
+        Raises:
+            UserError: not such JSON, or a value that a setting cannot have.
+        """
+        try:
+            values: dict[str, Any] = json.loads(text)
+            return cls(**values)
+        except (ValueError, TypeError) as error:
+            raise UserError(f"not the settings of a ladder: {error}") from error

@@ -1,0 +1,163 @@
+"""What ladder.json holds: the one place that knows its fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isospace.evaluation.elsewhere import elsewhere_in_words
+from isospace.evaluation.scores import BenchmarkScores
+from isospace.evaluation.task import percent_cells
+from isospace.statistics.gains import Gain
+from isospace.system import typed_json
+
+FILE, FORMAT = "ladder.json", 1
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A state of the encoder on the items that choose.
+
+    Attributes:
+        words: what it is.
+        kind: the rung that it may stand on.
+        mrr: of the pairs that choose.
+        elsewhere: set -> change over the start on the part that chooses, in units of 0 to 1.
+        allowed: whether it loses little enough there to be taken.
+    """
+
+    words: str
+    kind: str
+    mrr: float
+    elsewhere: dict[str, float]
+    allowed: bool
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The best of its kind by the pairs that choose, measured on those that judge.
+
+    Attributes:
+        name: of the kind.
+        words: which state it is.
+        chosen: whether it is what the ladder ends with.
+        scores: on the pairs that judge, and where there is data on STS.
+        gain: in MRR over the start; `None` of the start.
+        elsewhere: set -> gain over the start.
+        seconds: what it took, beside what is below it.
+    """
+
+    name: str
+    words: str
+    chosen: bool
+    scores: BenchmarkScores
+    gain: Gain | None
+    elsewhere: dict[str, Gain]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A query of the pairs that judge, before and after.
+
+    Attributes:
+        query: the first text of a pair.
+        right: the second.
+        ranks: of the right one, by the start and by the result.
+        first: the texts that stood first, by the start and by the result.
+    """
+
+    query: str
+    right: str
+    ranks: tuple[float, float]
+    first: tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Everything that a ladder says beside the results of its run (results.json).
+
+    Attributes:
+        tried: every state, in the order in which they were tried.
+        rungs: from the start on.
+        story: why rungs are missing, in sentences; empty where none is.
+        chosen_on: what chose, in words.
+        may_lose: points that may be lost elsewhere.
+        elsewhere: what is measured there, in words.
+        better: queries that gained most.
+        worse: queries that lost most.
+        seconds: wall clock of the whole.
+        format: of the file.
+    """
+
+    tried: tuple[Tried, ...]
+    rungs: tuple[Rung, ...]
+    story: tuple[str, ...]
+    chosen_on: str
+    may_lose: float
+    elsewhere: str
+    better: tuple[Changed, ...]
+    worse: tuple[Changed, ...]
+    seconds: float
+    format: int = FORMAT
+
+    @property
+    def chosen(self) -> Rung:
+        """The rung that the ladder ends with."""
+        return next(rung for rung in self.rungs if rung.chosen)
+
+    def rows(self) -> list[dict[str, str]]:
+        """The ladder as a table: scores x 100, BM25 beside the start, and what every rung cost."""
+        rows: list[dict[str, str]] = []
+        for rung in self.rungs:
+            row = {"": rung.name} | percent_cells(rung.scores.pairs.row())
+            if rung.gain is not None:
+                row["gain"] = f"{100 * rung.gain.mean:+.2f} ({rung.gain.interval})"
+            for name, found in rung.elsewhere.items():
+                row[name] = f"{100 * found.mean:+.2f} ({found.interval})"
+            row["minutes"] = f"{rung.seconds / 60:.1f}"
+            if rung.chosen:
+                row["taken"] = "yes"
+            rows.append(row)
+            beside = rung.scores.beside
+            if beside is not None and (rung.gain is None or rung.chosen):
+                if rung.gain is None:
+                    rows.append({"": "BM25"} | percent_cells(beside.bm25.row()))
+                fused = percent_cells(beside.fused.row())
+                rows.append({"": f"{rung.name} + BM25"} | fused)
+        return rows
+
+    def tried_rows(self) -> list[dict[str, str]]:
+        """What chose: every state on the choosing items."""
+        return [
+            {"": one.words, "MRR": f"{100 * one.mrr:.2f}"}
+            | {name: f"{100 * change:+.2f}" for name, change in one.elsewhere.items()}
+            | {"may be taken": "yes" if one.allowed else "no"}
+            for one in self.tried
+        ]
+
+    @property
+    def elsewhere_text(self) -> str:
+        """What became of other text, in words; empty where the start was kept."""
+        return elsewhere_in_words(self.chosen.elsewhere)
+
+
+def write_ladder(folder: Path, ladder: Ladder) -> None:
+    """Write ladder.json."""
+    typed_json.write(folder / FILE, ladder)
+
+
+def read_ladder(folder: Path) -> Ladder | None:
+    """Read ladder.json of a run; `None` where it is no ladder's.
+
+    Raises:
+        UserError: the file is damaged, or a newer version's.
+    """
+    if not (folder / FILE).is_file():
+        return None
+    return typed_json.read(folder / FILE, Ladder, "rungs of a ladder", FORMAT, _as_it_is)
+
+
+def _as_it_is(content: dict[str, Any]) -> dict[str, Any]:
+    return content

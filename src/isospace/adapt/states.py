@@ -1,0 +1,107 @@
+"""What stands on the rungs: weights between a start and what was trained, and a map behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
+
+SHARES = (0.75, 0.5, 0.25)
+"""Of the way from the start to what was trained; all the way is the trained encoder itself."""
+
+MEAN, WHITENED, DIRECTIONS = "mean removed", "softly whitened", "leading directions removed"
+"""Kinds of maps."""
+
+
+@dataclass(frozen=True)
+class MapChoice:
+    """A map that is fitted on the corpus, before it is fitted.
+
+    Attributes:
+        kind: one of `MEAN`, `WHITENED`, `DIRECTIONS`.
+        whitening: how it is fitted.
+        power: how far it goes.
+    """
+
+    kind: str
+    whitening: Whitening
+    power: float
+
+    @property
+    def words(self) -> str:
+        """Which map, in words."""
+        if self.whitening.remove:
+            count = self.whitening.remove
+            return f"{count} leading direction{'s' * (count > 1)} removed"
+        return f"whitened by power {self.power:g}" if self.power else MEAN
+
+    def fit(self, moments: Moments) -> WhiteningMap:
+        """The map for vectors of these moments."""
+        return self.whitening.fit(moments, self.power)
+
+
+MAPS = (
+    MapChoice(MEAN, Whitening(), 0.0),
+    *(MapChoice(WHITENED, Whitening(), power) for power in (0.1, 0.25, 0.5)),
+    *(MapChoice(DIRECTIONS, Whitening(remove=count), 0.0) for count in (1, 2, 4)),
+)
+"""What is tried behind an encoder, from the mildest on."""
+
+
+@dataclass(frozen=True)
+class State:
+    """An encoder on a rung.
+
+    Attributes:
+        share: of the way from the weights of the start, 0, to those that were trained, 1.
+        change: a map behind it.
+    """
+
+    share: float = 0.0
+    change: MapChoice | None = None
+
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        weights = "the start"
+        if self.share:
+            weights = "the trained weights"
+            if self.share < 1:
+                weights = f"{self.share:g} of the way from the start's weights to the trained ones"
+        return weights if self.change is None else f"{weights}, {self.change.words}"
+
+
+START = State()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A rung of the ladder: states of which the pairs that choose take the best.
+
+    Attributes:
+        name: for people.
+        states: of which one is taken.
+    """
+
+    name: str
+    states: tuple[State, ...]
+
+    def best(self, choosing: Mapping[State, float], allowed: Sequence[State]) -> State:
+        """The state that finds most of the pairs that choose, of those that lose little elsewhere.
+
+        Where all lose too much the best of them stands for the kind; it is not taken.
+        """
+        own = [state for state in self.states if state in allowed] or list(self.states)
+        return max(own, key=lambda state: choosing[state])
+
+
+def kinds_of_maps(share: float, behind: str = "") -> list[Kind]:
+    """The maps behind an encoder, a rung each kind; with `behind` one rung of that name in all."""
+    states = [State(share, change) for change in MAPS]
+    if behind:
+        return [Kind(behind, tuple(states))]
+    return [
+        Kind(kind, tuple(s for s in states if s.change is not None and s.change.kind == kind))
+        for kind in (MEAN, WHITENED, DIRECTIONS)
+    ]

@@ -1,0 +1,61 @@
+"""The verb `adapt`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.adapt.adapt_config import AdaptConfig
+from isospace.errors import TooLittle
+from isospace.system.settings import settings
+from isospace.system.typed_json import to_json
+from isospace.verbs.console import Console
+from isospace.verbs.options import as_options
+from isospace.verbs.printing import print_result
+
+
+# Two settings as the command line writes them; their help is that of the class below.
+@settings
+class _Arguments(AdaptConfig):
+    """What to adapt, to what, and how much time there is."""
+
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+
+
+@dataclass(frozen=True)
+class Adapt:
+    """Options of `isospace adapt`."""
+
+    corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
+    """The text to adapt to; as --corpus of `train`."""
+    config: _Arguments = field(default_factory=_Arguments)
+    """What to adapt, to what, and how much time there is."""
+    resume: Path | None = None
+    """Go on with the ladder in this folder, by the settings that it was started with."""
+    json: bool = False
+    """Print results.json on standard output, and no progress."""
+
+    def run(self) -> int:
+        """Climb, or go on."""
+        from isospace.adapt.adapt import adapt
+        from isospace.report.run_set import collect
+        from isospace.report.write import write_report
+
+        config = self.config
+        if self.corpus:
+            text = replace(config.text, corpus=(*self.corpus, *config.text.corpus))
+            config = replace(config, text=text)
+        try:
+            outcome = adapt(None if self.resume else config, self.resume, Console(self.json))
+        except TooLittle as error:
+            print_result(f"Keep the start: {as_options(str(error))}")
+            return 0
+        write_report(collect([outcome.run.folder]), in_words=as_options)
+        if self.json:
+            print_result(to_json(outcome.results))
+        elif self.resume:
+            print_result(outcome.verdict)
+        return 0

@@ -1,0 +1,255 @@
+"""The ladder: what is tried, taken, judged and written."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from toy import WORDS, sentences
+
+from isospace.adapt.adapt import SETTINGS, adapt
+from isospace.adapt.adapt_config import AdaptConfig
+from isospace.adapt.results import read_ladder
+from isospace.adapt.states import MAPS, START, Kind, State
+from isospace.cli import main
+from isospace.config import CorpusConfig
+from isospace.encoders.loading import load_encoder
+from isospace.errors import Interrupted, TooLittle, UserError
+from isospace.evaluation.elsewhere import Elsewhere
+from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.statistics.verdict import VerdictKind
+from isospace.training import fit as fit_module
+from isospace.training.prepare import load_data
+from isospace.training.run import Run, chosen_weight
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory) -> Path:
+    """2,100 documents whose passages say the words of their titles again."""
+    draw = random.Random(0)
+    file = tmp_path_factory.mktemp("documents") / "docs.jsonl"
+    with file.open("w", encoding="utf-8") as out:
+        for text in sentences(2100, seed=4):
+            title = draw.sample(WORDS, k=6)
+            second = " ".join([*draw.sample(title, k=3), *draw.choices(WORDS, k=6)])
+            row = {"title": " ".join(title), "text": f"{text}\n\n{second}"}
+            out.write(json.dumps(row) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def config(documents, toy_model, tmp_path_factory) -> AdaptConfig:
+    text = CorpusConfig(
+        corpus=(str(documents),),
+        title_column="title",
+        passage_words=None,
+        near_duplicates=False,
+        judge="title-passage",
+        held_out=420,
+    )
+    return AdaptConfig(
+        text=text,
+        model=str(toy_model),
+        budget=(50_000, "tokens"),
+        may_lose=100,
+        precision="float32",
+        output=tmp_path_factory.mktemp("ladder") / "run",
+    )
+
+
+@pytest.fixture(scope="module")
+def climbed(config):
+    return adapt(config)
+
+
+def test_rungs_stand_in_order_and_one_is_taken(climbed):
+    ladder = read_ladder(climbed.run.folder)
+    names = [rung.name for rung in ladder.rungs]
+    assert names == [
+        "start",
+        "mean removed",
+        "softly whitened",
+        "leading directions removed",
+        "trained",
+        "merged",
+        "trained, then mapped",
+    ]
+    best = max(ladder.tried, key=lambda one: one.mrr)
+    assert ladder.chosen.words == best.words
+    assert [rung.chosen for rung in ladder.rungs].count(True) == 1
+    assert len(ladder.tried) == 1 + len(MAPS) + 4 + len(MAPS)
+    assert ladder.rungs[0].gain is None
+    assert not (climbed.run.folder / "rungs").exists()
+    assert "definitions" in ladder.chosen.elsewhere
+
+
+def test_what_is_written_is_what_was_judged(climbed, config):
+    """The run's results, its model and the ladder say the same, on pairs that chose nothing."""
+    ladder, results = read_ladder(climbed.run.folder), climbed.results
+    pairs = load_data(climbed.run.config).benchmark.pairs
+    model = load_encoder(str(climbed.model_folder))
+    again = evaluate_retrieval(model.embed, pairs).mrr
+    assert results.result.pairs.mrr == pytest.approx(again, abs=1e-4)
+    assert results.result == ladder.chosen.scores
+    assert results.start == ladder.rungs[0].scores
+    assert results.verdict.gain.mean == pytest.approx(ladder.chosen.gain.mean)
+    assert "Elsewhere: " in results.verdict.text
+    assert "definitions " in results.verdict.text
+    texts = sentences(5)
+    theirs = SentenceTransformer(str(climbed.model_folder)).encode(texts)
+    assert np.allclose(theirs, model.embed(texts), atol=1e-5)
+    assert chosen_weight(str(climbed.run.folder)) == results.start.beside.weight
+    card = (climbed.model_folder / "README.md").read_text(encoding="utf-8")
+    assert results.verdict.text in card
+    assert results.kept in card
+
+
+def test_queries_that_changed_most_are_told_with_what_stood_first(climbed):
+    ladder = read_ladder(climbed.run.folder)
+    assert len(ladder.better) == 10
+    for one in ladder.better:
+        assert one.ranks[1] < one.ranks[0]
+        assert (one.right in one.first[1]) == (one.ranks[1] <= 3)
+    for one in ladder.worse:
+        assert one.ranks[1] > one.ranks[0]
+
+
+def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monkeypatch):
+    config = replace(config, output=config.output.with_name("stopped"))
+    train = fit_module.Fit._train
+    with monkeypatch.context() as patch:
+
+        def stopped(fit, run):
+            train(fit, run)
+            raise KeyboardInterrupt
+
+        patch.setattr(fit_module.Fit, "_train", stopped)
+        with pytest.raises(Interrupted, match="`resume`"):
+            adapt(config)
+    again = adapt(resume=config.output)
+    assert again.results.verdict.gain == climbed.results.verdict.gain
+    assert_same_weights(again.run, climbed.run)
+    assert adapt(resume=config.output).results == again.results
+
+
+def assert_same_weights(one: Run, other: Run) -> None:
+    ours, theirs = (load_file(run.model_folder / "model.safetensors") for run in (one, other))
+    assert ours.keys() == theirs.keys()
+    assert all(ours[name].equal(theirs[name]) for name in ours)
+
+
+def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
+    """All but the start lose a tenth of what the choosing part elsewhere measures."""
+    measure = Elsewhere.measure
+    starts = []
+
+    def worse(self, encode, part="judge", measured=None):
+        found = measure(self, encode, part, measured)
+        if part == "choose":
+            starts.append(found)
+            if len(starts) > 1:
+                return {
+                    name: replace(scores, by_seed=starts[0][name].by_seed - 0.1)
+                    for name, scores in found.items()
+                }
+        return found
+
+    monkeypatch.setattr(Elsewhere, "measure", worse)
+    config = replace(config, output=config.output.with_name("harmful"), may_lose=5)
+    finished = adapt(config)
+    ladder = read_ladder(finished.run.folder)
+    assert finished.results.verdict.kind is VerdictKind.KEEP_START
+    assert "loses less than 5 points elsewhere" in finished.results.verdict.text
+    assert [one.allowed for one in ladder.tried] == [True] + [False] * (len(ladder.tried) - 1)
+    assert ladder.chosen.name == "start"
+    assert ladder.better == ladder.worse == ()
+    texts = sentences(5)
+    start = load_encoder(config.model)
+    assert np.allclose(
+        SentenceTransformer(str(finished.model_folder)).encode(texts), start.embed(texts), atol=1e-5
+    )
+
+
+def test_without_time_there_is_no_training_and_it_is_said(config):
+    config = replace(config, budget=(100, "tokens"), output=config.output.with_name("short"))
+    finished = adapt(config)
+    ladder = read_ladder(finished.run.folder)
+    assert {rung.name for rung in ladder.rungs}.isdisjoint({"trained", "merged"})
+    assert "Nothing was trained" in ladder.story[0]
+    assert finished.results.steps == 0
+
+
+def test_seeds_share_the_budget_and_their_weights_are_averaged(config):
+    config = replace(
+        config, seeds=2, budget=(100_000, "tokens"), output=config.output.with_name("seeds")
+    )
+    finished = adapt(config)
+    runs = [finished.run, Run(config.output / "seeds" / "1")]
+    assert [run.config.seed for run in runs] == [42, 43]
+    [steps] = {run.steps()[-1]["step"] for run in runs}
+    alone = adapt(replace(config, seeds=1, output=config.output.with_name("one-seed")))
+    assert steps == alone.results.steps // 2
+    assert not runs[1].results_path.exists()
+
+
+def test_sentences_train_by_dropout(toy_model, tmp_path):
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(sentences(1500)), encoding="utf-8")
+    text = CorpusConfig(corpus=(str(file),), near_duplicates=False)
+    config = AdaptConfig(
+        text=text, model=str(toy_model), budget=(30_000, "tokens"), output=tmp_path / "run"
+    )
+    assert adapt(config).run.config.views == "dropout"
+
+
+def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "ten.txt"
+    file.write_text("\n".join(sentences(10)), encoding="utf-8")
+    assert main(["adapt", str(file), "--model", str(toy_model)]) == 0
+    assert capsys.readouterr().out.startswith("Keep the start: --corpus ")
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(TooLittle):
+        adapt(AdaptConfig(text=CorpusConfig(corpus=(str(file),)), model=str(toy_model)))
+
+
+def test_refusals(config, climbed, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="settings of a new ladder or the folder"):
+        adapt()
+    with pytest.raises(UserError, match="exists already"):
+        adapt(replace(config, output=climbed.run.folder))
+    (climbed.run.folder / SETTINGS).rename(tmp_path / SETTINGS)
+    with pytest.raises(UserError, match="no ladder"):
+        adapt(resume=climbed.run.folder)
+    (tmp_path / SETTINGS).rename(climbed.run.folder / SETTINGS)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="one process"):
+        adapt(replace(config, output=tmp_path / "new"))
+
+
+def test_the_best_of_a_kind_is_one_that_may_be_taken():
+    mild, strong = State(0.25), State(0.75)
+    kind, mrr = Kind("merged", (mild, strong)), {START: 0.5, mild: 0.6, strong: 0.7}
+    assert kind.best(mrr, [START, mild, strong]) == strong
+    assert kind.best(mrr, [START, mild]) == mild
+    assert kind.best(mrr, [START]) == strong
+
+
+def test_states_in_words():
+    assert START.words == "the start"
+    assert State(0.5).words == "0.5 of the way from the start's weights to the trained ones"
+    words = {State(1.0, change).words for change in MAPS}
+    assert "the trained weights, whitened by power 0.25" in words
+    assert "the trained weights, 2 leading directions removed" in words
+
+
+def test_settings_go_through_json(config):
+    assert AdaptConfig.from_json(config.to_json()) == config
+    with pytest.raises(UserError, match="not the settings of a ladder"):
+        AdaptConfig.from_json("[]")
