@@ -15,7 +15,7 @@ from toy import WORDS, sentences
 
 from isospace.adapt.adapt import SETTINGS, adapt
 from isospace.adapt.adapt_config import AdaptConfig
-from isospace.adapt.results import read_ladder
+from isospace.adapt.results import points, read_ladder
 from isospace.adapt.states import MAPS, START, Kind, State
 from isospace.cli import main
 from isospace.config import CorpusConfig
@@ -23,6 +23,8 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted, TooLittle, UserError
 from isospace.evaluation.elsewhere import Elsewhere
 from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
@@ -253,3 +255,17 @@ def test_settings_go_through_json(config):
     assert AdaptConfig.from_json(config.to_json()) == config
     with pytest.raises(UserError, match="not the settings of a ladder"):
         AdaptConfig.from_json("[]")
+
+
+def test_the_page_begins_with_the_ladder(climbed):
+    page = write_report(collect([climbed.run.folder])).read_text(encoding="utf-8")
+    ladder = read_ladder(climbed.run.folder)
+    assert page.index("The ladder") < page.index('id="curves"')
+    for rung in ladder.rungs:
+        gain = "" if rung.gain is None else f", gain {points(rung.gain)}"
+        value = 100 * rung.scores.pairs.mrr
+        assert f"{rung.name}: {value:.2f} ({rung.words}){gain}".replace("'", "&#39;") in (
+            page.replace("'", "&#39;")
+        )
+    for one in (*ladder.better, *ladder.worse):
+        assert one.query in page

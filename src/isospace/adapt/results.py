@@ -111,11 +111,10 @@ class Ladder:
         """The ladder as a table: scores x 100, BM25 beside the start, and what every rung cost."""
         rows: list[dict[str, str]] = []
         for rung in self.rungs:
-            row = {"": rung.name} | percent_cells(rung.scores.pairs.row())
+            row = {"": rung.name, "MRR": "", "gain": ""} | percent_cells(rung.scores.pairs.row())
             if rung.gain is not None:
-                row["gain"] = f"{100 * rung.gain.mean:+.2f} ({rung.gain.interval})"
-            for name, found in rung.elsewhere.items():
-                row[name] = f"{100 * found.mean:+.2f} ({found.interval})"
+                row["gain"] = points(rung.gain)
+            row |= {name: points(found) for name, found in rung.elsewhere.items()}
             row["minutes"] = f"{rung.seconds / 60:.1f}"
             if rung.chosen:
                 row["taken"] = "yes"
@@ -141,6 +140,11 @@ class Ladder:
     def elsewhere_text(self) -> str:
         """What became of other text, in words; empty where the start was kept."""
         return elsewhere_in_words(self.chosen.elsewhere)
+
+
+def points(found: Gain) -> str:
+    """A gain in points of 100, with its 95 % interval."""
+    return f"{100 * found.mean:+.2f} ({found.interval})"
 
 
 def write_ladder(folder: Path, ladder: Ladder) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from isospace.evaluation.isotropy import describe
 from isospace.explore.session import LONGEST_SHOWN, Session
 from isospace.report import figures
+from isospace.report.pictures import Picture
 from isospace.report.space import SMALLEST_SAMPLE, kept_shares
-from isospace.report.write import MAPPED, MEASURES, Picture, maps
+from isospace.report.write import MAPPED, MEASURES, maps
 from isospace.training.run import Sample
 
 _MEANINGS = {

@@ -283,6 +283,33 @@ def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.flo
     )
 
 
+def ladder(rungs: Values) -> Picture:
+    """Rungs from the first on, top down: what each found, and the interval of its gain.
+
+    Args:
+        rungs: of each name, value, label, state ("start", "rung", "taken" or "with BM25"), and
+            where it has an interval low and high.
+    """
+    names = [rung["name"] for rung in rungs]
+    states, colours = ["start", "rung", "taken", "with BM25"], [_BEFORE, _AFTER, _COLOURS[2], _INK]
+    known = {rung["state"] for rung in rungs}
+    shown = [(state, c) for state, c in zip(states, colours, strict=True) if state in known]
+    domain, own = map(list, zip(*shown, strict=True))
+    colour = alt.Color("state:N").title(None).scale(domain=domain, range=own)
+    shapes = {"start": "square", "rung": "circle", "taken": "diamond", "with BM25": "cross"}
+    shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
+    y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0)
+    x = alt.X("value:Q").title("MRR x 100").scale(zero=False)
+    start = _chart(rungs[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")
+    lines = _chart([rung for rung in rungs if "low" in rung]).mark_rule(strokeWidth=2)
+    base = _chart(rungs).mark_point(filled=True, size=80, opacity=1)
+    return alt.layer(
+        start,
+        lines.encode(x=alt.X("low:Q").title("MRR x 100"), x2="high:Q", y=y, color=colour),
+        base.encode(x=x, y=y, color=colour, shape=shape, description="label:N"),
+    )
+
+
 def write_picture(run_set: RunSet, path: Path) -> None:
     """Write the curves of one run as a picture; the suffix decides the format (svg, png, pdf).
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 
 from isospace.config import objective_name
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures, space
+from isospace.report.ladder import LadderPart, ladder_part
 from isospace.report.pages import templates
 from isospace.report.papers import is_published
+from isospace.report.pictures import Picture
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
 from isospace.system.files import write_text
@@ -39,15 +40,6 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture and its words."""
-
-    title: str
-    caption: str
-    svg: Markup
-
-
-@dataclass(frozen=True)
 class Space:
     """What a run's sample shows."""
 
@@ -68,6 +60,7 @@ class Section:
     verdict: str
     beside: str
     resume: tuple[str, str]
+    ladder: LadderPart | None
     losses: Picture | None
     space: Space | None
     facts: dict[str, str]
@@ -181,6 +174,7 @@ def _section(
         verdict="" if results is None else results.verdict.text,
         beside="" if results is None or results.beside is None else results.beside.text,
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
+        ladder=ladder_part(run, number),
         losses=losses,
         space=_space(run, number, queries),
         facts={} if results is None else _facts(run, results),

@@ -1,0 +1,84 @@
+"""A ladder's part of the page: its rungs as a picture and a table, and the queries that changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from isospace.adapt.results import Changed, Ladder, points, read_ladder
+from isospace.report import figures
+from isospace.report.pictures import Picture
+from isospace.system.tables import Table
+from isospace.training.run import Run
+
+
+@dataclass(frozen=True)
+class LadderPart:
+    """What a page shows of a ladder."""
+
+    picture: Picture
+    rungs: Table
+    tried: Table
+    better: tuple[Changed, ...]
+    worse: tuple[Changed, ...]
+
+
+def ladder_part(run: Run, number: int) -> LadderPart | None:
+    """Of a run that a ladder left; `None` of any other. `number` is the run's on the page."""
+    ladder = read_ladder(run.folder)
+    if ladder is None:
+        return None
+    svg = figures.to_svg(
+        figures.ladder(_marks(ladder)), f"ladder-{number}", "Chart: MRR of each rung of the ladder"
+    )
+    caption = (
+        "Pairs that chose nothing. A line is the 95 % interval of the gain over the start, which "
+        "the dashed line goes through."
+    )
+    rungs = Table(
+        "ladder",
+        "The ladder: x 100, on the pairs that judge",
+        ladder.rows(),
+        " ".join(
+            [
+                "Gains are over the start, with 95 % intervals; columns of other text are changes "
+                f"there: {ladder.elsewhere}. A rung is the best of its kind by the pairs that "
+                f"choose ({ladder.chosen_on}); minutes are its own.",
+                *ladder.story,
+            ]
+        ),
+    )
+    tried = Table(
+        "tried",
+        "What was tried: x 100, on the pairs that choose",
+        ladder.tried_rows(),
+        "Other columns are changes on other text. What loses more there than "
+        f"{ladder.may_lose:g} points may not be taken.",
+    )
+    picture = Picture("The ladder", caption, svg)
+    return LadderPart(picture, rungs, tried, ladder.better, ladder.worse)
+
+
+def _marks(ladder: Ladder) -> list[dict[str, Any]]:
+    marks: list[dict[str, Any]] = []
+    start = 100 * ladder.rungs[0].scores.pairs.mrr
+    for rung in ladder.rungs:
+        value = 100 * rung.scores.pairs.mrr
+        state = "taken" if rung.chosen else "start" if rung.gain is None else "rung"
+        label = f"{rung.name}: {value:.2f} ({rung.words})"
+        mark: dict[str, Any] = {"name": rung.name, "value": value, "state": state, "label": label}
+        if rung.gain is not None:
+            mark["label"] = f"{label}, gain {points(rung.gain)}"
+            mark |= {"low": start + 100 * rung.gain.low, "high": start + 100 * rung.gain.high}
+        marks.append(mark)
+        beside = rung.scores.beside
+        if beside is None or not (rung.gain is None or rung.chosen):
+            continue
+        others = {f"{rung.name} + BM25": beside.fused}
+        if rung.gain is None:
+            others = {"BM25": beside.bm25, **others}
+        for name, scores in others.items():
+            found = 100 * scores.mrr
+            label = f"{name}: {found:.2f}"
+            marks.append({"name": name, "value": found, "state": "with BM25", "label": label})
+    return marks
