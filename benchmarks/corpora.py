@@ -125,7 +125,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def docstrings(folder: Path, scratch: Path) -> str:
     """The Python files of the wheels; returns how isospace reads them."""
-    for requirement, sha256 in WHEELS.items():
+    return sources_of(WHEELS, folder, scratch)
+
+
+def sources_of(wheels: Mapping[str, str], folder: Path, scratch: Path) -> str:
+    """The Python files of some wheels, requirement -> SHA-256; returns how isospace reads them."""
+    for requirement, sha256 in wheels.items():
         into = scratch / requirement
         target = ["--only-binary=:all:", "--python-version=3.11", "--implementation=cp"]
         target += ["--abi=cp311", "--abi=none", "--platform=manylinux2014_x86_64", "--platform=any"]

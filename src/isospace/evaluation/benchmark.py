@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.docstrings import SUMMARY_NEXT
@@ -59,7 +60,8 @@ FEW_GROUPS = 100
 SAMPLE = 1000
 """Held-out sentences of which a run keeps the vectors, at most."""
 
-_DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
+DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
+"""Name of a dev set -> its STS set."""
 
 
 def sts_data(data: str | None) -> str | None:
@@ -82,7 +84,7 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
     Raises:
         UserError: the sets are not there, or the file cannot be read.
     """
-    task = _DEV_SPLITS.get(labels)
+    task = DEV_SPLITS.get(labels)
     if task is None:
         return load_scored_pairs(Path(labels))
     if task not in tasks or "dev" not in tasks[task].subsets:
@@ -240,7 +242,7 @@ class Benchmark:
         for name, ranks in ranked.items():
             items |= {name: ranks.reciprocal_ranks, f"{name} burdens": ranks.burdens}
         cosines = measured.sts.cosines if measured.sts else {}
-        for column, task in self._columns().items():
+        for column, task in paper_columns(self.tasks).items():
             items[column] = np.concatenate(list(cosines[task.name].values()))
         return items
 
@@ -254,23 +256,10 @@ class Benchmark:
             scores that people gave; "seen": (pair,) whether the labels that choose checkpoints have
             the pair too.
         """
-        tests = {column: list(task.subsets.values()) for column, task in self._columns().items()}
-        labelled = np.array([]) if self.labels is None else self.labels.ids()
-        return {
-            "group": {"MRR": self.pairs.group_numbers()} | _sentences(tests),
-            "gold": {
-                column: np.concatenate([pairs.gold for pairs in sets])
-                for column, sets in tests.items()
-            },
-            "seen": {
-                column: np.isin(np.concatenate([pairs.ids() for pairs in sets]), labelled)
-                for column, sets in tests.items()
-            },
-        }
-
-    def _columns(self) -> dict[str, STSSet]:
-        """The papers' columns that can be scored."""
-        return {PAPER_COLUMNS[name]: task for name, task in self.tasks.items() if task.in_papers}
+        labelled = np.array([], np.int64) if self.labels is None else self.labels.ids()
+        parts = sts_test_pairs(self.tasks, labelled)
+        parts["group"] = {"MRR": self.pairs.group_numbers()} | parts["group"]
+        return parts
 
     def pairs_digest(self) -> str:
         """Identifies the verdict's pairs, whatever else is scored beside them."""

@@ -1,0 +1,298 @@
+"""What an adaptation costs outside its corpus: small sets of other text, for every verdict.
+
+Two sets are carried (`data/`, made by benchmarks/elsewhere_sets.py): docstrings, summary to next
+paragraph, and definitions, words to what a dictionary says of them. The STS sets join them where
+there is data, and other corpora that the user names by their held-out pairs. Of each set one part
+may choose, such as how much of an adaptation is kept, and the other judges; they share no group.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from isospace.config import CorpusConfig
+from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, is_docstrings
+from isospace.corpus.groups import split_groups
+from isospace.corpus.relations import Role
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import (
+    DEV_SPLITS,
+    Benchmark,
+    Measured,
+    choosing_text,
+    paper_columns,
+    sts_test_pairs,
+)
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
+from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts, pair_cosines
+from isospace.statistics.correlation import FloatArray
+from isospace.statistics.gains import Gain, gain
+from isospace.statistics.influence import Scores, average, mean_scores, spearman_scores
+from isospace.system.cache import cache_folder
+
+Part = Literal["choose", "judge"]
+Items = dict[str, np.ndarray]
+
+STS = "STS"
+CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
+"""Set -> what its groups are, in the plural."""
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Pairs of other text than the corpus.
+
+    Attributes:
+        judges: set -> pairs on which a gain is reported.
+        chooses: set -> pairs that may choose; fewer sets, where one is too small to be split.
+        sts: the test pairs of the seven STS sets; none where one of them cannot be scored.
+        known: what is known of these, as `sts_test_pairs` has it; those that were seen by what
+            chooses do not judge.
+        dev: dev sets of STS that may choose.
+        left_out: which carried set is not measured, and why; empty where all are.
+    """
+
+    judges: Mapping[str, TextPairs]
+    chooses: Mapping[str, TextPairs]
+    sts: Mapping[str, STSSet]
+    known: Mapping[str, Items]
+    dev: tuple[ScoredPairs, ...]
+    left_out: str
+
+    @classmethod
+    def make(
+        cls,
+        corpus: Corpus,
+        folders: Sequence[str] = (),
+        tasks: Mapping[str, STSSet] | None = None,
+        labels: ScoredPairs | None = None,
+        chooses: bool = False,
+    ) -> Elsewhere:
+        """The sets that are elsewhere for a corpus.
+
+        Args:
+            corpus: what is adapted to; docstrings are not elsewhere where it has some.
+            folders: other corpora, each read as a corpus is by default.
+            tasks: STS sets as `load_sts_data` reads them, dev sets included.
+            labels: scored pairs that choose checkpoints.
+            chooses: whether the parts that may choose do: then STS has such a part, the dev sets.
+
+        Raises:
+            UserError: a folder cannot be read, or holds too little.
+        """
+        judging: dict[str, TextPairs] = {}
+        choosing: dict[str, TextPairs] = {}
+        for folder in folders:
+            name = Path(folder).name
+            if name in {*judging, STS}:
+                name = str(Path(folder).resolve())
+            judging[name], held = _held_out(folder)
+            if held is not None:
+                choosing[name] = held
+        left_out = ""
+        for name in CARRIED:
+            if name == DOCSTRINGS and _has_docstrings(corpus):
+                left_out = f"{name} are left out, because the corpus has some"
+            elif name not in judging:
+                pairs = carried(name)
+                parts = [pairs.take(part.tolist()) for part in split_groups(pairs.groups or ())]
+                choosing[name], judging[name] = parts
+        sts = {name: task.test_only() for name, task in (tasks or {}).items()}
+        dev = _dev_sets(tasks or {}) if chooses else ()
+        chosen_by = [pairs.ids() for pairs in (*dev, *filter(None, [labels]))]
+        known = sts_test_pairs(sts, np.concatenate([np.array([], np.int64), *chosen_by]))
+        left = [column for column, seen in known["seen"].items() if (~seen).sum() > 1]
+        if len(left) < len(PAPER_COLUMNS):
+            sts = {}
+        return cls(judging, choosing, sts, known, dev, left_out)
+
+    @property
+    def described(self) -> str:
+        """What is measured, in words."""
+        words = [f"{name} ({len(pairs):,} pairs)" for name, pairs in self.judges.items()]
+        if self.sts:
+            words.insert(0, f"{STS} (average of the test sets)")
+        return "; ".join([", ".join(words), *filter(None, [self.left_out])])
+
+    def measure(
+        self, encode: Encode, part: Part = "judge", measured: Measured | None = None
+    ) -> dict[str, Scores]:
+        """Score one encoder: the MRR of pairs, the average of STS sets.
+
+        Args:
+            encode: of pairs the first text is a query, the second a document.
+            part: of each set.
+            measured: what a benchmark of the same STS sets found of this encoder, so that their
+                test pairs are not encoded again.
+
+        Returns:
+            Set -> its score, 0 to 1 (-1 to 1 of STS), with what each item contributed, for `gain`.
+        """
+        found: dict[str, Scores] = {}
+        if part == "choose":
+            if self.dev:
+                found[STS] = average([_spearman(encode, pairs) for pairs in self.dev])
+        elif self.sts:
+            result = None if measured is None else measured.sts
+            result = result or evaluate_sts(encode, self.sts)
+            found[STS] = self._average(result.cosines)
+        for name, pairs in (self.chooses if part == "choose" else self.judges).items():
+            ranks = evaluate_retrieval(encode, pairs)
+            found[name] = mean_scores(
+                ranks.reciprocal_ranks[None], pairs.group_numbers(), ranks.burdens[:, None]
+            )
+        return found
+
+    def _average(self, cosines: Mapping[str, Mapping[str, FloatArray]]) -> Scores:
+        """Of the papers' seven columns; cosines are by set and sub-set."""
+        parts = []
+        for column, task in paper_columns(self.sts).items():
+            own = np.concatenate(list(cosines[task.name].values()))
+            gold, sentences, seen = (self.known[part][column] for part in ("gold", "group", "seen"))
+            parts.append(spearman_scores(own[None, ~seen], gold[~seen], sentences[~seen]))
+        return average(parts)
+
+
+def require_elsewhere(folders: Sequence[str], corpus: Sequence[str]) -> None:
+    """Refuse as other text what is the corpus, or a part of it.
+
+    Raises:
+        UserError: naming it; or standard input.
+    """
+    for folder in folders:
+        if folder == "-":
+            raise UserError("`elsewhere` -: every run reads it again; give a file or a folder")
+        for name in corpus:
+            if _overlap(folder, name):
+                raise UserError(
+                    f"`elsewhere` {folder}: is of the same text as `corpus` {name}; give other text"
+                )
+
+
+def carried(name: str) -> TextPairs:
+    """One of the sets that are carried, in `DATA`."""
+    with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    columns = ("first", "second", "group")
+    first, second, groups = (tuple(row[column] for row in rows) for column in columns)
+    return TextPairs(name, first, second, groups=groups, unit=CARRIED[name])
+
+
+@dataclass(frozen=True)
+class ElsewhereScores:
+    """What start and result came to on one set, 0 to 1 (-1 to 1 of STS).
+
+    Attributes:
+        gain: of the result over the start.
+    """
+
+    start: float
+    result: float
+    gain: Gain
+
+
+def elsewhere_scores(
+    before: Mapping[str, Scores], after: Mapping[str, Scores]
+) -> dict[str, ElsewhereScores]:
+    """Set -> what there is to say of `Elsewhere.measure` of start and result."""
+    return {
+        name: ElsewhereScores(
+            float(start.by_seed.mean()), float(after[name].by_seed.mean()), gain(after[name], start)
+        )
+        for name, start in before.items()
+    }
+
+
+def elsewhere_in_words(gains: Mapping[str, Gain]) -> str:
+    """The gains in points of 100 with their 95 % intervals; no gains give no words.
+
+    >>> lost = Gain(-0.002, -0.005, 0.001, 0.2, 600, 600, 100, 100)
+    >>> elsewhere_in_words({"STS": lost})
+    'elsewhere: STS -0.20 (-0.50 to +0.10)'
+    """
+    words = [f"{name} {100 * found.mean:+.2f} ({found.interval})" for name, found in gains.items()]
+    return f"elsewhere: {', '.join(words)}" if words else ""
+
+
+def items_of(found: Mapping[str, Scores]) -> Items:
+    """What each item came to, by set, and "SET burdens", as `Benchmark.items` has them.
+
+    STS is left out: the benchmark's items have it.
+    """
+    items: Items = {}
+    for name, scores in found.items():
+        if name != STS:
+            count = len(scores.weights)
+            items |= {name: scores.values[0], f"{name} burdens": -count * scores.shared[:, 0]}
+    return items
+
+
+def scores_of(seeds: Sequence[Items], groups: Items) -> dict[str, Scores]:
+    """Set -> the scores of the seeds of one row, of what `items_of` gave of each.
+
+    Args:
+        seeds: of each.
+        groups: set -> (item,) number of the group of each.
+    """
+    return {
+        name: mean_scores(
+            np.stack([items[name] for items in seeds]),
+            numbers,
+            np.stack([items[f"{name} burdens"] for items in seeds], axis=1),
+        )
+        for name, numbers in groups.items()
+    }
+
+
+def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
+    """The held-out pairs of another corpus that judge, and those that choose, if there are some."""
+    try:
+        corpus = load_corpus(CorpusConfig(corpus=(folder,)), cache_folder())
+    except UserError as error:
+        raise UserError(f"`elsewhere` {error}") from error
+    try:
+        benchmark = Benchmark.make(corpus)
+    except UserError as error:
+        raise UserError(
+            f"`elsewhere` {folder}: too little text to measure on; give more, in sentences of 8 "
+            "words or more"
+        ) from error
+    return benchmark.pairs, choosing_text(corpus).pairs.grouped() if benchmark.split else None
+
+
+def _has_docstrings(corpus: Corpus) -> bool:
+    """Whether there are pairs of docstrings, held out or, where others judge, among the text."""
+    trained = corpus.related is not None and Role.SUMMARY in corpus.related.structure.roles
+    return trained or corpus.pairs.relation == SUMMARY_NEXT
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two names of text mean the same, or one a part of the other."""
+    if DOCSTRINGS in (one, other):  # of the installed packages
+        return one == other
+    a, b = (Path(name.partition(":")[2] if is_docstrings(name) else name) for name in (one, other))
+    a, b = a.resolve(), b.resolve()
+    return a.is_relative_to(b) or b.is_relative_to(a)
+
+
+def _dev_sets(tasks: Mapping[str, STSSet]) -> tuple[ScoredPairs, ...]:
+    sets = [tasks[name].subsets.get("dev") for name in DEV_SPLITS.values() if name in tasks]
+    return tuple(pairs for pairs in sets if pairs is not None)
+
+
+def _spearman(encode: Encode, pairs: ScoredPairs) -> Scores:
+    """Spearman's correlation of one set of scored pairs."""
+    [cosines] = pair_cosines(encode, [pairs])
+    numbers = {text: n for n, text in enumerate(dict.fromkeys((*pairs.first, *pairs.second)))}
+    sentences = np.array([[numbers[a], numbers[b]] for a, b in pairs])
+    return spearman_scores(cosines[None], pairs.gold, sentences)

@@ -1,0 +1,230 @@
+"""What an encoder gains or loses on text that is not the corpus."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sts_files import write_senteval
+from toy import sentences, write_documents
+
+from isospace.config import CorpusConfig
+from isospace.corpus.corpus import load_corpus
+from isospace.corpus.docstrings import Pairs
+from isospace.errors import UserError
+from isospace.evaluation.benchmark import Benchmark, load_sts_data
+from isospace.evaluation.elsewhere import (
+    CARRIED,
+    Elsewhere,
+    carried,
+    elsewhere_in_words,
+    elsewhere_scores,
+    items_of,
+    require_elsewhere,
+    scores_of,
+)
+from isospace.evaluation.pairs import ScoredPairs
+from isospace.statistics.gains import gain
+from isospace.system.cache import cache_folder
+
+LINES = SimpleNamespace(related=None, pairs=Pairs())
+"""A corpus without docstrings, as far as it is asked."""
+BLANK = "\n\n"
+
+
+def encode(texts, noise: float = 0.0):
+    """A text is the sum of its words' directions; noise is drawn anew for each text."""
+    rows = []
+    for text in texts:
+        words = [np.random.default_rng(list(w.encode())).normal(size=32) for w in text.split()]
+        own = np.random.default_rng(list(text.encode())).normal(size=32)
+        rows.append(np.sum(words, axis=0) + noise * len(words) * own)
+    return np.array(rows, dtype=np.float32)
+
+
+def worse(texts):
+    return encode(texts, noise=0.3)
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Elsewhere:
+    return Elsewhere.make(LINES)
+
+
+@pytest.fixture(scope="module")
+def start(elsewhere):
+    return elsewhere.measure(encode)
+
+
+def test_an_encoder_that_was_worsened_loses(elsewhere, start):
+    after = elsewhere.measure(worse)
+    for name in CARRIED:
+        found = gain(after[name], start[name])
+        assert found.high < 0
+        assert found.mean == pytest.approx(after[name].by_seed[0] - start[name].by_seed[0])
+
+
+def test_the_same_encoder_loses_nothing_at_all(elsewhere, start):
+    again = elsewhere_scores(start, elsewhere.measure(encode))
+    for found in again.values():
+        assert (found.gain.mean, found.gain.changed) == (0.0, 0)
+        assert found.start == found.result > 0
+
+
+def test_what_chooses_shares_nothing_with_what_judges(elsewhere):
+    assert elsewhere.chooses.keys() == elsewhere.judges.keys() == CARRIED.keys()
+    for name, judges in elsewhere.judges.items():
+        chooses = elsewhere.chooses[name]
+        assert len(judges) > len(chooses) >= 190
+        for part in ("first", "second", "groups"):
+            assert not set(getattr(chooses, part)) & set(getattr(judges, part))
+
+
+def test_each_part_is_measured_by_its_own_pairs(elsewhere, start):
+    chosen = elsewhere.measure(encode, "choose")
+    assert {name: len(scores.weights) for name, scores in chosen.items()} == {
+        name: len(pairs) for name, pairs in elsewhere.chooses.items()
+    }
+    assert {name: len(scores.weights) for name, scores in start.items()} == {
+        name: len(pairs) for name, pairs in elsewhere.judges.items()
+    }
+
+
+@pytest.mark.parametrize("judge", [None, "first-rest"])
+def test_docstrings_are_not_elsewhere_for_docstrings(tmp_path, judge):
+    functions = [
+        f"def f{number}():\n    {f'{first}{BLANK}{second}'!r}\n"
+        for number, (first, second) in enumerate(carried("docstrings"))
+    ]
+    for part in range(20):
+        (tmp_path / f"module{part}.py").write_text("\n".join(functions[part::20]))
+    config = CorpusConfig(corpus=(f"docstrings:{tmp_path}",), judge=judge)
+    found = Elsewhere.make(load_corpus(config, cache_folder()))
+    assert list(found.judges) == list(found.chooses) == ["definitions"]
+    assert found.described == (
+        "definitions (600 pairs); docstrings are left out, because the corpus has some"
+    )
+
+
+def test_a_folder_judges_by_its_held_out_pairs(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("\n".join(sentences(5000)))
+    found = Elsewhere.make(LINES, [str(other)])
+    assert list(found.judges) == ["other", *CARRIED]
+    corpus = load_corpus(CorpusConfig(corpus=(str(other),)), cache_folder())
+    benchmark = Benchmark.make(corpus)
+    assert benchmark.split
+    assert found.judges["other"].first == benchmark.pairs.first
+    assert not set(found.chooses["other"].first) & set(benchmark.pairs.first)
+    [score] = found.measure(encode)["other"].by_seed
+    assert score == pytest.approx(benchmark.measure(encode).retrieval.mrr)
+
+
+def test_a_folder_that_is_too_small_to_be_split_only_judges(tmp_path):
+    write_documents(tmp_path / "other")
+    found = Elsewhere.make(LINES, [str(tmp_path / "other")])
+    assert "other" in found.judges
+    assert "other" not in found.chooses
+
+
+def test_two_folders_of_one_name_are_two_sets(tmp_path):
+    folders = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_documents(tmp_path / name / "docs")
+        folders.append(str(tmp_path / name / "docs"))
+    assert list(Elsewhere.make(LINES, folders).judges)[:2] == ["docs", folders[1]]
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"^`elsewhere` .*missing"):
+        Elsewhere.make(LINES, [str(tmp_path / "missing")])
+    (tmp_path / "one.txt").write_text("One sentence of eight words is not a corpus.\n")
+    with pytest.raises(UserError, match=r"^`elsewhere` .*one\.txt: too little text"):
+        Elsewhere.make(LINES, [str(tmp_path / "one.txt")])
+
+
+@pytest.mark.parametrize(
+    ("folder", "corpus"),
+    [
+        ("docs", "docs"),
+        ("docs/api", "docs"),
+        ("docs", "docs/api/a.md"),
+        ("./docs", "docs/"),
+        ("docstrings", "docstrings"),
+        ("src", "docstrings:src/isospace"),
+    ],
+)
+def test_a_part_of_the_corpus_is_not_elsewhere(folder, corpus):
+    with pytest.raises(UserError, match=f"^`elsewhere` {folder}: is of the same text"):
+        require_elsewhere([folder], ["notes.txt", corpus])
+
+
+def test_other_text_is_elsewhere():
+    require_elsewhere(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])
+    with pytest.raises(UserError, match=r"^`elsewhere` -: every run reads it again"):
+        require_elsewhere(["-"], ["docs"])
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sts")
+    write_senteval(folder)
+    return load_sts_data(str(folder))
+
+
+def test_sts_is_the_average_of_the_test_sets(tasks, start):
+    found = Elsewhere.make(LINES, tasks=tasks)
+    assert found.described.startswith("STS (average of the test sets), docstrings (400 pairs)")
+    corpus = SimpleNamespace(held_out=lambda places: [], judges=None)
+    benchmark = Benchmark.make(corpus, Elsewhere.make(LINES).judges["definitions"], tasks)
+    measured = benchmark.measure(encode)
+    [average] = found.measure(encode)["STS"].by_seed
+    assert average == pytest.approx(measured.scores.sts.paper_row["Avg"] / 100, abs=1e-4)
+
+    def refuse_sts(texts):
+        assert "0 a" not in texts
+        return encode(texts)
+
+    # What the benchmark encoded is not encoded again.
+    again = found.measure(refuse_sts, measured=measured)
+    assert again["STS"].by_seed == found.measure(encode)["STS"].by_seed
+
+
+def test_sts_pairs_that_choose_do_not_judge(tasks):
+    found = Elsewhere.make(LINES, tasks=tasks, chooses=True)
+    assert [len(pairs) for pairs in found.dev] == [3, 2]
+    # All test pairs of SICK-R are dev pairs too.
+    assert not found.sts
+    assert "STS" not in found.measure(encode)
+    assert "STS" in found.measure(encode, "choose")
+    assert "STS" not in Elsewhere.make(LINES, tasks=tasks).measure(encode, "choose")
+    [year] = (p for p in tasks["STS12"].subsets.values() if p.name.endswith("MSRpar"))
+    labels = ScoredPairs("labels", year.second[:1], year.first[:1], np.array([1.0]), "own file")
+    without = Elsewhere.make(LINES, tasks=tasks, labels=labels)
+    assert without.known["seen"]["STS12"].sum() == 5  # of each sub-set one
+    values = without.measure(encode)["STS"].values
+    seen = sum(seen.sum() for seen in without.known["seen"].values())
+    assert values.shape[1] == sum(map(len, without.known["gold"].values())) - seen
+
+
+def test_items_on_disk_say_what_was_measured(elsewhere, start):
+    after = elsewhere.measure(worse)
+    groups = {name: scores.groups for name, scores in start.items()}
+    before, both = scores_of([items_of(start)], groups), [items_of(start), items_of(after)]
+    for name in CARRIED:
+        measured = gain(after[name], start[name])
+        assert gain(scores_of(both[1:], groups)[name], before[name]) == measured
+        seeds = scores_of(both, groups)[name]
+        assert seeds.by_seed.tolist() == [start[name].by_seed[0], after[name].by_seed[0]]
+
+
+def test_words(elsewhere, start):
+    found = elsewhere_scores(start, elsewhere.measure(worse))
+    gains = {name: scores.gain for name, scores in found.items()}
+    assert elsewhere_in_words({}) == ""
+    words = elsewhere_in_words(gains)
+    lost = gains["docstrings"]
+    assert words.startswith(f"elsewhere: docstrings {100 * lost.mean:+.2f} ({lost.interval}), def")
