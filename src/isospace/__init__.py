@@ -4,6 +4,8 @@ What Python users call is here, by one name each, and is imported when it is fir
 takes seconds. Everything else is reached through its package.
 
 - `load(model)`: an `Embedder`, which encodes, compares and searches texts.
+- `adapt(config)`: the best encoder for a text in the time there is; settings: `AdaptConfig`,
+  `CorpusConfig`.
 - `train(config)`: adapt an encoder to a corpus; settings: `TrainConfig`, `CorpusConfig`, and an
   objective of `OBJECTIVES`.
 - `compare(candidates, seeds, folder)`: several objectives by several seeds.
@@ -21,6 +23,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from isospace.adaptation.adapt import adapt
+    from isospace.adaptation.adapt_config import AdaptConfig
     from isospace.comparison.compare import compare
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.errors import Stopped, UserError
@@ -37,6 +41,7 @@ __version__ = version("isospace")
 
 __all__ = [
     "OBJECTIVES",
+    "AdaptConfig",
     "CorpusConfig",
     "Embedder",
     "ObjectiveLoss",
@@ -45,6 +50,7 @@ __all__ = [
     "UserError",
     "WhitenConfig",
     "__version__",
+    "adapt",
     "compare",
     "evaluate",
     "load",
@@ -55,6 +61,7 @@ __all__ = [
 
 _MODULES = {
     "OBJECTIVES": "objectives",
+    "AdaptConfig": "adaptation.adapt_config",
     "CorpusConfig": "config",
     "Embedder": "search.embedder",
     "ObjectiveLoss": "training.objective_loss",
@@ -62,6 +69,7 @@ _MODULES = {
     "TrainConfig": "config",
     "UserError": "errors",
     "WhitenConfig": "whiten.whiten_config",
+    "adapt": "adaptation.adapt",
     "compare": "comparison.compare",
     "evaluate": "evaluation.evaluate",
     "load": "search.embedder",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from isospace.adapt.results import Changed, Ladder, points, read_ladder
+from isospace.adaptation.results import Changed, Ladder, points, read_ladder
 from isospace.report import figures
 from isospace.report.pictures import Picture
 from isospace.system.tables import Table

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from isospace.adapt.adapt_config import AdaptConfig
+from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.errors import TooLittle
 from isospace.system.settings import settings
 from isospace.system.typed_json import to_json
@@ -40,7 +40,7 @@ class Adapt:
 
     def run(self) -> int:
         """Climb, or go on."""
-        from isospace.adapt.adapt import adapt
+        from isospace.adaptation.adapt import adapt
         from isospace.report.run_set import collect
         from isospace.report.write import write_report
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isospace.adapt.results import Changed
+from isospace.adaptation.results import Changed
 from isospace.evaluation.pairs import SidedEncode, TextPairs, unit_vectors
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.nearest import highest

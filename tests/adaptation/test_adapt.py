@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from toy import WORDS, sentences
 
-from isospace.adapt.adapt import SETTINGS, adapt
-from isospace.adapt.adapt_config import AdaptConfig
-from isospace.adapt.results import points, read_ladder
-from isospace.adapt.states import MAPS, START, Kind, State
+from isospace.adaptation.adapt import SETTINGS, adapt
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.results import points, read_ladder
+from isospace.adaptation.states import MAPS, START, Kind, State
 from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder

@@ -22,10 +22,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from isospace.adapt.adapt_config import AdaptConfig
-from isospace.adapt.changed import changed_places, changed_queries, first_texts
-from isospace.adapt.results import Changed, Ladder, Rung, Tried, write_ladder
-from isospace.adapt.states import SHARES, START, Kind, State, kinds_of_maps
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.changed import changed_places, changed_queries, first_texts
+from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
+from isospace.adaptation.states import SHARES, START, Kind, State, kinds_of_maps
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.merging import merge
