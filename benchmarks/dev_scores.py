@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from common import BATCH, lines, write_dev_file
-from training import peer_train
+from training import peer_train, with_itself
 
 SEEDS = (0, 1, 2)
 SENTENCES = 50 * BATCH
@@ -80,7 +80,7 @@ def _peer(corpus: Path, labels: Path, seed: int) -> float:
 
     encoder = load_encoder("minilm", "cls")
     own_limit = encoder.model.max_seq_length
-    sentences = corpus.read_text(encoding="utf-8").splitlines()[:SENTENCES]
-    peer_train(encoder.model, sentences, num_train_epochs=1, learning_rate=LEARNING_RATE, seed=seed)
+    columns = with_itself(corpus.read_text(encoding="utf-8").splitlines()[:SENTENCES])
+    peer_train(encoder.model, columns, num_train_epochs=1, learning_rate=LEARNING_RATE, seed=seed)
     encoder.model.max_seq_length = own_limit
     return 100 * evaluate_pairs(encoder.embed, load_scored_pairs(labels)).value

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from common import lines
 from isospace.config import CorpusConfig, TrainConfig
@@ -21,7 +20,7 @@ from isospace.objectives import SimCSE
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.prepare import make_accelerator
-from training import between_steps
+from training import between_steps, peer_train
 
 LENGTH = 128
 SENTENCES = 4
@@ -65,42 +64,16 @@ def ours(corpus: Path, batch: int, pass_tokens: int | None, steps: int) -> Calla
 
 def peer(corpus: Path, batch: int, mini_batch: int | None, steps: int) -> Callable[[], float]:
     """sentence-transformers' trainer with its loss of pairs, cached where parts are asked for."""
-    from datasets import Dataset
-    from sentence_transformers import (
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-    from sentence_transformers.losses import (
-        CachedMultipleNegativesRankingLoss,
-        MultipleNegativesRankingLoss,
-    )
+    from sentence_transformers.losses import CachedMultipleNegativesRankingLoss
 
     network = load_encoder("minilm", "mean").model
-    network.max_seq_length = LENGTH
     pairs = pairs_of(corpus, 10 * batch * steps)
-    data = Dataset.from_dict({"anchor": [a for a, _ in pairs], "positive": [b for _, b in pairs]})
-    loss: Any
-    if mini_batch is None:
-        loss = MultipleNegativesRankingLoss(network)
-    else:
+    columns = {"anchor": [a for a, _ in pairs], "positive": [b for _, b in pairs]}
+    loss: Any = None
+    if mini_batch is not None:
         loss = CachedMultipleNegativesRankingLoss(network, mini_batch_size=mini_batch)
-
-    def train(watch: Any) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            settings = SentenceTransformerTrainingArguments(
-                folder,
-                per_device_train_batch_size=batch,
-                bf16=True,
-                use_cpu=not torch.cuda.is_available(),
-                save_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-                logging_strategy="no",
-                max_steps=steps + 1,
-            )
-            trainer = SentenceTransformerTrainer(
-                network, settings, data, loss=loss, callbacks=[watch]
-            )
-            trainer.train()
-
-    return lambda: between_steps(train)
+    return lambda: between_steps(
+        lambda watch: peer_train(
+            network, columns, loss, batch, LENGTH, callbacks=[watch], max_steps=steps + 1
+        )
+    )

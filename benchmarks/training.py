@@ -6,7 +6,7 @@ Every function prepares in its process and returns one round (see `contest.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,13 +143,13 @@ def _parts(objective: Any, head: torch.nn.Module, dim: int) -> dict[str, float]:
 
 
 def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
-    """sentence-transformers' trainer with its SimCSE recipe: every sentence paired with itself."""
+    """sentence-transformers' trainer with its SimCSE recipe."""
     from isospace.encoders.loading import load_encoder
 
     network = load_encoder(model, "mean").model
-    sentences = [line for line in lines(corpus, 50_000) if len(line) >= 10]
+    columns = with_itself([line for line in lines(corpus, 50_000) if len(line) >= 10])
     return lambda: between_steps(
-        lambda watch: peer_train(network, sentences, callbacks=[watch], max_steps=steps + 1)
+        lambda watch: peer_train(network, columns, callbacks=[watch], max_steps=steps + 1)
     )
 
 
@@ -170,9 +170,25 @@ def between_steps(train: Callable[[Any], None]) -> float:
 
 
 def peer_train(
-    network: Any, sentences: Sequence[str], callbacks: Sequence[Any] = (), **arguments: Any
+    network: Any,
+    columns: Mapping[str, Sequence[str]],
+    loss: Any = None,
+    batch: int = BATCH,
+    length: int = LENGTH,
+    callbacks: Sequence[Any] = (),
+    **arguments: Any,
 ) -> None:
-    """Train a `SentenceTransformer` by sentence-transformers' SimCSE recipe, in bf16."""
+    """Train a `SentenceTransformer` by sentence-transformers' trainer, in bf16.
+
+    Args:
+        network: the `SentenceTransformer`.
+        columns: texts of the examples, by the name of their column.
+        loss: of that network; default: its loss of pairs.
+        batch: examples of a batch.
+        length: tokens at most that are read of a text.
+        callbacks: of the trainer.
+        arguments: of the trainer, beside those for all.
+    """
     import tempfile
 
     from datasets import Dataset
@@ -182,11 +198,11 @@ def peer_train(
     )
     from sentence_transformers.losses import MultipleNegativesRankingLoss
 
-    network.max_seq_length = LENGTH
+    network.max_seq_length = length
     with tempfile.TemporaryDirectory() as folder:
         settings = SentenceTransformerTrainingArguments(
             folder,
-            per_device_train_batch_size=BATCH,
+            per_device_train_batch_size=batch,
             bf16=True,
             use_cpu=not torch.cuda.is_available(),
             save_strategy="no",
@@ -198,7 +214,12 @@ def peer_train(
         SentenceTransformerTrainer(
             network,
             settings,
-            Dataset.from_dict({"anchor": sentences, "positive": sentences}),
-            loss=MultipleNegativesRankingLoss(network),
+            Dataset.from_dict(dict(columns)),
+            loss=loss or MultipleNegativesRankingLoss(network),
             callbacks=list(callbacks),
         ).train()
+
+
+def with_itself(sentences: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Columns of sentence-transformers' SimCSE recipe: every sentence paired with itself."""
+    return {"anchor": sentences, "positive": sentences}
