@@ -48,11 +48,13 @@ def document(number: int, paragraphs: int = 3) -> dict[str, str]:
     return {"title": f"{rng.choice(NOUNS)} {number}x{number * 7 % 31}", "text": text, "site": ""}
 
 
-def load(folder: Path, rows: list[dict[str, str]], **options: object) -> Corpus:
+def load(
+    folder: Path, rows: list[dict[str, str]], exclude: tuple[str, ...] = (), **options: object
+) -> Corpus:
     file = folder / "docs.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = {"title_column": "title", "passage_words": 60, **options}
-    return load_corpus(CorpusConfig(corpus=(str(file),), **settings), folder / "cache")
+    return load_corpus(CorpusConfig(corpus=(str(file),), **settings), folder / "cache", exclude)
 
 
 def titled(n: int) -> list[dict[str, str]]:
@@ -91,6 +93,26 @@ def test_no_text_of_a_held_out_document_is_in_a_pair_to_train_on(tmp_path):
     titles = {corpus[line].casefold() for line in related.to_train("title-passage")[:, 0]}
     titles |= {corpus[line].casefold() for line in related.held_out("title-passage")[:, 0]}
     assert rows[8]["title"] not in titles
+
+
+def test_no_line_that_repeats_a_judging_text_is_in_a_pair(tmp_path):
+    rows = titled(60)
+    free = load(tmp_path, rows, held_out=20)
+    assert free.related is not None
+    title = free[free.related.to_train("title-passage")[0, 0]]
+    of_held = free[free.related.held_out("title-passage")[0, 0]]
+    pairs = free.related.to_train("first-rest")
+    first, rest = free[pairs[30, 0]], free[pairs[60, 1]]
+    but_one_word = f"{rest.rpartition(' ')[0]} thing."
+    corpus = load(tmp_path, rows, (title, of_held, first.upper(), but_one_word), held_out=20)
+    related = corpus.related
+    assert related is not None
+    for relation in ("title-passage", "first-rest"):
+        pairs = np.concatenate([related.to_train(relation), related.held_out(relation)])
+        texts = {corpus[line] for line in pairs.ravel().tolist()}
+        assert texts
+        assert texts.isdisjoint({title, of_held, first, rest})
+    assert len(corpus.train_rows) == len(free.train_rows)  # the passages say more
 
 
 def test_a_sentence_that_is_held_out_elsewhere_does_not_train(tmp_path):

@@ -40,7 +40,7 @@ from isospace.corpus.lines import Lines, clean, has_controls, stage, write_lines
 from isospace.corpus.prose import split_sentences
 from isospace.corpus.reading import read_documents
 from isospace.corpus.records import Column, Source
-from isospace.corpus.related import Related, judging_pairs
+from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.staging import Staging, alike_documents, key
 
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
@@ -164,7 +164,8 @@ def _of_documents(
         with (folder / "texts.txt").open("rb") as file:
             final = Lines(file, offsets)
         found = structure.take(lines - count)
-        related = Related.of(found, final, built.held, built.train, folder)
+        barred = barred_lines(found, text, lines, count, folder)
+        related = Related.of(found, final, built.held, built.train, barred, folder)
         related.save(folder)
         relation = None if pairs.test else related.judging(config.judge)
         if relation is not None:

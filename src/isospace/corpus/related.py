@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.dedup import near_duplicates, words
+from isospace.corpus.dedup import Texts, near_duplicates, words
 from isospace.corpus.docstrings import DEV_PAIRS, TEST_PAIRS, Pairs
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
@@ -29,7 +29,8 @@ class Related:
     Attributes:
         structure: of the lines.
         telling: (line,) whether it can be part of a pair: not so a title, a heading or a first
-            sentence that several documents have, such as "Introduction".
+            sentence that several documents have, such as "Introduction", and no line that (nearly)
+            repeats a text which must not be trained on.
         held: (line,) whether its document is held out.
         trained: (line,) whether it may be trained on: its document is not held out nor related to
             what is, and no line of a held-out document (nearly) repeats it.
@@ -42,7 +43,13 @@ class Related:
 
     @classmethod
     def of(
-        cls, structure: Structure, text: Lines, held: Rows, train: Rows, scratch: Path
+        cls,
+        structure: Structure,
+        text: Lines,
+        held: Rows,
+        train: Rows,
+        barred: NDArray[np.bool_],
+        scratch: Path,
     ) -> Related:
         """The pairs of these lines.
 
@@ -51,6 +58,7 @@ class Related:
             text: the lines.
             held: passages that are held out.
             train: those to train on.
+            barred: (line,) of `barred_lines`.
             scratch: a folder for temporary files.
         """
         size = int(structure.documents.max(initial=-1)) + 1
@@ -64,7 +72,7 @@ class Related:
         earlier = near_duplicates(text, rows, len(judged), scratch)
         repeats = (earlier >= 0) & (earlier < len(judged)) & (np.arange(len(rows)) >= len(judged))
         trained[rows[repeats]] = False
-        return cls(structure, _telling(structure, text), is_held, trained)
+        return cls(structure, _telling(structure, text) & ~barred, is_held, trained)
 
     def to_train(self, relation: str) -> Rows:
         """(pair, 2) lines to train on."""
@@ -149,6 +157,27 @@ class Related:
             names = ("roles", "documents", "sections", "links")
             structure = Structure(*(parts[name] for name in names))
             return cls(structure, *parts["flags"])
+
+
+def barred_lines(
+    structure: Structure, text: Texts, lines: Rows, references: int, scratch: Path
+) -> NDArray[np.bool_]:
+    """Which lines beside the passages (nearly) repeat a text that must not be trained on, (line,).
+
+    Args:
+        structure: of the lines; none of its passages is such a repetition.
+        text: the texts that must not be trained on, then the lines of documents.
+        lines: (line,) where each line is in `text`.
+        references: how many texts must not be trained on.
+        scratch: a folder for temporary files.
+    """
+    barred = np.zeros(len(lines), dtype=bool)
+    if references:
+        others = np.flatnonzero(structure.roles != Role.PASSAGE)
+        rows = np.concatenate([np.arange(references), lines[others]])
+        earlier = near_duplicates(text, rows, references, scratch)[references:]
+        barred[others] = (earlier >= 0) & (earlier < references)
+    return barred
 
 
 def judging_pairs(
