@@ -201,6 +201,11 @@ def test_sentences_have_no_relations(tmp_path):
     assert overview(corpus).relations == {}
 
 
+def test_one_is_not_counted_in_the_plural(tmp_path):
+    summary = load(tmp_path, [*titled(1), {"title": "", "text": "short", "site": ""}]).summary
+    assert summary == "4 read, 1 too short, 1 document, 3 for training"
+
+
 def test_an_overview_counts_what_trains(tmp_path):
     corpus = load(tmp_path, titled(60), held_out=20)
     found = overview(corpus)

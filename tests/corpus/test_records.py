@@ -246,7 +246,7 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
         ),
         ("a.jsonl", b'{"text": "a"}\n{"text": 7}\n', r'a\.jsonl:2: "text" is 7, expected a string'),
         ("a.csv", b"id,body\n1,a\n", r'a\.csv:1: no column "text"\. Columns: id, body\.'),
-        ("a.csv", b"id,text\n1,a\n2\n", r"a\.csv:3: 1 fields, the header has 2"),
+        ("a.csv", b"id,text\n1,a\n2\n", r"a\.csv:3: 1 field, the header has 2"),
         ("a.csv", b'text\nfine\n"never closed\nmore\n', r"a\.csv:3: not valid csv"),
         ("a.tsv", b"id\tbody\n1\ta\n", r'a\.tsv:1: no column "text"'),
     ],

@@ -134,7 +134,7 @@ def test_an_encoder_that_loses_rows_is_refused(folder):
     ("file", "text", "message"),
     [
         ("STS/STS12-en-test/STS.input.MSRpar.txt", "a\tb\na b\na\tb\na\tb\n", r"MSRpar\.txt:2: 1"),
-        ("STS/STS12-en-test/STS.input.MSRpar.txt", "a\tb\n", "has 1 lines and .* has 4"),
+        ("STS/STS12-en-test/STS.input.MSRpar.txt", "a\tb\n", "has 1 line and .* has 4"),
         ("STS/STS12-en-test/STS.gs.MSRpar.txt", "1\n2\nx\n3\n", r"gs\.MSRpar\.txt:3: .*'x'"),
         ("STS/STS12-en-test/STS.gs.MSRpar.txt", "1\n2\nnan\n3\n", r"gs\.MSRpar\.txt:3: .*'nan'"),
         ("STS/STS12-en-test/STS.gs.MSRpar.txt", "\n\n\n\n", "no scored pair"),

@@ -231,7 +231,7 @@ def test_each_distinct_sentence_is_encoded_once_in_one_call(folder):
         ("TREC/TREC_10.label", "NUM:date When ?\nWhen ?\n", r"TREC_10\.label:2: .*'When'.*ABBR"),
         ("MRPC/msr_paraphrase_test.txt", "h\n1\t2\t3\tx\n", r"paraphrase_test\.txt:2: 4 tab"),
         ("MRPC/msr_paraphrase_test.txt", "h\nx\t2\t3\tx\ty\n", r"paraphrase_test\.txt:2: .*'x'"),
-        ("MR/rt-polarity.pos", "only\n", r"polarity\.pos: 1 examples of MR's label 1; .* 20"),
+        ("MR/rt-polarity.pos", "only\n", r"polarity\.pos: 1 example of MR's label 1; .* 20"),
         ("TREC/train_5500.label", "NUM:x q\n" * 30, r"0 examples of TREC's label 0"),
     ],
 )  # fmt: skip

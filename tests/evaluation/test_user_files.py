@@ -99,9 +99,7 @@ def test_values_decide_where_there_are_no_names(tmp_path, rows, kind):
 def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
     text = "".join(f"question {i}\tthe same answer as to others\n" for i in range(4))
     path = write(tmp_path / "f.tsv", text)
-    with pytest.raises(
-        UserError, match=r"f\.tsv: the second column has 1 values in 4 rows.*`kind`"
-    ):
+    with pytest.raises(UserError, match=r"f\.tsv: the second column has 1 value in 4 rows.*`kind`"):
         read_user_file(path)
     for kind in ("pairs", "labelled"):
         assert read_user_file(path, kind).kind == kind
@@ -210,7 +208,7 @@ def test_the_users_word_beats_names_and_values(tmp_path):
         ),
         ("f.jsonl", '["a", "b"]\n{}\n["c", "d"]\n', r"f\.jsonl:2: 0 columns; expected 2 \(query"),
         ("f.tsv", "a\tb\t3\nc\td\t3\n", r"f\.tsv: all rows have the score 3"),
-        ("f.csv", "text,label\na,x\nb,x\n", r"f\.csv: 1 distinct labels in 2 rows; expected two"),
+        ("f.csv", "text,label\na,x\nb,x\n", r"f\.csv: 1 distinct label in 2 rows; expected two"),
         ("f.csv", "text,label\na,x\nb,y\n", r"f\.csv: 2 distinct labels in 2 rows"),
         ("f.jsonl", "[" * 100_000 + "\n[1, 2]\n", r"f\.jsonl:1: not valid JSON"),
         (

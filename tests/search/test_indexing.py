@@ -243,7 +243,7 @@ def test_search_prints_a_table_and_json(folder, capsys, monkeypatch):
     status, out, _ = run(capsys, *words)
     assert status == 0
     title, _, head, _, row, *_ = out.splitlines()
-    assert title == "the [bold]:cat:  (cosine, exact, 1 texts where id = '[i]x')"
+    assert title == "the [bold]:cat:  (cosine, exact, 1 text where id = '[i]x')"
     assert head == "| rank | cosine | id | text | year | kind |"
     assert row.startswith("| 1 | 0.")
     assert "| [i]x | a [bold]bold[/bold] :cat:  [31mlong long" in row

@@ -186,7 +186,7 @@ def test_a_null_is_counted_and_gets_the_vector_of_the_empty_text(config, tmp_pat
     watched = Watched()
     assert module.encode(replace(config, inputs=(str(file),)), watched).missing == 2
     assert watched.lines == [
-        f"texts 2 rows have no text (null), the first is {file}:2; they get the vector of the "
+        f"texts 2 rows without a text (null), the first is {file}:2: the vector is that of the "
         "empty text"
     ]
     vectors = vectors_of(config.output)

@@ -22,6 +22,7 @@ from isospace.errors import UserError
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.choosing import choose, judge_chosen
+from isospace.statistics.counts import number_of
 from isospace.statistics.decision import differences, holm
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
@@ -231,7 +232,7 @@ class _Judge:
     def _counted(self, found: Gain) -> str:
         if self.measure == "MRR":
             return counted(found, "groups", "pairs")
-        return f"{found.items:,} pairs of {found.groups:,} sentences"
+        return f"{number_of(found.items, 'pairs')} of {number_of(found.groups, 'sentences')}"
 
     def _evaluations(self) -> int:
         """Among how many checkpoints of each run the pairs have chosen, at most."""

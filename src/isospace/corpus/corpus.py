@@ -25,6 +25,7 @@ from isospace.corpus.reading import FOLDER, check, find, places
 from isospace.corpus.records import Source
 from isospace.corpus.related import Related
 from isospace.errors import UserError
+from isospace.statistics.counts import number_of
 from isospace.system.cache import built_once, remove_stale
 from isospace.system.files import file_hash
 
@@ -85,7 +86,7 @@ class Corpus(Lines):
     @property
     def summary(self) -> str:
         """The counts in words."""
-        return ", ".join(f"{n:,} {what}" for what, n in self.counts.items() if n)
+        return ", ".join(number_of(n, what) for what, n in self.counts.items() if n)
 
     @property
     def label_summary(self) -> str:
@@ -96,7 +97,8 @@ class Corpus(Lines):
         counts = np.bincount(self.labels[self.train_rows // texts], minlength=len(self.classes))
         words = [f"{n:,} {name}" for n, name in zip(counts, self.classes, strict=True)]
         others = len(words) - 10
-        return ", ".join(words[:10]) + (f" and {others:,} other labels" if others > 0 else "")
+        rest = f" and {number_of(others, 'other labels')}" if others > 0 else ""
+        return ", ".join(words[:10]) + rest
 
     def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
         """Sentences to measure on without labels, never to train on.

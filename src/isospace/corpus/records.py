@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from isospace.corpus.documents import ENDINGS, DocumentFormat, format_of
 from isospace.errors import UserError
+from isospace.statistics.counts import number_of
 
 logger = logging.getLogger(__name__)
 
@@ -295,7 +296,8 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
 
 def _other_width(source: Source, line: int, cells: list[str], header: list[str]) -> UserError:
     """A row that lacks a wanted field, or has text that no column holds."""
-    problem = f"{source.name}:{line}: {len(cells)} fields, the header has {len(header)}."
+    width = number_of(len(cells), "fields")
+    problem = f"{source.name}:{line}: {width}, the header has {len(header)}."
     if len(cells) < len(header):
         return UserError(problem)
     if hint := _delimiter_hint(source, header):

@@ -24,6 +24,7 @@ from isospace.evaluation.task import TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import product_blocks
 from isospace.statistics.choosing import choose
+from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
 
@@ -89,8 +90,8 @@ class BesideBM25:
         if found.high < 0:
             return f"{model} finds more than plain BM25 ({interval})."
         return (
-            f"{found.groups:,} {self.unit} cannot tell whether {model} or plain BM25 finds more "
-            f"({interval})."
+            f"{number_of(found.groups, self.unit)} cannot tell whether {model} or plain BM25 "
+            f"finds more ({interval})."
         )
 
     def table(self, title: str, model: str) -> TitledRows:
@@ -231,8 +232,9 @@ def _compare(
 ) -> BesideBM25:
     others: tuple[Way, ...] = ("BM25", "fused")
     gains = {way: gain(scores[way], scores["encoder"]) for way in others}
+    groups = number_of(gains["BM25"].groups, unit)
     protocol = (
-        f"Differences with 95 % intervals over {gains['BM25'].groups:,} {unit}; BM25 of words "
+        f"Differences with 95 % intervals over {groups}; BM25 of words "
         "without stemming or stop words; + BM25: cosine + "
         f"{weight:g} standard deviations x BM25 / its highest of the query"
     )

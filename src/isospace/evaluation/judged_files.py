@@ -17,6 +17,7 @@ from pathlib import Path
 from isospace.corpus.records import Source, file_source, read_rows
 from isospace.errors import UserError
 from isospace.evaluation.ranking import JudgedQueries
+from isospace.statistics.counts import number_of
 
 _DOCUMENTS = ("corpus.jsonl",)
 _QUERIES = ("queries.jsonl", "queries.tsv", "topics.tsv")
@@ -58,7 +59,8 @@ def load_judged(folder: Path) -> JudgedQueries:
             f"{unknown[0]}; {len(unknown):,} of the judgements are of ids that are not there"
         )
     if len(judged) < 2:
-        raise UserError(f"{source.name}: {len(judged)} judged queries; expected two or more")
+        found = number_of(len(judged), "judged queries")
+        raise UserError(f"{source.name}: {found}; expected two or more")
     return JudgedQueries(
         folder.name,
         tuple(queries[key] for key in judged),
@@ -89,7 +91,7 @@ def _read_texts(source: Source) -> dict[str, str]:
         elif len(row) == 2:
             key, parts = row[0], [row[1]]
         else:
-            raise UserError(f"{where}: {len(row)} fields; expected an id and a text")
+            raise UserError(f"{where}: {number_of(len(row), 'fields')}; expected an id and a text")
         if not isinstance(key, str | int) or not str(key).strip():
             raise UserError(f'{where}: "_id" is {key!r}; expected an id')
         if other := next((part for part in parts if not isinstance(part, str | None)), None):
@@ -113,8 +115,8 @@ def _read_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]:
         where = f"{source.name}:{line}"
         if len(cells) not in (3, 4):
             raise UserError(
-                f"{where}: {len(cells)} fields; expected query, document and grade, or TREC's "
-                "query, 0, document and grade"
+                f"{where}: {number_of(len(cells), 'fields')}; expected query, document and "
+                "grade, or TREC's query, 0, document and grade"
             )
         yield where, cells[0], cells[-2], _grade(where, cells[-1])
 

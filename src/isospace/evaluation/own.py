@@ -43,6 +43,7 @@ from isospace.evaluation.user_files import DataKind, UserFile, read_user_file, t
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
+from isospace.statistics.counts import number_of
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def load_own(path: Path | str, kind: DataKind | None = None) -> OwnData:
     """
     if (folder := Path(path)).is_dir():
         judged = load_judged(folder)
-        found = f"{len(judged):,} judged queries, {len(judged.documents):,} documents"
+        found = f"{len(judged):,} judged queries, {number_of(len(judged.documents), 'documents')}"
         return OwnData(folder.name, found, judged)
     file = read_user_file(path, kind)
     columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
@@ -293,8 +294,8 @@ def _as_labelled(file: UserFile) -> LabelledSentences:
     counts = Counter(labels)
     if len(counts) < 2 or max(counts.values()) < 2:
         raise UserError(
-            f"{file.path}: {len(counts)} distinct labels in {len(labels)} rows; expected two or "
-            "more, with several sentences each"
+            f"{file.path}: {number_of(len(counts), 'distinct labels')} in {len(labels)} rows; "
+            "expected two or more, with several sentences each"
         )
     return LabelledSentences(texts, labels)
 

@@ -17,6 +17,7 @@ from isospace.corpus import records
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.user_files import parse_score
+from isospace.statistics.counts import number_of
 
 YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -128,7 +129,7 @@ def _read_subset(root: Path, name: str, subset: str) -> ScoredPairs:
     texts, golds = _read_lines(texts_path, STS_LAYOUT), _read_lines(gold_path, STS_LAYOUT)
     if len(texts) != len(golds):
         raise UserError(
-            f"{texts_path} has {len(texts)} lines and {gold_path} has {len(golds)}; "
+            f"{texts_path} has {number_of(len(texts), 'lines')} and {gold_path} has {len(golds)}; "
             "expected a score, or an empty line, for each pair"
         )
     rows = []
@@ -157,9 +158,8 @@ def _scored_fields(path: Path, number: int, line: str, width: int) -> list[str]:
     """Tab-separated fields; lines of STS-B may have more than `width`."""
     fields = line.split("\t")
     if len(fields) < width:
-        raise UserError(
-            f"{path}:{number}: {len(fields)} tab-separated fields; expected {width} ({STS_LAYOUT})"
-        )
+        found = number_of(len(fields), "tab-separated fields")
+        raise UserError(f"{path}:{number}: {found}; expected {width} ({STS_LAYOUT})")
     return fields
 
 
@@ -258,10 +258,8 @@ def _read_latin1(path: Path) -> list[str]:
 def _labelled_fields(path: Path, number: int, line: str, width: int) -> list[str]:
     fields = line.strip().split("\t")
     if len(fields) != width:
-        raise UserError(
-            f"{path}:{number}: {len(fields)} tab-separated fields; expected {width} "
-            f"({TRANSFER_LAYOUT})"
-        )
+        found = number_of(len(fields), "tab-separated fields")
+        raise UserError(f"{path}:{number}: {found}; expected {width} ({TRANSFER_LAYOUT})")
     return fields
 
 

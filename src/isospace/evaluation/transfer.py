@@ -38,6 +38,7 @@ from isospace.evaluation.senteval import (
 )
 from isospace.evaluation.stacked import SEED, IntArray
 from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
+from isospace.statistics.counts import number_of
 
 _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {
     ("all",): ("nested {}-fold", nested_k_fold),
@@ -248,8 +249,8 @@ def _load_set(root: Path, name: str) -> TransferSet:
         if counts[label] < _FEWEST:
             files = " and ".join(map(str, training_files(root, name)))
             raise UserError(
-                f"{files}: {counts[label]} examples of {name}'s label {label}; expected at least "
-                f"{_FEWEST}, to cut them into {_FOLDS} folds twice"
+                f"{files}: {number_of(counts[label], 'examples')} of {name}'s label {label}; "
+                f"expected at least {_FEWEST}, to cut them into {_FOLDS} folds twice"
             )
     return TransferSet(name, {split: _labelled(rows) for split, rows in splits.items()})
 

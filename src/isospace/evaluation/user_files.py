@@ -15,6 +15,7 @@ from typing import Any, Literal
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import Cells, Source, file_source, read_rows
 from isospace.errors import UserError
+from isospace.statistics.counts import number_of
 
 DataKind = Literal["pairs", "triples", "scored", "labelled"]
 
@@ -104,15 +105,6 @@ def read_user_file(
     return UserFile(path, kind, columns, cells, group, groups)
 
 
-def columns_in_words(number: int) -> str:
-    """How many columns there are.
-
-    >>> columns_in_words(1), columns_in_words(3)
-    ('1 column', '3 columns')
-    """
-    return f"{number} column{'' if number == 1 else 's'}"
-
-
 def text_cell(path: Path, line: int, cell: Any) -> str:
     """A text with its white space folded.
 
@@ -152,7 +144,7 @@ def _read_rows(source: Source, group: str | None) -> list[tuple[int, Cells]]:
             rows.append((line, cells))
         elif len(cells) != len(header):
             raise UserError(
-                f"{source.name}:{line}: {columns_in_words(len(cells))}; expected {len(header)} "
+                f"{source.name}:{line}: {number_of(len(cells), 'columns')}; expected {len(header)} "
                 f"as in the header ({', '.join(header)})"
             )
         else:
@@ -223,7 +215,7 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
     if width != 2:
         given = f" ({', '.join(names)})" if names else ""
         raise UserError(
-            f"{path}: {columns_in_words(width)}{given}; expected {_kinds_in_words()}, "
+            f"{path}: {number_of(width, 'columns')}{given}; expected {_kinds_in_words()}, "
             "in this order or under these names"
         )
     if not names:
@@ -234,8 +226,9 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
     if numeric or all(len(str(value).split()) <= _LABEL_WORDS for value in last):
         return "labelled"
     raise UserError(
-        f"{path}: the second column has {distinct} values in {len(last)} rows: labels, or texts "
-        "that belong to several others? Say which: `kind` labelled, or `kind` pairs"
+        f"{path}: the second column has {number_of(distinct, 'values')} in {len(last)} rows: "
+        "labels, or texts that belong to several others? Say which: `kind` labelled, or `kind` "
+        "pairs"
     )
 
 
@@ -246,9 +239,9 @@ def _require_no_labels_first(path: Path, rows: Sequence[Sequence[Any]]) -> None:
     repeats = 2 * len(set(first)) <= len(first) and 2 * len(set(last)) > len(last)
     if short and (repeats or _mostly_numbers(first)) and not _mostly_numbers(last):
         raise UserError(
-            f"{path}: the first column has {len(set(first))} values in {len(first)} rows: labels, "
-            "or texts that belong to several others? Name the columns (label, text) in a line "
-            "above, in jsonl by objects; or say `kind` pairs"
+            f"{path}: the first column has {number_of(len(set(first)), 'values')} in {len(first)} "
+            "rows: labels, or texts that belong to several others? Name the columns (label, text) "
+            "in a line above, in jsonl by objects; or say `kind` pairs"
         )
 
 
@@ -301,7 +294,7 @@ def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ..
         columns = names
     if columns is None:
         raise UserError(
-            f"{where}: {columns_in_words(len(names))} ({', '.join(names)}); expected "
+            f"{where}: {number_of(len(names), 'columns')} ({', '.join(names)}); expected "
             f"{len(COLUMNS[kind])} ({', '.join(COLUMNS[kind])})"
         )
     return columns
@@ -316,7 +309,7 @@ def _cells(path: Path, line: int, row: Cells, kind: DataKind, columns: Sequence[
         return [row[name] for name in columns]
     if len(row) != len(COLUMNS[kind]):
         raise UserError(
-            f"{path}:{line}: {columns_in_words(len(row))}; expected {len(COLUMNS[kind])} "
+            f"{path}:{line}: {number_of(len(row), 'columns')}; expected {len(COLUMNS[kind])} "
             f"({', '.join(COLUMNS[kind])})"
         )
     return _values(row)

@@ -17,6 +17,7 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, SidedEncode, sided
 from isospace.operators.nearest import TIE, highest, unit_rows
 from isospace.search.neighbours import SLICE, Texts, protocol
+from isospace.statistics.counts import number_of
 from isospace.system.progress import Logged, Progress
 
 LONGEST = 2000
@@ -237,7 +238,7 @@ def open_session(
         sample = np.empty((len(rows), encoder.dim), np.float32)
         if encoder.prompts.summary:
             progress.line("prompts", f"of {name}: {encoder.prompts.summary}")
-        progress.line("encode", f"{len(texts):,} texts by {name}")
+        progress.line("encode", f"{number_of(len(texts), 'texts')} by {name}")
         with progress.bar("encode", len(texts)) as advance:
             for start in range(0, len(texts), SLICE):
                 part = texts[start : start + SLICE]

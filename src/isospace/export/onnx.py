@@ -25,6 +25,7 @@ from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import require_classic
 from isospace.errors import UserError
+from isospace.statistics.counts import number_of
 from isospace.system.files import atomic_folder
 from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage, prompts_text
@@ -57,7 +58,7 @@ class Int8Loss:
         """The loss in words."""
         return (
             f"cosine to float32 {self.mean:.4f} on average, {self.lowest:.4f} at worst "
-            f"({self.sentences:,} sentences of {self.sample})"
+            f"({number_of(self.sentences, 'sentences')} of {self.sample})"
         )
 
 

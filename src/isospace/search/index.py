@@ -21,6 +21,7 @@ from isospace.operators.nearest import highest, nearest, unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
 from isospace.search.columns import ColumnType, check_names, fit
 from isospace.search.database import Database, Hit, lancedb
+from isospace.statistics.counts import number_of
 from isospace.system.unicode import without_surrogates
 
 EXACT_ROWS = 20_000
@@ -324,7 +325,7 @@ class SearchIndex:
 
         hits = list(map(find, queries, self._vectors(queries, "query")))
         by = f"cosine and words (BM25, weight {weight:g}), fused" if fused else "cosine"
-        among = f"{rows:,} texts" + ("" if where is None else f" where {where}")
+        among = number_of(rows, "texts") + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
 
     def _sample(self) -> np.ndarray:

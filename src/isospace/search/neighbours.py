@@ -19,6 +19,7 @@ from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, SidedEncode, sided
 from isospace.operators.nearest import nearest, unit_rows
+from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
 
@@ -118,7 +119,7 @@ def find_neighbours(
         encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
         if encoder.prompts.summary:
             progress.line("prompts", f"of {model}: {encoder.prompts.summary}")
-        progress.line("encode", f"{len(corpus):,} texts by {model}")
+        progress.line("encode", f"{number_of(len(corpus), 'texts')} by {model}")
         with progress.bar("encode", len(cleaned) + len(corpus)) as advance:
             embed = partial(encoder.embed, on_batch=advance, precision=precision)
             encode = SidedEncode.of_prompts(encoder.prompts, embed)
@@ -166,7 +167,7 @@ def protocol(texts: int) -> str:
     >>> protocol(2000)
     'cosine, 2,000 distinct texts, the query itself left out'
     """
-    return f"cosine, {texts:,} distinct texts, the query itself left out"
+    return f"cosine, {number_of(texts, 'distinct texts')}, the query itself left out"
 
 
 def read_corpus(
@@ -198,5 +199,5 @@ def read_corpus(
     )
     progress.line("reading", ", ".join(config.corpus))
     corpus = load_corpus(config, cache_folder())
-    progress.line("corpus", f"{len(corpus):,} distinct texts")
+    progress.line("corpus", number_of(len(corpus), "distinct texts"))
     return corpus

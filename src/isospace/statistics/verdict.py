@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 from scipy import stats
 
+from isospace.statistics.counts import number_of
 from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, Gain, standard_error
 from isospace.statistics.influence import Scores
 
@@ -110,9 +111,9 @@ def start_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
 
 def counted(gain: Gain, unit: str, items: str) -> str:
     """How many items there were, in how many groups, and how many changed if not all."""
-    groups = "" if gain.groups == gain.items else f" in {gain.groups:,} {unit}"
+    groups = "" if gain.groups == gain.items else f" in {number_of(gain.groups, unit)}"
     changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
-    return f"{gain.items:,} {items}{groups}{changed}"
+    return f"{number_of(gain.items, items)}{groups}{changed}"
 
 
 def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
@@ -124,7 +125,7 @@ def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
         return "; the result is worse"
     if kind is VerdictKind.CANNOT_TELL:
         if gain.changed_groups < FEWEST_GROUPS:
-            return f"; {gain.changed_groups} groups changed of {FEWEST_GROUPS} needed"
+            return f"; {number_of(gain.changed_groups, 'groups')} changed of {FEWEST_GROUPS} needed"
         if gain.low <= 0:
             return f"; about {_rounded(_needed(gain))} {items} would tell"
     return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
@@ -157,7 +158,8 @@ def what_can_be_shown(start: Scores, unit: str = "groups", items: str = "pairs")
         items: what the items are called.
     """
     count, groups = len(start.groups), len(np.unique(start.groups))
-    these = f"these {count:,} {items}" + ("" if groups == count else f" in {groups:,} {unit}")
+    in_groups = "" if groups == count else f" in {number_of(groups, unit)}"
+    these = f"these {count:,} {items}{in_groups}"
     if groups < FEWEST_GROUPS:
         return f"{these} are too few to show a gain; {FEWEST_GROUPS} {unit} or more can"
     freedom = max(1.0, start.effective_groups - 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
 from isospace.evaluation.task import percent_cells
+from isospace.statistics.counts import number_of
 from isospace.system.tables import markdown_table
 from isospace.training.origin import Origin
 from isospace.training.results import RunResults
@@ -160,7 +161,7 @@ def _scores(results: RunResults) -> str:
 def _training(config: TrainConfig, results: RunResults) -> str:
     """How the model was made; the corpus by its size and digest only."""
     objective, corpus = config.objective, results.corpus
-    counts = ", ".join(f"{count:,} {what}" for what, count in corpus.counts.items() if count)
+    counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     paper = f"{objective.paper.title}, {objective.paper.year}"
     return f"""- Objective: `{objective_name(objective)}` ({paper})
 - Corpus: {corpus.sentences:,} sentences after cleaning (none is quoted here), digest

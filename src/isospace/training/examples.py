@@ -20,6 +20,7 @@ from isospace.corpus.staging import key
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
+from isospace.statistics.counts import number_of
 
 Rows = NDArray[np.int64]
 
@@ -75,8 +76,9 @@ class Examples:
         found = pairs._with_singles(corpus) if config.views == "both" else pairs
         if len(found) < config.batch_size:
             raise UserError(
-                f"`views` {config.views}: {len(found):,} pairs to train on ({pairs.story}), fewer "
-                f"than a batch of {config.batch_size}. Give more text, or a smaller `batch_size`"
+                f"`views` {config.views}: {number_of(len(found), 'pairs')} to train on "
+                f"({pairs.story}), fewer than a batch of {config.batch_size}. Give more text, "
+                "or a smaller `batch_size`"
             )
         return found
 
@@ -95,7 +97,7 @@ class Examples:
             np.concatenate([self.origins, _origins(corpus)[singles]]),
             crops,
             self.shortened,
-            ", ".join(filter(None, [f"{len(lines):,} texts with themselves", self.story])),
+            ", ".join(filter(None, [number_of(len(lines), "texts with themselves"), self.story])),
         )
 
     def texts(self, corpus: Corpus) -> Iterator[str]:

@@ -26,6 +26,7 @@ from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.companions import costs
+from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
@@ -240,7 +241,8 @@ def load_data(config: TrainConfig) -> Data:
             advice += f", or a `group` with fewer rows to a value than {config.text.group}"
         raise TooLittle(
             f"`corpus` {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
-            f"{len(held_out.sentences)} held-out sentences and {len(held_out.pairs)} pairs made of "
+            f"{number_of(len(held_out.sentences), 'held-out sentences')} and "
+            f"{number_of(len(held_out.pairs), 'pairs')} made of "
             "them (sentences of 8 words or more are cut in halves); expected 2 of each. At most "
             f"one text in ten is held out: give more text, {advice}"
         )
@@ -343,7 +345,7 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
         Examples.of(config, corpus)
     elif usable < batch:
         raise TooLittle(
-            f"`corpus` {' '.join(config.text.corpus)}: {usable} usable sentences for training "
-            f"({corpus.summary}), fewer than a batch of {batch}. Give more text or a smaller "
-            "`batch_size`"
+            f"`corpus` {' '.join(config.text.corpus)}: {number_of(usable, 'usable sentences')} for "
+            f"training ({corpus.summary}), fewer than a batch of {batch}. Give more text or a "
+            "smaller `batch_size`"
         )

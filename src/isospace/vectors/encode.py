@@ -15,6 +15,7 @@ from typing import Any
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
 from isospace.errors import Stopped, UserError
+from isospace.statistics.counts import number_of
 from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import EncodeConfig
@@ -71,8 +72,8 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         if scanned.missing:
             progress.line(
                 "texts",
-                f"{scanned.missing:,} rows have no text (null), the first is "
-                f"{scanned.first_missing}; they get the vector of the empty text",
+                f"{number_of(scanned.missing, 'rows')} without a text (null), the first is "
+                f"{scanned.first_missing}: the vector is that of the empty text",
             )
         layout = _layout(config, encoder)
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from isospace.encoders.prompts import Side
+from isospace.statistics.counts import number_of
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_json
@@ -46,5 +47,5 @@ class Encode:
             return 1
         if self.json:
             print_json({**asdict(encoded), "output": str(config.output)})
-        console.line("encoded", f"{encoded.rows:,} rows are in {config.output}")
+        console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {config.output}")
         return 0

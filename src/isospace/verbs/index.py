@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from isospace.errors import UserError
+from isospace.statistics.counts import number_of
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_json
 
@@ -79,7 +80,7 @@ class Index:
             print_json({**asdict(indexed), "index": str(self.to)})
             return 0
         console.line("rows", _in_words(indexed.changes))
-        console.line("index", f"{indexed.rows:,} rows in {self.to}")
+        console.line("index", f"{number_of(indexed.rows, 'rows')} in {self.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
         console.line("search", f"{how}; isospace search 'a query' --index {self.to}")
         return 0
