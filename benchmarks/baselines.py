@@ -32,6 +32,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Whitening
 from isospace.system.files import write_text
 from isospace.system.progress import Silent
+from isospace.system.tables import markdown_table
 from isospace.training.prepare import make_accelerator, prepare
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
@@ -154,6 +155,7 @@ def main() -> None:
             models = post_hoc(table, corpus, options.output) if whole else {}
             results = archived.run(candidates, seeds, runs, cells, options.jobs, models)
         _draw(name, results)
+    _draw_cost()
 
 
 def post_hoc(table: Table, corpus: Path, folder: Path) -> dict[str, Path]:
@@ -193,6 +195,23 @@ def cost(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     return found
 
 
+def cost_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """What `cost` found, the cheapest first, with how it was measured."""
+    times = {name: row.get("times simcse", 1.0) for name, row in found.items()}
+    rows = []
+    for name in sorted(found, key=lambda name: times[name]):
+        row, ratio = found[name], "1"
+        if "times simcse" in row:
+            ratio = f"{row['times simcse']:.2f} ({row['from']:.2f} to {row['to']:.2f})"
+        rows.append({"": name, "times simcse": ratio, "peak MB": f"{row['peak MB']:,.0f}"})
+    machines = dict.fromkeys(row["machine"] for row in found.values() if "machine" in row)
+    return (
+        f"{markdown_table(rows)}\n\nSeconds of {UPDATES} updates over those of as many of `simcse` "
+        f"in turn, and the highest memory of the process: median, lowest and highest of {ROUNDS} "
+        f"rounds. {'; '.join(machines)}."
+    )
+
+
 def _updates(config: TrainConfig) -> Any:
     loop = prepare(config, make_accelerator(config), Silent())[1]
     loop.total_steps = 10**6
@@ -223,6 +242,12 @@ def _draw(name: str, results: ComparisonResults) -> None:
             f"scores {name}": archived.papers_columns(results),
         },
     )
+
+
+def _draw_cost() -> None:
+    """What updates cost, where that was measured."""
+    if COST.is_file():
+        draw(PAGE, {"cost": cost_table(json.loads(COST.read_text("utf-8")))})
 
 
 if __name__ == "__main__":
