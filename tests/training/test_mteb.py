@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from prompted import GEMMA, write_prompted
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder, weights_hash
@@ -77,6 +78,70 @@ def test_two_local_models_of_one_name_have_results_of_their_own(toy_model, tmp_p
         revision = weights_hash(load_encoder(str(folder)))
         assert list((tmp_path / "cache").rglob(f"isospace__bert/{revision}/STS12.json"))
     assert found[0] != pytest.approx(found[1])
+
+
+class Watched:
+    """What a model is given to encode, and what it gives."""
+
+    def __init__(self, model, monkeypatch):
+        self.texts, self.vectors = {}, {}
+        encode = model.encode
+
+        def watched(inputs, *, prompt_type=None, **options):
+            batches = list(inputs)
+            side = None if prompt_type is None else prompt_type.value
+            self.texts[side] = [text for batch in batches for text in batch["text"]]
+            self.vectors[side] = encode(batches, prompt_type=prompt_type, **options)
+            return self.vectors[side]
+
+        monkeypatch.setattr(model, "encode", watched)
+
+
+@quiet
+def test_a_retrieval_task_has_the_prompts_of_its_sides(tmp_path, monkeypatch):
+    mteb = pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    datasets = pytest.importorskip("datasets")
+    texts = sentences(15)
+    queries, titles, documents = texts[:5], texts[5:10], texts[10:]
+    ids = [f"{number}" for number in range(5)]
+    task = mteb.get_task("SciFact")
+    split = {
+        "queries": datasets.Dataset.from_dict({"id": ids, "text": queries}),
+        "corpus": datasets.Dataset.from_dict({"id": ids, "title": titles, "text": documents}),
+        "relevant_docs": {one: {one: 1} for one in ids},
+        "top_ranked": None,
+    }
+    task.dataset, task.data_loaded = {"default": {"test": split}}, True
+    # Names that mteb reads as a task's, and as a kind of tasks', are not the sides'.
+    prompted = write_prompted(tmp_path, GEMMA | {"SciFact": "claim: ", "Retrieval": "ask: "})
+    model = mteb_model(str(prompted.folder))
+    watched = Watched(model, monkeypatch)
+    scores = task.evaluate(model, "test", encode_kwargs={"batch_size": 8})["default"]
+    assert watched.texts["query"] == queries
+    whole = [f"{title} {text}" for title, text in zip(titles, documents, strict=True)]
+    assert watched.texts["document"] == whole
+    found = prompted.queries(queries), prompted.documents(whole)
+    assert np.allclose(watched.vectors["query"], found[0], atol=1e-6)
+    assert np.allclose(watched.vectors["document"], found[1], atol=1e-6)
+    first, second = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in found)
+    cosines = first @ second.T
+    ranks = 1 + (cosines > np.diag(cosines)[:, None]).sum(axis=1)
+    assert scores["mrr_at_10"] == pytest.approx(np.mean(1 / ranks), abs=1e-4)
+
+
+@quiet
+@pytest.mark.parametrize("default", [None, "STS"])
+def test_texts_without_a_side_have_the_default_prompt(tmp_path, monkeypatch, default):
+    pytest.importorskip("mteb", reason="needs isospace[mteb]")
+    prompts = GEMMA | {"STS": "task: sentence similarity | query: "}
+    prompted = write_prompted(tmp_path, prompts, default)
+    model = mteb_model(str(prompted.folder))
+    watched, pairs = Watched(model, monkeypatch), scored("a", 1)
+    mteb_scores(model, {"STS13": STSSet("STS13", {"FNWN": pairs})})
+    assert list(watched.texts) == [None]
+    prompt = "" if default is None else prompts[default]
+    found = prompted.vectors(watched.texts[None], prompt)
+    assert np.allclose(watched.vectors[None], found, atol=1e-6)
 
 
 @pytest.mark.slow
