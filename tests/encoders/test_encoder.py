@@ -287,7 +287,7 @@ def test_whole_texts_are_not_cut(encoder):
     assert encoder.fingerprint(32) != encoder.fingerprint(32, whole=True)
 
 
-def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model):
+def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.noise.set(0.0)
     texts = [f"cat {'dog ' * length}" for length in (61, 3, 58, 2, 5)]
@@ -295,8 +295,15 @@ def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model):
     lengths = batch.attention_mask.sum(1)
     parts = batch.by_length()
     assert [lengths[rows].tolist() for rows in parts] == [[61, 64], [5, 6, 8]]
-    plan = (View(dropout=0.0),)
+    plan, shapes, forward = (View(dropout=0.0),), [], fast.forward
+
+    def noting(model, ids, *rest):
+        shapes.append(tuple(ids.shape))
+        return forward(model, ids, *rest)
+
+    monkeypatch.setattr(fast, "forward", noting)
     [found] = encoder(batch, plan)
+    assert shapes == [(2, 64), (3, 8)]
     for row, text in enumerate(texts):
         [alone] = encoder(encoder.collate(encoder.token_ids([text])), plan)
         torch.testing.assert_close(found[row], alone[0], rtol=1e-5, atol=1e-6)

@@ -601,7 +601,8 @@ class Encoder(nn.Module):
         parts = [] if batch.changed else batch.by_length()
         if len(parts) < 2:
             return self._vectors(batch, normalised=False, read=read)
-        made = [self._vectors(batch.rows(rows), normalised=False, read=read) for rows in parts]
+        alone = [batch.rows(rows).without_idle_padding() for rows in parts]
+        made = [self._vectors(part, normalised=False, read=read) for part in alone]
         return torch.cat(made)[torch.cat(parts).argsort()]
 
     def _left_out(self, batch: Batch, text: int) -> int:
