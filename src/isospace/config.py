@@ -207,6 +207,9 @@ class TrainConfig:
     dropout: DropoutRate | None = None
     """Dropout rate of the encoder while it trains, for encoders that were built without dropout;
     default: the encoder's own."""
+    trained_layers: PositiveInt | None = None
+    """Train so many of the last layers and what follows them, in less time and memory: all below
+    stays as it is, and runs once for the views of a text, without dropout. Default: all layers."""
     views: ViewsChoice = "dropout"
     """What is drawn together: dropout, views of one text; pairs, two texts of the corpus that
     belong together (`relations` of documents, or two `columns`), in both directions; both, such

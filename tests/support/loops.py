@@ -36,6 +36,8 @@ SETTINGS = {
     # More parts in one process than in the other.
     "in passes": {"pass_tokens": 50},
     "pairs": {"views": "pairs"},
+    "last layers": {"trained_layers": 1},
+    "last layers in passes": {"trained_layers": 2, "pass_tokens": 50},
 }
 """Settings of a run, beside the objective, that `NAMES` are tried with too."""
 
@@ -62,6 +64,8 @@ def make_loop(
     precision: str = "no",
 ) -> Loop:
     encoder = load_encoder(str(model), device="cpu")
+    if config.trained_layers is not None:
+        encoder.train_last(config.trained_layers)
     of_example = 2 if config.views == "pairs" else config.objective.texts
     lines = texts * of_example
     tokens = tokenise(

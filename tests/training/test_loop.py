@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from loops import CONFIG, NAMES, make_loop, save_clean_terms, small
+from loops import CONFIG, NAMES, SETTINGS, make_loop, save_clean_terms, small
 from toy import sentences, write_toy_model
 from warm import run_together
 
@@ -31,7 +31,7 @@ def weights(loop: Loop) -> torch.Tensor:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, name):
     objective = small(name)
-    config = replace(CONFIG, objective=objective)
+    config = replace(CONFIG, objective=objective, **SETTINGS.get(name, {}))
     whole = make_loop(toy_model, tmp_path, config)
     before = weights(whole)
     steps = list(whole)

@@ -10,7 +10,7 @@ from loops import CONFIG, make_loop
 
 from isospace.errors import UserError
 from isospace.objectives import DiffCSE, OffDropout, SimCSE, WhitenedCSE
-from isospace.training.loop import require_passes
+from isospace.training.loop import require_plain_passes
 
 TOKENS = 60
 """Of a batch of eight sentences of 10 to 16 tokens, in two views: at most two sentences a part."""
@@ -80,4 +80,4 @@ def test_a_part_has_so_many_tokens_and_texts_of_like_length(toy_model, tmp_path)
 def test_an_objective_that_needs_the_batch_at_once_is_refused():
     config = replace(CONFIG, objective=DiffCSE(), pass_tokens=100)
     with pytest.raises(UserError, match=r"`pass_tokens` 100: diffcse .* needs a batch at once"):
-        require_passes(config)
+        require_plain_passes(config)

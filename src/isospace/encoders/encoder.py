@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -30,10 +30,12 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import (
     WordTokenizer,
 )
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedTokenizerBase
 
 from isospace.encoders import changes, fast
 from isospace.encoders.changes import Changes
+from isospace.encoders.layers import LastLayers, layers_of
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
@@ -68,6 +70,8 @@ class Batch:
         labels: (batch,) int64 class of each example, `None` where examples have none.
         prompts: number of a text -> tokens of the prompt that it begins with, where there is one;
             some poolings leave them out.
+        states: (texts * batch, length, dim) what the frozen layers made of them, where there are
+            such and they have run.
     """
 
     input_ids: Tensor
@@ -76,6 +80,7 @@ class Batch:
     changed: Mapping[int, Changes] = field(default_factory=dict)
     labels: Tensor | None = None
     prompts: Mapping[int, int] = field(default_factory=dict)
+    states: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids) // self.texts
@@ -94,22 +99,30 @@ class Batch:
         """
         if self.texts == len(texts) == 1:
             return self
-        ids, mask = (x.chunk(self.texts) for x in (self.input_ids, self.attention_mask))
+
+        def stacked(rows: Tensor) -> Tensor:
+            of_text = rows.chunk(self.texts)
+            return torch.cat([of_text[t] for t in texts])
+
         parts = [self.changed[t] for t in texts if t in self.changed]
         return Batch(
-            torch.cat([ids[t] for t in texts]),
-            torch.cat([mask[t] for t in texts]),
+            stacked(self.input_ids),
+            stacked(self.attention_mask),
             changed={0: changes.concatenated(parts)} if parts else {},
             prompts={0: self.prompts[texts[0]]} if texts[0] in self.prompts else {},
+            states=None if self.states is None else stacked(self.states),
         )
 
     def rows(self, rows: Tensor) -> Batch:
         """These examples alone, of a batch whose embeddings are not changed."""
-        ids, mask = (
-            x.view(self.texts, len(self), -1)[:, rows].flatten(0, 1)
-            for x in (self.input_ids, self.attention_mask)
-        )
-        return Batch(ids, mask, self.texts, prompts=self.prompts)
+
+        def chosen(of_all: Tensor) -> Tensor:
+            by_text = of_all.reshape(self.texts, len(self), *of_all.shape[1:])
+            return by_text[:, rows].flatten(0, 1)
+
+        ids, mask = chosen(self.input_ids), chosen(self.attention_mask)
+        states = None if self.states is None else chosen(self.states)
+        return Batch(ids, mask, self.texts, prompts=self.prompts, states=states)
 
     def parts(self, tokens: int) -> list[Tensor]:
         """Rows of parts of so many tokens each, of all texts, or of one example that has more.
@@ -152,7 +165,8 @@ class Batch:
         length = int(self.attention_mask.sum(1).max())
         ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
         changed = {text: changes.cut(length) for text, changes in self.changed.items()}
-        return Batch(ids, mask, self.texts, changed, prompts=self.prompts)
+        states = None if self.states is None else self.states[:, :length]
+        return Batch(ids, mask, self.texts, changed, prompts=self.prompts, states=states)
 
 
 class Encoder(nn.Module):
@@ -182,6 +196,7 @@ class Encoder(nn.Module):
         self.model = model
         self.source = source
         self.noise = Noise(model)
+        self._last: LastLayers | None = None
         own = Prompts.own(model.prompts, model.default_prompt_name)
         self.prompts = own if prompts is None else prompts
         if self.tokenizer.pad_token_id is None:
@@ -313,6 +328,8 @@ class Encoder(nn.Module):
             plan: the views of a training, some of which may need the general path.
         """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
+        if self._last is not None:
+            rates += f", {self._last.described}"
         size = sum(p.numel() for p in self.parameters()) / 1e6
         path, changing = self.path, [view for view in plan if view.changes_embeddings]
         if changing and self._why_general_path() is None:
@@ -523,11 +540,7 @@ class Encoder(nn.Module):
             (batch, dim); of all tokens (batch, length, dim), zero at the padding.
         """
         ids, mask = batch.input_ids, batch.attention_mask
-        features: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-        if batch.prompts:
-            features["prompt_length"] = batch.prompts[0]
-        if "token_type_ids" in self.tokenizer.model_input_names:
-            features["token_type_ids"] = torch.zeros_like(ids)
+        features = self._features(batch)
         modules = list(self.model)
         while not normalised and isinstance(modules[-1], Normalize):
             modules.pop()
@@ -540,12 +553,17 @@ class Encoder(nn.Module):
                 and pooling.pooling_mode == "cls"
                 and pooling.include_prompt
             )
-            features["token_embeddings"] = fast.forward(self._transformer, ids, mask, first_only)
+            layers = slice(None)
+            if self._last is not None and batch.states is not None:
+                layers = self._last.last
+            features["token_embeddings"] = fast.forward(
+                self._transformer, ids, mask, first_only, layers, batch.states
+            )
             if first_only:
                 features["attention_mask"] = mask[:, :1]
             del modules[0]
-        elif changed is not None or read != "pooled":
-            with nullcontext() if changed is None else changes.changed(self._transformer, changed):
+        else:
+            with self._replacing(batch):
                 features = modules.pop(0)(features)
         if read != "pooled":
             return self._of_tokens(features["token_embeddings"], batch, read)
@@ -553,6 +571,104 @@ class Encoder(nn.Module):
             features = module(features)
         vectors: Tensor = features["sentence_embedding"]
         return vectors
+
+    def _features(self, batch: Batch) -> dict[str, Any]:
+        """A batch of single texts, as the model's modules take it."""
+        features: dict[str, Any] = {
+            "input_ids": batch.input_ids,
+            "attention_mask": batch.attention_mask,
+        }
+        if batch.prompts:
+            features["prompt_length"] = batch.prompts[0]
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(batch.input_ids)
+        return features
+
+    def _replacing(self, batch: Batch) -> AbstractContextManager[None]:
+        """Run transformers' own modules with what a batch has in place of what they make."""
+        if self._last is not None and batch.states is not None:
+            return self._last.given(batch.states)
+        if 0 in batch.changed:
+            return changes.changed(self._transformer, batch.changed[0])
+        return nullcontext()
+
+    def train_last(self, count: int) -> None:
+        """Freeze what comes before the last `count` layers.
+
+        `forward` then runs it once for each text of a batch, clean and without a gradient, and
+        every view of the text goes on from there under its own noise.
+
+        Raises:
+            UserError: there are fewer layers, or they cannot be run on their own.
+        """
+        said = f"`trained_layers` {count}: "
+        layers = layers_of(self._transformer)
+        if layers and count > len(layers):
+            raise UserError(
+                f"{said}{self.source} has {len(layers)} layers; expected at most so many"
+            )
+        if self._transformer.config.output_hidden_states:
+            raise UserError(
+                f"{said}the pooling {self.pooling} of {self.source} reads lower layers too; take "
+                "another `pooling`, or leave the setting out"
+            )
+        self._last = LastLayers(layers, count) if layers else None
+        if self._last is None or not self._same_apart():
+            kind = fast.model_type(self._transformer)
+            raise UserError(
+                f"{said}the last layers of {self.source} ({kind}) cannot be run apart from those "
+                "below; leave the setting out"
+            )
+        batch = self._two_texts()
+        with self.noise.at(0.0):
+            reached = self._states_below(batch).sum()
+        trained = [p for p in self.parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(reached, trained, allow_unused=True)
+        for parameter, gradient in zip(trained, gradients, strict=True):
+            if gradient is not None:
+                parameter.requires_grad_(False)
+
+    def _same_apart(self) -> bool:
+        """Whether clean vectors are the same by way of the states below the last layers."""
+        batch = self._two_texts()
+        with torch.no_grad(), self.noise.at(0.0):
+            whole = self._vectors(batch, normalised=False)
+            try:
+                states = self._states_below(batch)
+            except ValueError:
+                return False
+            if states.shape[:2] != batch.input_ids.shape:
+                return False
+            return torch.equal(
+                whole, self._vectors(replace(batch, states=states), normalised=False)
+            )
+
+    def _two_texts(self) -> Batch:
+        """A batch to try things with."""
+        ids = self.token_ids(["one text", "and another that is longer"])
+        return self.collate(ids).to(self.device)
+
+    def _states_below(self, batch: Batch) -> Tensor:
+        """What the last layers get of a batch of single texts, under the noise in force.
+
+        Raises:
+            ValueError: a pass does not come to them.
+        """
+        assert self._last is not None
+        if self._why_general_path() is None:
+            ids, mask = batch.input_ids, batch.attention_mask
+            return fast.forward(self._transformer, ids, mask, False, self._last.below)
+        return self._last.states_below(lambda: self.model[0](self._features(batch)))
+
+    def _with_states(self, batch: Batch) -> Batch:
+        """A batch with what the frozen layers make of each of its texts."""
+        length, each = batch.input_ids.shape[1], Batch(batch.input_ids, batch.attention_mask)
+        parts, made = each.by_length(), []
+        with torch.no_grad(), self.noise.at(0.0):
+            for rows in parts:
+                states = self._states_below(each.rows(rows).without_idle_padding())
+                made.append(functional.pad(states, (0, 0, 0, length - states.shape[1])))
+        return replace(batch, states=torch.cat(made)[torch.cat(parts).argsort()])
 
     def _of_tokens(self, states: Tensor, batch: Batch, read: Read) -> Tensor:
         """All states, zero at the padding, or those at the mask token."""
@@ -579,6 +695,8 @@ class Encoder(nn.Module):
             tokens are read.
         """
         texts = [view.text for view in plan] if texts is None else texts
+        if self._last is not None:
+            batch = self._with_states(batch)
         views: dict[int, Tensor] = {}
         passes = [
             (view.dropout, view.read, text in batch.changed, self._left_out(batch, text))

@@ -191,6 +191,8 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     texts = [Path(corpus).name or corpus for corpus in config.text.corpus]
     longest = config.max_length or results.corpus.longest
     dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
+    if config.trained_layers is not None:
+        dropout += f", trained layers: the last {config.trained_layers}"
     facts = {
         "Start": f"{config.model}, pooling {results.pooling}",
         "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",

@@ -196,8 +196,8 @@ def make_shipped(
     return cast(Encoder, shipped)
 
 
-def require_passes(config: TrainConfig) -> None:
-    """Refuse passes of a few texts at a time where an objective needs more than their vectors.
+def require_plain_passes(config: TrainConfig) -> None:
+    """Refuse what makes passes in parts where an objective needs more than the vectors of texts.
 
     Raises:
         UserError: naming the setting.
@@ -206,12 +206,17 @@ def require_passes(config: TrainConfig) -> None:
         view.by == "encoder" and view.read == "pooled" and not view.changes_embeddings
         for view in config.objective.views
     )
-    if config.pass_tokens is not None and not plain:
-        raise UserError(
-            f"`pass_tokens` {config.pass_tokens}: {objective_name(config.objective)} as set has "
-            "networks beside the encoder, or reads tokens, and needs a batch at once; leave the "
-            "setting out"
-        )
+    reasons = {
+        "pass_tokens": "reads tokens, and needs a batch at once",
+        "trained_layers": "reads tokens or changes their embeddings, and needs all layers",
+    }
+    for name, reason in reasons.items():
+        value = getattr(config, name)
+        if value is not None and not plain:
+            raise UserError(
+                f"`{name}` {value}: {objective_name(config.objective)} as set has networks beside "
+                f"the encoder, or {reason}; leave the setting out"
+            )
 
 
 def _loss(terms: Mapping[str, Tensor]) -> Tensor:

@@ -38,7 +38,7 @@ from isospace.training.loop import (
     make_head,
     make_shipped,
     require_distinct_views,
-    require_passes,
+    require_plain_passes,
     too_short,
 )
 from isospace.training.plan import Plan
@@ -208,7 +208,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
-        start = (config.model, config.pooling, config.dropout, *prompts)
+        start = (config.model, config.pooling, config.dropout, config.trained_layers, *prompts)
         by_start.setdefault(start, []).append(config)
     for alike in by_start.values():
         encoder = _load_encoder(alike[0], "cpu")
@@ -263,6 +263,8 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     require_classic(encoder)
     if config.dropout is not None:
         encoder.noise.set(config.dropout)
+    if config.trained_layers is not None:
+        encoder.train_last(config.trained_layers)
     return encoder
 
 
@@ -296,7 +298,7 @@ def _require_trackers(config: TrainConfig) -> None:
 def _require_settings(config: TrainConfig) -> None:
     """Refuse settings that do not go together, before anything is read."""
     require_pairs(config)
-    require_passes(config)
+    require_plain_passes(config)
     _require_texts(config)
     _require_labels(config)
 

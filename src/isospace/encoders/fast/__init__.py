@@ -20,7 +20,13 @@ class Family(Protocol):
         """Why `forward` would not compute what this model does; `None` where it does."""
 
     def forward(
-        self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        first_only: bool,
+        layers: slice,
+        states: Tensor | None,
     ) -> Tensor:
         """The model's last hidden states.
 
@@ -31,6 +37,8 @@ class Family(Protocol):
             attention_mask: (batch, length), 1 for tokens.
             first_only: only the first token's state is wanted ([CLS] pooling): the last layer then
                 computes no other.
+            layers: those that run.
+            states: (batch, length, dim), what the first of them gets; `None`: the embeddings.
 
         Returns:
             (batch, length or 1, dim) in the weights' type, zero at the padding. Under autocast the
@@ -60,8 +68,13 @@ def refusal(model: nn.Module) -> str | None:
 
 
 def forward(
-    model: nn.Module, input_ids: Tensor, attention_mask: Tensor, first_only: bool
+    model: nn.Module,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    first_only: bool,
+    layers: slice = slice(None),
+    states: Tensor | None = None,
 ) -> Tensor:
     """As `Family.forward`, by the family of a model that is not refused."""
     family = FAMILIES[model_type(model)]
-    return family.forward(model, input_ids, attention_mask, first_only)
+    return family.forward(model, input_ids, attention_mask, first_only, layers, states)

@@ -46,6 +46,8 @@ def forward(
     input_ids: Tensor,
     attention_mask: Tensor,
     first_only: bool,
+    layers: slice,
+    states: Tensor | None,
     first_position: int = 0,
 ) -> Tensor:
     """The last hidden states, as `Family.forward` says; of a model with positions from here on."""
@@ -57,11 +59,15 @@ def forward(
         dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
         packing = Packing(attention_mask)
-        ids = packing.pack(input_ids.flatten())
-        states = _embed(model.embeddings, ids, first_position + packing.positions)
+        if states is None:
+            ids = packing.pack(input_ids.flatten())
+            states = _embed(model.embeddings, ids, first_position + packing.positions)
+        else:
+            extra = input_ids.shape[1] - length
+            states = packing.pack(F.pad(states, (0, 0, 0, extra)).flatten(0, 1))
         bias = packed.padding_bias(attention_mask, dtype)
         last = model.encoder.layer[-1]
-        for layer in model.encoder.layer:
+        for layer in model.encoder.layer[layers]:
             only = packing.first if first_only and layer is last else None
             context = _attention(layer.attention.self, states.to(dtype), bias, packing, only)
             states = states if only is None else states[only]

@@ -14,7 +14,16 @@ from isospace.encoders.fast import bert
 refusal = bert.refusal
 
 
-def forward(model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool) -> Tensor:
+def forward(
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    first_only: bool,
+    layers: slice,
+    states: Tensor | None,
+) -> Tensor:
     """The last hidden states, as `Family.forward` says."""
     first_position = model.embeddings.position_embeddings.padding_idx + 1
-    return bert.forward(model, input_ids, attention_mask, first_only, first_position)
+    return bert.forward(
+        model, input_ids, attention_mask, first_only, layers, states, first_position
+    )

@@ -1,0 +1,92 @@
+"""The last layers of a transformer on their own, by transformers' own modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+
+def layers_of(model: Any) -> list[nn.Module]:
+    """The layers of a Hugging Face model; none where they are not one list of so many modules."""
+    count = getattr(model.config, "num_hidden_layers", 0)
+    lists = (part for part in model.modules() if isinstance(part, nn.ModuleList))
+    return next((list(part) for part in lists if len(part) == count), [])
+
+
+class LastLayers:
+    """The last layers of a Hugging Face model, and those below them.
+
+    Args:
+        layers: of the model, in their order. Each gets states (batch, length, dim) and gives
+            others, alone or as the first of a tuple.
+        count: how many are the last ones.
+
+    Attributes:
+        below: which layers are not among the last ones.
+        last: which are.
+        described: in words.
+    """
+
+    def __init__(self, layers: list[nn.Module], count: int) -> None:
+        lower = len(layers) - count
+        self.below, self.last = slice(lower), slice(lower, None)
+        self.described = f"trains {count} of {len(layers)} layers"
+        self._lower, self._first = layers[self.below], layers[self.last][0]
+        self._beside: int | None = None
+        """What a layer gives beside its states; `None` where these come alone."""
+
+    def states_below(self, run: Callable[[], Any]) -> Tensor:
+        """What the first of the last layers gets; a pass of the model (`run`) ends there.
+
+        Raises:
+            ValueError: the pass does not come there.
+        """
+
+        def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+            self._beside = len(output) - 1 if isinstance(output, tuple) else None
+
+        def reached(_layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+            if inputs:
+                raise _ReachedError(inputs[0])
+
+        handles = [layer.register_forward_hook(note) for layer in self._lower]
+        handles.append(self._first.register_forward_pre_hook(reached))
+        try:
+            run()
+        except _ReachedError as end:
+            return end.states
+        finally:
+            for handle in handles:
+                handle.remove()
+        raise ValueError("the last layers are not run")
+
+    @contextmanager
+    def given(self, states: Tensor) -> Iterator[None]:
+        """Run the model with these states in place of what is below, which does nothing."""
+
+        def passed_on(own: Tensor, *_: Any, **__: Any) -> Any:
+            return own if self._beside is None else (own, *[None] * self._beside)
+
+        def replaced(_layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (states, *inputs[1:])
+
+        for layer in self._lower:
+            layer.forward = passed_on
+        handle = self._first.register_forward_pre_hook(replaced)
+        try:
+            yield
+        finally:
+            handle.remove()
+            for layer in self._lower:
+                del layer.forward
+
+
+class _ReachedError(Exception):
+    """A pass has come to the last layers, with these states."""
+
+    def __init__(self, states: Tensor) -> None:
+        super().__init__()
+        self.states = states

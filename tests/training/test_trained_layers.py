@@ -1,0 +1,118 @@
+"""Runs that train the last layers alone."""
+
+from __future__ import annotations
+
+import random
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from loops import CONFIG, make_loop
+from resumed import assert_same_run, wait_for_steps
+from toy import write_documents
+from warm import WarmProcess
+
+from isospace.config import CorpusConfig
+from isospace.encoders.layers import layers_of
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.objectives import ArcCSE, DeCLUTR, DiffCSE, ESimCSE, Iso, MoCoSE, WhitenedCSE
+from isospace.training.loop import require_plain_passes
+from isospace.training.prepare import require_usable
+from isospace.training.train import train
+
+CONFIG = replace(CONFIG, trained_layers=1, learning_rate=1e-3)
+SETTINGS = {
+    "dropout": {},
+    "clean and edited views": {"objective": ArcCSE()},
+    "pairs": {"views": "pairs", "objective": WhitenedCSE(num_views=3, groups=4)},
+    "accumulated": {"accumulate": 2},
+    "in passes": {"pass_tokens": 60, "views": "pairs"},
+}
+
+
+def weights(encoder):
+    return {name: value.clone() for name, value in encoder.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("more", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_only_the_last_layer_moves(toy_model, tmp_path, more, precision):
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, **more), precision=precision)
+    before = weights(loop.encoder)
+    assert len(list(loop)) == 4
+    after = weights(loop.encoder)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    last = {name for name in before if ".layer.2." in name}
+    # The softmax does not see what is added to all keys.
+    assert last - moved <= {"0.model.encoder.layer.2.attention.self.key.bias"}
+    assert moved <= last
+    trained = {id(p) for group in loop.optimizer.param_groups for p in group["params"]}
+    lower = layers_of(loop.encoder.model[0].model)[:2]
+    assert not trained & {id(p) for layer in lower for p in layer.parameters()}
+
+
+@pytest.mark.parametrize("views", ["dropout", "pairs"])
+def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path, views):
+    found = []
+    for tokens in (None, 60):
+        config = replace(CONFIG, pass_tokens=tokens, views=views)
+        loop = make_loop(toy_model, tmp_path, config)
+        loop.encoder.double()
+        loop.head.double()
+        loop.encoder.noise.set(0.0)
+        terms = loop._backward()
+        named = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
+        found.append((terms, {n: p.grad for n, p in named if p.grad is not None}))
+    (terms, whole), (same, parts) = found
+    assert same == pytest.approx(terms, rel=1e-9)
+    assert parts.keys() == whole.keys()
+    for name, expected in whole.items():
+        torch.testing.assert_close(parts[name], expected, rtol=1e-9, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize(
+    "objective", [DiffCSE(), ESimCSE(), MoCoSE(), DeCLUTR(min_span=2, max_span=4, anchors=1)]
+)
+def test_an_objective_that_needs_more_than_plain_passes_is_refused(objective):
+    with pytest.raises(UserError, match=r"`trained_layers` 1: .* and needs all layers; leave"):
+        require_plain_passes(replace(CONFIG, objective=objective))
+
+
+def test_too_many_layers_are_refused_before_the_work(config):
+    config = replace(config, trained_layers=4)
+    for work in (train, lambda config: require_usable([replace(config, trained_layers=1), config])):
+        with pytest.raises(UserError, match=r"`trained_layers` 4: .* has 3 layers; expected at"):
+            work(config)
+    assert not config.output.exists()
+
+
+def test_a_killed_run_goes_on_to_the_same_model(toy_model, tmp_path):
+    """On pairs of documents, in passes; what is shipped has the start's lower layers."""
+    config = replace(
+        CONFIG,
+        text=CorpusConfig(corpus=(str(write_documents(tmp_path / "docs")),)),
+        objective=Iso(),
+        model=str(toy_model),
+        views="both",
+        batch_size=16,
+        pass_tokens=400,
+        budget=(320, "sentences"),
+        evaluations=2,
+        select="last",
+        checkpoint_minutes=0,
+        output=tmp_path / "whole",
+    )
+    whole = train(config).run
+    killed = replace(config, output=tmp_path / "killed")
+    process = WarmProcess(train, killed)
+    wait_for_steps(killed.output, random.Random(4).randint(1, 15), process)
+    process.send(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert_same_run(whole, train(resume=killed.output).run)
+    start = weights(load_encoder(str(toy_model), device="cpu"))
+    shipped = weights(load_encoder(str(whole.model_folder), device="cpu"))
+    moved = {name for name in start if not torch.equal(start[name], shipped[name])}
+    assert moved
+    assert all(".layer.2." in name for name in moved)
