@@ -60,6 +60,9 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("arccse", {"far": "penalty", "negatives": "same-view", "triplet_weight": 0.0}),
     ("vascl", {"neighbours": 2, "stop_gradient": False}),
     ("iso", {"head": "mlp", "num_views": 3}),
+    ("rankcse", {"contrast_weight": 0.0, "consistency_weight": 0.0, "variant": "listmle"}),
+    ("rankcse", {"distillation_weight": 0.0, "head": "none"}),
+    ("rankcse", {"clean_negatives": True, "own_text": "out", "group_whitening": True}),
     ("mocose", {"head_dropout": 0.0, "gradient_step": 1e-3}),
     ("mocose", {"head_dropout": 0.0, "variant": "released", "queue_size": 140}),
     ("simcse", {"clean_negatives": True, "group_whitening": True, "supervision": "triples"}),
@@ -208,7 +211,11 @@ def see(
     rows = rows or list(range(encoded.shape[1]))
     labels = torch.tensor(rows) % CLASSES if objective.reads_labels else None
     inputs = inputs_of(objective, encoded, rows)
-    return Views(encoded, projected, tokens, companions, inputs, labels)
+    teacher = None
+    if objective.reads_teacher:
+        drawn = torch.rand(BATCH, BATCH, generator=torch.Generator().manual_seed(2))
+        teacher = drawn[rows][:, rows]
+    return Views(encoded, projected, tokens, companions, inputs, labels, teacher=teacher)
 
 
 def terms_of(

@@ -20,6 +20,7 @@ from isospace.objectives.mocose import MoCoSE
 from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.pcl import PCL
 from isospace.objectives.promptbert import PromptBERT
+from isospace.objectives.rankcse import RankCSE
 from isospace.objectives.sbert_softmax import SBERTSoftmax
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
@@ -54,6 +55,7 @@ __all__ = [
     "Objective",
     "OffDropout",
     "PromptBERT",
+    "RankCSE",
     "RankStudy",
     "SBERTSoftmax",
     "SimCSE",
@@ -92,5 +94,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "tsdae": TSDAE,
     "diffcse": DiffCSE,
     "sbert-softmax": SBERTSoftmax,
+    "rankcse": RankCSE,
     "iso": Iso,
 }

@@ -106,10 +106,14 @@ class Views:
         inputs: the token ids of `Objective.inputs`, the one way by which terms see any.
         labels: (batch,) int64, the number of each example's class; `None` where examples have no
             labels.
+        candidates: (candidate, batch, dim'), texts of the corpus that were mined for each example,
+            after the head; `None` where none were.
+        teacher: (batch, batch + candidates) a teacher's scores of the second texts for each first
+            text, then of its own candidates; NaN for what it does not score. `None` without one.
 
     Raises:
-        ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point, or
-            labels that are not whole numbers.
+        ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point,
+            labels that are not whole numbers, or a teacher's scores of other texts.
     """
 
     encoded: torch.Tensor
@@ -118,6 +122,8 @@ class Views:
     companions: Mapping[str, Companion] = field(default_factory=dict)
     inputs: tuple[TokenIds, ...] = ()
     labels: torch.Tensor | None = None
+    candidates: torch.Tensor | None = None
+    teacher: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
@@ -141,6 +147,12 @@ class Views:
                 f"labels: expected a whole number for each of {self.encoded.shape[1]} examples; "
                 f"got {labels.dtype} of shape {tuple(labels.shape)}"
             )
+        batch = self.encoded.shape[1]
+        expected = (batch, batch + (0 if self.candidates is None else len(self.candidates)))
+        if self.teacher is not None and self.teacher.shape != expected:
+            raise ValueError(
+                f"teacher: expected scores of shape {expected}; got {tuple(self.teacher.shape)}"
+            )
 
 
 @settings
@@ -159,6 +171,8 @@ class Objective(ABC):
     """Passes of companions that the terms make, such as "1 decoder"."""
     reads_labels: ClassVar[bool] = False
     """Whether the terms read `Views.labels`; the head is then that of `build_classifier`."""
+    takes_candidates: ClassVar[bool] = False
+    """Whether the terms read `Views.candidates` where there are some."""
     draws_together: ClassVar[bool] = False
     """Whether the terms make the views of an example alike, and know of no other difference between
     them than dropout: they may then be of two texts that belong together."""
@@ -168,6 +182,11 @@ class Objective(ABC):
         """Whether this plan may be laid over pairs of texts that belong together."""
         plain = all(view == View(dropout=view.dropout) for view in self.views)
         return self.draws_together and plain and len(self.views) > 1 and not self.inputs
+
+    @property
+    def reads_teacher(self) -> bool:
+        """Whether the terms read `Views.teacher`; by itself not."""
+        return False
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -264,7 +283,7 @@ class Objective(ABC):
 
         Raises:
             ValueError: views or inputs are not those of the plan, the head is another
-                objective's, or there are no labels where they are read.
+                objective's, or there are no labels, or no teacher, where they are read.
         """
         if len(views.encoded) != len(self.views):
             raise ValueError(
@@ -284,13 +303,20 @@ class Objective(ABC):
             )
         if self.reads_labels and views.labels is None:
             raise ValueError(f"{type(self).__name__} reads labels; got none")
+        if self.reads_teacher and views.teacher is None:
+            raise ValueError(f"{type(self).__name__} reads a teacher's scores; got none")
         with similarity.without_autocast(views.encoded):
             encoded, projected = map(similarity.upcast, (views.encoded, views.projected))
             tokens = {
                 place: replace(tokens, states=similarity.upcast(tokens.states))
                 for place, tokens in views.tokens.items()
             }
-            return self.terms(replace(views, encoded=encoded, projected=projected, tokens=tokens))
+            mined = None if views.candidates is None else similarity.upcast(views.candidates)
+            return self.terms(
+                replace(
+                    views, encoded=encoded, projected=projected, tokens=tokens, candidates=mined
+                )
+            )
 
     def projected_views(self, batch: int) -> int:
         """How many views the head returns for a batch of this size."""

@@ -1,0 +1,230 @@
+"""RankCSE: the student's similarities over a list follow a teacher's."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from isospace.errors import UserError
+from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.objectives.contrast import Contrast
+from isospace.operators import similarity
+from isospace.system.settings import settings
+
+Variant = Literal["listnet", "listmle", "margin-mse"]
+
+
+def jensen_shannon(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Jensen-Shannon divergence of the softmax of the rows of two (batch, n) logits: (batch,)."""
+    p, q = first.log_softmax(dim=1), second.log_softmax(dim=1)
+    middle = torch.logaddexp(p, q) - torch.log(torch.full_like(p, 2.0))
+    return (p.exp() * (p - middle) + q.exp() * (q - middle)).sum(dim=1) / 2
+
+
+def list_net(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of the student's softmax under the teacher's, mean over the lists.
+
+    Args:
+        student: (list, n) logits.
+        teacher: (list, n) logits, NaN for what is not in the list.
+
+    Returns:
+        A scalar, 0 where no list has two texts.
+    """
+    student, teacher, said = _lists(student, teacher)
+    wanted = teacher.masked_fill(~said, -torch.inf).softmax(dim=1)
+    log_p = student.masked_fill(~said, -torch.inf).log_softmax(dim=1).masked_fill(~said, 0.0)
+    return -_mean((wanted * log_p).sum(dim=1))
+
+
+def list_mle(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Negative log-likelihood of the teacher's order by the student, mean over the lists.
+
+    The model is Plackett and Luce's: the first is drawn by the softmax of all, the second by that
+    of those that are left, and so on. Of texts that the teacher scores alike the first comes first.
+    Arguments and result are those of `list_net`.
+    """
+    student, teacher, said = _lists(student, teacher)
+    order = teacher.masked_fill(~said, -torch.inf).sort(dim=1, descending=True, stable=True).indices
+    student, said = student.gather(1, order), said.gather(1, order)
+    # What is not in the list stands behind it, and takes no part in the sums from the end.
+    lowest = torch.finfo(student.dtype).min / 4
+    left = student.masked_fill(~said, lowest).flip(1).logcumsumexp(dim=1).flip(1)
+    return _mean((left - student).masked_fill(~said, 0.0).sum(dim=1))
+
+
+def margin_mse(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Squared error of the margins between each list's own text and its others, mean over all.
+
+    Args:
+        student: (list, n) logits, the own texts on the diagonal.
+        teacher: (list, n) logits, NaN for what it says nothing of.
+
+    Returns:
+        A scalar, 0 where the teacher tells no text from an own one.
+    """
+    margins, wanted = (x.diagonal().unsqueeze(1) - x for x in (student, teacher))
+    told = ~wanted.isnan() & ~torch.eye(*wanted.shape, dtype=torch.bool, device=wanted.device)
+    return _mean((margins - wanted)[told].square())
+
+
+def _lists(
+    student: torch.Tensor, teacher: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The lists that have two texts or more, and which texts are in them."""
+    said = ~teacher.isnan()
+    ranked = said.sum(dim=1) > 1
+    return student[ranked], teacher[ranked], said[ranked]
+
+
+def _mean(losses: torch.Tensor) -> torch.Tensor:
+    return losses.sum() / max(1, losses.numel())
+
+
+_DISTILLATIONS = {"listnet": list_net, "listmle": list_mle, "margin-mse": margin_mse}
+
+
+@settings
+class RankCSE(Contrast):
+    r"""InfoNCE, agreement of two views' rankings, and a teacher's ranking of every list.
+
+    $$\ell = w\,\ell_\mathrm{InfoNCE} + \beta \frac1N \sum_i
+        \mathrm{JS}\big(\sigma(S_i / \tau) \,\|\, \sigma(S'_i / \tau)\big)
+        + \gamma\,\ell_\mathrm{rank}(S / \tau_2,\ T / \tau_3)$$
+    $$\ell_\mathrm{ListNet} = -\frac1N \sum_i \sigma(T_i/\tau_3) \cdot \log \sigma(S_i/\tau_2),
+        \qquad \ell_\mathrm{ListMLE} = -\frac1N \sum_i \sum_k \log
+        \frac{e^{S_{i\pi_k}/\tau_2}}{\sum_{l \ge k} e^{S_{i\pi_l}/\tau_2}}$$
+    $$\ell_\mathrm{margin} = \mathrm{mean}_{i, j \ne i} \big((S_{ii} - S_{ij})/\tau_2
+        - (T_{ii} - T_{ij})/\tau_3\big)^2$$
+
+    $S_{ij} = \cos(z_i, z'_j)$, $S' = S^\top$; $T_{ij}$: the teacher's score of text j for text i,
+    constant; $\pi$ sorts $T_i$ downwards; $\sigma$: softmax. A list is the batch, and behind it the
+    candidates that were mined for the text, which are negatives of its InfoNCE too. What the
+    teacher does not score is not in the list. Relations: $\beta = \gamma = 0$ is `simcse`; w =
+    $\beta$ = 0 is the student alone; `margin-mse` is the loss of GPL, over all others and not one.
+
+    Where paper and code differ. RankCSE's authors have released none; a community's code:
+    - leaves a text's own place out of ListNet's lists (`own_text` out), not out of ListMLE's;
+    - has $\tau_3 = \tau_2$ in place of half of it, and the student's $\tau$ in place of $\tau_2$;
+    - clamps the logarithm of the mean distribution to at least 1e-7, so that its consistency term
+      is the negative entropy of both lists, and never reads $\beta$; here it is the divergence.
+    GPL compares inner products, with a cross-encoder's logits, without temperatures: here cosines
+    are divided by $\tau_2$, and $\tau_3$ is the unit of the teacher's scores.
+    """
+
+    contrast_weight: NonNegativeFloat = 1.0
+    """w, weight of InfoNCE; 0 leaves it out."""
+    consistency_weight: NonNegativeFloat = 1.0
+    """beta, weight of the agreement of the two views' rankings; 0 leaves it out."""
+    distillation_weight: NonNegativeFloat = 1.0
+    """gamma, weight of the teacher's ranking; 0 needs no `teacher`."""
+    variant: Variant = "listnet"
+    """What follows the teacher: the distribution over a list (listnet), the order of a list
+    (listmle), or the margins between a text's own and others (margin-mse, GPL's)."""
+    rank_temperature: PositiveFloat = 0.05
+    """tau_2, divides the student's cosines."""
+    teacher_temperature: PositiveFloat | None = None
+    """tau_3, divides the teacher's scores. Default: half of `rank_temperature`; with margin-mse the
+    same."""
+    own_text: Literal["in", "out"] = "in"
+    """Whether a text's own positive is in its list. A text beside itself (`views` dropout) is what
+    every teacher ranks first, and little but that is learnt from it."""
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none."""
+
+    paper: ClassVar[Paper] = Paper(
+        title=("RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank"),
+        year=2023,
+        url="https://aclanthology.org/2023.acl-long.771",
+        bibtex="""@inproceedings{liu-etal-2023-rankcse,
+    title = {{RankCSE}: Unsupervised Sentence Representations Learning via Learning to Rank},
+    author = {Liu, Jiduan and Liu, Jiahao and Wang, Qifan and Wang, Jingang and Wu, Wei and
+              Xian, Yunsen and Zhao, Dongyan and Chen, Kai and Yan, Rui},
+    booktitle = {Proceedings of ACL 2023},
+    year = {2023},
+    url = {https://aclanthology.org/2023.acl-long.771},
+}
+
+@inproceedings{wang-etal-2022-gpl,
+    title = {{GPL}: Generative Pseudo Labeling for Unsupervised Domain Adaptation of Dense
+             Retrieval},
+    author = {Wang, Kexin and Thakur, Nandan and Reimers, Nils and Gurevych, Iryna},
+    booktitle = {Proceedings of NAACL 2022},
+    year = {2022},
+    url = {https://aclanthology.org/2022.naacl-main.168},
+}""",
+    )
+    takes_candidates: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        weights = (self.contrast_weight, self.consistency_weight, self.distillation_weight)
+        if not any(weights):
+            raise UserError(
+                "`contrast_weight`, `consistency_weight` and `distillation_weight` are all 0: "
+                "nothing is learnt"
+            )
+        if self.own_text == "out" and self.variant == "margin-mse":
+            raise UserError(
+                "`own_text` out: margins are those of a text's own; take `variant` listnet or "
+                "listmle"
+            )
+
+    @property
+    def reads_teacher(self) -> bool:
+        """Whether a teacher's scores are needed."""
+        return self.distillation_weight > 0
+
+    @property
+    def own_term_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The contrast, and what has a weight."""
+        weights = {
+            "consistency": self.consistency_weight,
+            "distillation": self.distillation_weight,
+        }
+        return ("info_nce", *(name for name, weight in weights.items() if weight))
+
+    def _cosines(self, views: Views) -> torch.Tensor:
+        """(batch, batch + candidates): of the batch, then with a text's own candidates."""
+        first, second = views.projected
+        columns = [similarity.cosine_matrix(first, second)]
+        if views.candidates is not None:
+            columns += [
+                similarity.cosine_pairs(first, own).unsqueeze(1) for own in views.candidates
+            ]
+        return torch.cat(columns, dim=1)
+
+    def logits(self, views: Views) -> torch.Tensor:
+        """Over the batch and a text's own candidates."""
+        return self._cosines(views) / self.temperature
+
+    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """Agreement of the rankings, and distillation."""
+        cosines = self._cosines(views)
+        terms = {}
+        if self.consistency_weight:
+            batch = cosines[:, : len(cosines)] / self.temperature
+            terms["consistency"] = self.consistency_weight * jensen_shannon(batch, batch.T).mean()
+        if self.distillation_weight:
+            terms["distillation"] = self.distillation_weight * self._distilled(views, cosines)
+        return terms
+
+    def _distilled(self, views: Views, cosines: torch.Tensor) -> torch.Tensor:
+        assert views.teacher is not None  # `Objective.__call__` has looked
+        temperature = self.teacher_temperature
+        if temperature is None:
+            of_margins = self.variant == "margin-mse"
+            temperature = self.rank_temperature * (1.0 if of_margins else 0.5)
+        wanted = views.teacher.to(cosines) / temperature
+        if self.own_text == "out":
+            own = torch.eye(*wanted.shape, dtype=torch.bool, device=wanted.device)
+            wanted = wanted.masked_fill(own, torch.nan)
+        return _DISTILLATIONS[self.variant](cosines / self.rank_temperature, wanted)
+
+    def terms(self, views: Views) -> dict[str, torch.Tensor]:
+        """The contrast by its weight, then the others."""
+        terms = super().terms(views)
+        contrast = self.term_names[0]
+        return {**terms, contrast: self.contrast_weight * terms[contrast]}

@@ -1,0 +1,193 @@
+"""RankCSE and GPL's margins against loops, and against what others' code gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from objective_views import looped_info_nce, random
+from torch.nn.functional import cosine_similarity
+
+from isospace.errors import UserError
+from isospace.objectives.base import Views
+from isospace.objectives.rankcse import (
+    RankCSE,
+    jensen_shannon,
+    list_mle,
+    list_net,
+    margin_mse,
+)
+
+ROWS, COLUMNS = torch.arange(4.0).double()[:, None], torch.arange(4.0).double()
+STUDENT = 10 * torch.sin(3 * ROWS + 2 * COLUMNS + 1)
+TEACHER = 10 * torch.cos(2 * ROWS - 5 * COLUMNS)
+"""Made by a formula, so that they can be given to any code."""
+
+
+def see(z1, z2, teacher=None, candidates=None):
+    both = torch.stack([z1, z2])
+    return Views(both, both, teacher=teacher, candidates=candidates)
+
+
+def softmax(values):
+    powers = [math.exp(value) for value in values]
+    return [power / sum(powers) for power in powers]
+
+
+def cosines(z1, z2, candidates=()):
+    return [
+        [float(cosine_similarity(a, b, dim=0)) for b in (*z2, *(own[i] for own in candidates))]
+        for i, a in enumerate(z1)
+    ]
+
+
+def test_every_term_by_loops():
+    z1, z2, teacher = random(5, 4), random(5, 4, seed=1), random(5, 7, seed=2)
+    candidates = random(2, 5, 4, seed=3)
+    objective = RankCSE(
+        temperature=0.5, rank_temperature=0.4, teacher_temperature=0.3, contrast_weight=0.7,
+        consistency_weight=0.6, distillation_weight=0.2,
+    )  # fmt: skip
+    found = objective(see(z1, z2, teacher, candidates))
+    contrast, consistency, distillation = 0.0, 0.0, 0.0
+    lists = cosines(z1, z2, candidates)
+    for i, row in enumerate(lists):
+        contrast -= math.log(softmax([s / 0.5 for s in row])[i])
+        p = softmax([s / 0.5 for s in row[:5]])
+        q = softmax([lists[j][i] / 0.5 for j in range(5)])
+        for a, b in zip(p, q, strict=True):
+            middle = (a + b) / 2
+            consistency += (a * math.log(a / middle) + b * math.log(b / middle)) / 2
+        wanted = softmax([t / 0.3 for t in teacher[i].tolist()])
+        made = softmax([s / 0.4 for s in row])
+        distillation -= sum(w * math.log(m) for w, m in zip(wanted, made, strict=True))
+    assert found["info_nce"].item() == pytest.approx(0.7 * contrast / 5)
+    assert found["consistency"].item() == pytest.approx(0.6 * consistency / 5)
+    assert found["distillation"].item() == pytest.approx(0.2 * distillation / 5)
+
+
+def test_the_order_is_drawn_text_by_text():
+    expected = 0.0
+    for i in range(4):
+        order = sorted(range(4), key=lambda j: -TEACHER[i, j].item())
+        left = [STUDENT[i, j].item() for j in order]
+        while left:
+            expected -= math.log(softmax(left)[0])
+            del left[0]
+    assert list_mle(STUDENT, TEACHER).item() == pytest.approx(expected / 4)
+
+
+def test_margins_are_those_to_the_own_text():
+    errors = [
+        ((STUDENT[i, i] - STUDENT[i, j]) - (TEACHER[i, i] - TEACHER[i, j])).item() ** 2
+        for i in range(4)
+        for j in range(4)
+        if i != j
+    ]
+    assert margin_mse(STUDENT, TEACHER).item() == pytest.approx(sum(errors) / len(errors))
+
+
+def test_lists_are_scored_as_by_a_community_s_code():
+    """Of `ListNet` and `ListMLE` in github.com/perceptiveshawty/RankCSE, commit 17c5226, float64.
+
+    The former leaves the diagonal out, the latter adds 1e-7 under the logarithm.
+    """
+    own = torch.eye(4, dtype=torch.bool)
+    without_own = list_net(STUDENT, TEACHER.masked_fill(own, torch.nan))
+    assert without_own.item() == pytest.approx(9.614203462441107, rel=1e-12)
+    assert list_mle(STUDENT / 10, TEACHER).item() == pytest.approx(3.6267505907684985, rel=1e-6)
+
+
+def test_margins_are_scored_as_by_gpl():
+    """Of `MarginDistillationLoss` in github.com/UKPLab/gpl, commit 322edf7, float64.
+
+    Its inner products, one negative for a query, and the margins 1, -0.5, 0.25 and 2 as labels.
+    """
+    query, positive = torch.sin(ROWS + COLUMNS), torch.cos(ROWS - 2 * COLUMNS)
+    negative = torch.sin(2 * ROWS + 3 * COLUMNS)
+    student = torch.cat([query @ positive.T, (query * negative).sum(1, keepdim=True)], dim=1)
+    teacher = torch.full_like(student, torch.nan)
+    teacher.diagonal()[:] = torch.tensor([1.0, -0.5, 0.25, 2.0])
+    teacher[:, 4] = 0.0
+    assert margin_mse(student, teacher).item() == pytest.approx(2.9640552181717927, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [list_net, list_mle])
+def test_what_the_teacher_does_not_score_is_not_in_the_list(loss):
+    teacher, student = TEACHER.clone(), STUDENT.clone().requires_grad_()
+    teacher[:, 2] = torch.nan
+    teacher[3] = torch.nan
+    found = loss(student, teacher)
+    kept = [0, 1, 3]
+    assert found.item() == pytest.approx(loss(STUDENT[:3, kept], TEACHER[:3, kept]).item())
+    found.backward()
+    assert student.grad.isfinite().all()
+    assert (student.grad[3] == 0).all()
+    assert (student.grad[:, 2] == 0).all()
+    nothing = loss(STUDENT.clone().requires_grad_(), torch.full_like(TEACHER, torch.nan))
+    assert nothing.item() == 0
+    nothing.backward()
+
+
+@pytest.mark.parametrize("variant", ["listnet", "margin-mse"])
+def test_a_teacher_equal_to_the_student_teaches_nothing(variant):
+    z1, z2 = (x.requires_grad_() for x in (random(5, 4), random(5, 4, seed=1)))
+    objective = RankCSE(
+        variant=variant, teacher_temperature=0.05, contrast_weight=0.0, consistency_weight=0.0
+    )
+    teacher = torch.tensor(cosines(z1.detach(), z2.detach()), dtype=torch.float64)
+    equal = torch.autograd.grad(objective(see(z1, z2, teacher))["distillation"], z1)[0]
+    other = torch.autograd.grad(objective(see(z1, z2, teacher.flip(1)))["distillation"], z1)[0]
+    assert equal.abs().max() < 1e-12
+    assert other.abs().max() > 1e-2
+
+
+def test_a_list_in_the_teacher_s_order_is_the_likeliest():
+    shuffled = TEACHER[:, [2, 0, 3, 1]]
+    assert list_mle(TEACHER, TEACHER) < list_mle(shuffled, TEACHER)
+    assert torch.equal(list_mle(STUDENT, TEACHER), list_mle(STUDENT, TEACHER**3))  # order alone
+
+
+def test_without_weights_of_its_own_it_is_simcse():
+    z1, z2 = random(5, 4), random(5, 4, seed=1)
+    objective = RankCSE(consistency_weight=0.0, distillation_weight=0.0)
+    found = objective(see(z1, z2))
+    assert not objective.reads_teacher
+    assert list(found) == ["info_nce"]
+    assert found["info_nce"].item() == pytest.approx(looped_info_nce(z1, z2, 0.05))
+
+
+def test_equal_views_agree_and_different_ones_do_not():
+    assert jensen_shannon(STUDENT, STUDENT).abs().max() < 1e-12
+    apart = torch.tensor([[1e3, 0.0]]), torch.tensor([[0.0, 1e3]])
+    assert jensen_shannon(*apart).item() == pytest.approx(math.log(2))
+
+
+def test_the_default_temperature_of_the_teacher():
+    z1, z2, teacher = random(5, 4), random(5, 4, seed=1), random(5, 5, seed=2)
+    for variant, temperature in (("listnet", 0.1), ("margin-mse", 0.2)):
+        objective = RankCSE(variant=variant, rank_temperature=0.2)
+        told = replace(objective, teacher_temperature=temperature)
+        assert objective(see(z1, z2, teacher)) == told(see(z1, z2, teacher))
+
+
+def test_an_own_text_can_be_left_out():
+    z1, z2, teacher = random(5, 4), random(5, 4, seed=1), random(5, 5, seed=2)
+    changed = teacher + 9 * torch.eye(5)
+    within, without = RankCSE(), RankCSE(own_text="out")
+    assert within(see(z1, z2, teacher)) != within(see(z1, z2, changed))
+    assert without(see(z1, z2, teacher)) == without(see(z1, z2, changed))
+
+
+def test_what_is_refused():
+    with pytest.raises(UserError, match="`distillation_weight` are all 0: nothing is learnt"):
+        RankCSE(contrast_weight=0.0, consistency_weight=0.0, distillation_weight=0.0)
+    with pytest.raises(UserError, match="`own_text` out: margins are those of a text's own"):
+        RankCSE(own_text="out", variant="margin-mse")
+    z1, z2 = random(5, 4), random(5, 4, seed=1)
+    with pytest.raises(ValueError, match="RankCSE reads a teacher's scores; got none"):
+        RankCSE()(see(z1, z2))
+    with pytest.raises(ValueError, match=r"expected scores of shape \(5, 7\); got \(5, 5\)"):
+        see(z1, z2, torch.zeros(5, 5), random(2, 5, 4))
