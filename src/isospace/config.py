@@ -220,6 +220,17 @@ class TrainConfig:
     without_title_words: bool = False
     """Leave the words of a title or heading out of the passage that it is paired with, so that more
     than shared words is learnt."""
+    queries: PathOrText | None = None
+    """A file of queries that somebody logged or another program wrote (txt, jsonl, csv, tsv,
+    parquet), each alone or with the passage that answers it: further pairs to train on, and on
+    nothing else. A query alone is paired with the passage that the teacher, or the start, finds."""
+    teacher: NameOrPath | None = None
+    """Whose ranking the objective follows, where it follows one: start+bm25, the start fused with
+    BM25; an encoder, a folder or Hub name (NAME+bm25: fused), or the average of several
+    (NAME,NAME); a cross-encoder; or a file of query, passage and score."""
+    mined: NonNegativeInt = 0
+    """Texts of the corpus that are near to an example's first text and do not belong to it, drawn
+    afresh each time, to be ranked beside its batch. Each is one more pass."""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """Training texts are cut to this number of tokens. Default: 32 of lines of text (SimCSE's,
     appendix A); of documents and `columns` what 95 % of the texts have, up to the encoder's

@@ -12,10 +12,22 @@ from toy import sentences
 
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.objectives import OBJECTIVES, MoCoSE, NoiseStudy, RankStudy, SimCSE, WhitenedCSE
+from isospace.objectives import (
+    OBJECTIVES,
+    MoCoSE,
+    NoiseStudy,
+    RankCSE,
+    RankStudy,
+    SimCSE,
+    WhitenedCSE,
+)
+from isospace.system.progress import Silent
 from isospace.training.examples import Examples
+from isospace.training.lists import Lists
 from isospace.training.loop import Loop
+from isospace.training.teachers import Cosines, Sided
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
 SMALL = {
@@ -38,6 +50,8 @@ SETTINGS = {
     "pairs": {"views": "pairs"},
     "last layers": {"trained_layers": 1},
     "last layers in passes": {"trained_layers": 2, "pass_tokens": 50},
+    "mined": {"views": "pairs", "mined": 2, "objective": RankCSE()},
+    "mined in passes": {"mined": 2, "objective": RankCSE(variant="listmle"), "pass_tokens": 50},
 }
 """Settings of a run, beside the objective, that `NAMES` are tried with too."""
 
@@ -73,17 +87,31 @@ def make_loop(
     )
     examples = Examples.of_lines(np.arange(0, lines, of_example), of_example)
     labels = np.arange(texts) % 3 if config.objective.reads_labels else None
+    lists = None
+    if config.objective.reads_teacher or config.mined:
+        lists = make_lists(encoder, examples, sentences(lines), cache, config)
     accelerator = Accelerator(cpu=True, mixed_precision=precision)
-    own = [tokens] * of_example
-    loop = Loop(config, encoder, own, examples, accelerator, labels)
+    own = [tokens] * (of_example + config.mined)
+    loop = Loop(config, encoder, own, examples, accelerator, labels, lists)
     loop.total_steps = steps
     return loop
+
+
+def make_lists(
+    encoder: Encoder, examples: Examples, texts: list[str], cache: Path, config: TrainConfig
+) -> Lists:
+    """The start as teacher, of texts each of which is a document of its own."""
+    every = np.arange(len(texts))
+    sided = Sided(every, every, "document", texts.__getitem__, f"{len(texts)}")
+    teacher = Cosines.made(encoder, sided, cache, Silent())
+    pool, pairs = examples.rows[:, -1], examples.rows[:, [0, -1]]
+    return Lists(teacher, teacher, config.mined, pool, every, pairs, config.seed)
 
 
 def clean_terms(model: Path, cache: Path, name: str):
     """Terms and gradient of the first batch with every view clean: nothing random but the head."""
     settings = SETTINGS.get(name, {})
-    loop = make_loop(model, cache, replace(CONFIG, objective=small(name), **settings))
+    loop = make_loop(model, cache, replace(CONFIG, **{"objective": small(name), **settings}))
     loop.encoder.noise.set(0.0)
     clean = tuple(replace(view, dropout=0.0) for view in loop.plan.views)
     loop.plan = replace(loop.plan, views=clean)

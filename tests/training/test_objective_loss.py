@@ -88,6 +88,8 @@ def test_what_is_no_objective_is_refused(toy_model):
 def test_an_objective_that_learns_from_labels_is_refused(toy_model):
     with pytest.raises(UserError, match=r"sbert-softmax learns from labels.*`isospace train`"):
         ObjectiveLoss(load_encoder(str(toy_model)).model, OBJECTIVES["sbert-softmax"]())
+    with pytest.raises(UserError, match="rankcse follows a teacher's ranking, which the stock"):
+        ObjectiveLoss(load_encoder(str(toy_model)).model, OBJECTIVES["rankcse"]())
 
 
 def test_a_model_without_dropout_is_refused(toy_model):

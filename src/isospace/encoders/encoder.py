@@ -72,6 +72,7 @@ class Batch:
             some poolings leave them out.
         states: (texts * batch, length, dim) what the frozen layers made of them, where there are
             such and they have run.
+        teacher: (batch, n) a teacher's scores of the texts of each example's list, `None` without.
     """
 
     input_ids: Tensor
@@ -81,6 +82,7 @@ class Batch:
     labels: Tensor | None = None
     prompts: Mapping[int, int] = field(default_factory=dict)
     states: Tensor | None = None
+    teacher: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids) // self.texts
@@ -89,8 +91,8 @@ class Batch:
         """The same batch on another device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
         ids, mask = self.input_ids.to(device), self.attention_mask.to(device)
-        labels = None if self.labels is None else self.labels.to(device)
-        return Batch(ids, mask, self.texts, changed, labels, self.prompts)
+        labels, teacher = (None if x is None else x.to(device) for x in (self.labels, self.teacher))
+        return Batch(ids, mask, self.texts, changed, labels, self.prompts, teacher)
 
     def stack(self, texts: Sequence[int]) -> Batch:
         """A batch of single texts: these, one after the other (view-major rows).

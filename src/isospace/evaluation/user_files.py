@@ -24,8 +24,8 @@ _FIRST = (
     "title", "source",
 )  # fmt: skip
 _SECOND = (
-    "positive", "document", "answer", "hypothesis", "sentence2", "text2", "second", "b", "body",
-    "description",
+    "positive", "document", "passage", "answer", "hypothesis", "sentence2", "text2", "second", "b",
+    "body", "description",
 )  # fmt: skip
 _TEXT = ("text", "sentence", "content", "review", "body", "description")
 

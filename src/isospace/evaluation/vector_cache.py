@@ -30,12 +30,7 @@ def cached(encoder: Encoder, cache: Path) -> SidedEncode:
         encoder: with the weights that it keeps while the result is in use.
         cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
     """
-    # Vectors of an earlier version of the code are not mixed with its own. The code is what
-    # encoder.py imports, wherever it stands: a list of files would miss the next one, and the
-    # whole package would forget every vector when a report changes.
-    code = [file_hash(file) for file in imported_sources(_PACKAGE / "encoders" / "encoder.py")]
-    libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
-    about = (*code, *libraries, encoder.device.type)
+    about = made_by(encoder)
     hashes = {side: weights_hash(encoder, side) for side in encoder.prompts.sides}
 
     def embed(texts: Sequence[str], side: Side | None) -> np.ndarray:
@@ -52,6 +47,16 @@ def cached(encoder: Encoder, cache: Path) -> SidedEncode:
         return vectors
 
     return SidedEncode.of_prompts(encoder.prompts, embed)
+
+
+def made_by(encoder: Encoder) -> tuple[str, ...]:
+    """What makes an encoder's vectors beside its weights: code, libraries, the kind of device."""
+    # Vectors of an earlier version of the code are not mixed with its own. The code is what
+    # encoder.py imports, wherever it stands: a list of files would miss the next one, and the
+    # whole package would forget every vector when a report changes.
+    code = [file_hash(file) for file in imported_sources(_PACKAGE / "encoders" / "encoder.py")]
+    libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
+    return (*code, *libraries, encoder.device.type)
 
 
 def imported_sources(file: Path) -> list[Path]:

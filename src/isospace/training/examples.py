@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
 from typing import Any
@@ -21,6 +21,7 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
 from isospace.statistics.counts import number_of
+from isospace.training.queries import Queries, read_queries
 
 Rows = NDArray[np.int64]
 
@@ -34,12 +35,14 @@ class Examples:
     """What is drawn from, each example once an epoch.
 
     Attributes:
-        rows: (example, text) lines of the corpus, or of `shortened` behind them.
+        rows: (example, text) lines of the corpus, or of `shortened` and `added` behind them; the
+            second text of a query is -1 until it is `answered`.
         origins: (example, text) number of the document of each text, or of the text itself where
             rows are no documents; a batch has one of them in one example only. `None` where batches
             are drawn freely.
         cropped: (example,) whether a crop of each text is drawn in its place.
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
+        added: texts that are not of the corpus.
         story: what the examples are, in words.
     """
 
@@ -47,6 +50,7 @@ class Examples:
     origins: Rows | None = None
     cropped: NDArray[np.bool_] | None = None
     shortened: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    added: tuple[str, ...] = ()
     story: str = ""
 
     @classmethod
@@ -68,16 +72,26 @@ class Examples:
         elif config.text.columns:
             rows = cls.of_lines(corpus.train_rows, 2).rows
             pairs = cls(rows, _origins(corpus)[rows])
+        elif config.queries is not None:
+            nothing = np.empty((0, 2), np.int64)
+            pairs = cls(nothing, nothing)
         else:
             raise UserError(
                 f"`views` {config.views}: lines of text have nothing that belongs together. Give "
                 "documents, or name the columns of pairs (`columns` ANCHOR POSITIVE)"
             )
-        found = pairs._with_singles(corpus) if config.views == "both" else pairs
+        found = pairs
+        if config.views == "both":
+            of_columns = bool(config.text.columns)
+            found = pairs._with_singles(
+                corpus, np.unique(pairs.rows) if of_columns else corpus.train_rows
+            )
+        if config.queries is not None:
+            found = found._with_queries(corpus, read_queries(config.queries, config, corpus))
         if len(found) < config.batch_size:
             raise UserError(
                 f"`views` {config.views}: {number_of(len(found), 'pairs')} to train on "
-                f"({pairs.story}), fewer than a batch of {config.batch_size}. Give more text, "
+                f"({found.story}), fewer than a batch of {config.batch_size}. Give more text, "
                 "or a smaller `batch_size`"
             )
         return found
@@ -85,9 +99,8 @@ class Examples:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def _with_singles(self, corpus: Corpus) -> Examples:
-        """With every text that may be trained on beside itself."""
-        lines = corpus.train_rows if corpus.related is not None else np.unique(self.rows)
+    def _with_singles(self, corpus: Corpus, lines: Rows) -> Examples:
+        """With every text that may be trained on, on these lines, beside itself."""
         singles = np.stack([lines, lines], 1)
         crops = None
         if self.cropped is not None:
@@ -97,19 +110,72 @@ class Examples:
             np.concatenate([self.origins, _origins(corpus)[singles]]),
             crops,
             self.shortened,
-            ", ".join(filter(None, [number_of(len(lines), "texts with themselves"), self.story])),
+            story=", ".join(
+                filter(None, [number_of(len(lines), "texts with themselves"), self.story])
+            ),
         )
+
+    def _with_queries(self, corpus: Corpus, queries: Queries) -> Examples:
+        """With these queries, and where there are some their passages."""
+        added = tuple(dict.fromkeys([*chain.from_iterable(queries.pairs), *queries.alone]))
+        first = len(corpus) + len(self.shortened)
+        line = {text: first + place for place, text in enumerate(added)}
+        pairs = [(line[query], line[passage]) for query, passage in queries.pairs]
+        pairs += [(line[query], -1) for query in queries.alone]
+        rows = np.array(pairs, np.int64).reshape(-1, 2)
+        crops = None
+        if self.cropped is not None:
+            crops = np.concatenate([self.cropped, np.zeros(len(rows), bool)])
+        story = ", ".join(filter(None, [self.story, queries.story]))
+        whole = replace(self, added=added, cropped=crops, story=story)
+        origins = np.concatenate([self.origins, whole.numbers(corpus)[rows]])
+        return replace(whole, rows=np.concatenate([self.rows, rows]), origins=origins)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are queries whose second text is to be found."""
+        return bool((self.rows < 0).any())
+
+    def answered(self, corpus: Corpus, best: Callable[[Rows], Rows]) -> Examples:
+        """With the second texts that were missing.
+
+        Args:
+            corpus: as for `of`.
+            best: (query,) lines of queries to the lines that answer them.
+        """
+        missing = self.rows[:, -1] < 0
+        rows = self.rows.copy()
+        rows[missing, -1] = best(rows[missing, 0])
+        return replace(self, rows=rows, origins=self.numbers(corpus)[rows])
 
     def texts(self, corpus: Corpus) -> Iterator[str]:
         """The lines that `rows` are of."""
-        pairs = self.shortened.tolist()
-        return chain(corpus, (without_words_of(corpus[a], corpus[b]) for a, b in pairs))
+        behind = range(len(corpus), len(corpus) + len(self.shortened) + len(self.added))
+        return chain(corpus, (self.text(corpus, line) for line in behind))
+
+    def text(self, corpus: Corpus, line: int) -> str:
+        """One of `texts`."""
+        if line < len(corpus):
+            return corpus[line]
+        place = line - len(corpus)
+        if place >= len(self.shortened):
+            return self.added[place - len(self.shortened)]
+        title, passage = self.shortened[place].tolist()
+        return without_words_of(corpus[title], corpus[passage])
+
+    def numbers(self, corpus: Corpus) -> Rows:
+        """(line,) of `texts`: the document of each, or a number that equal texts share."""
+        own = _origins(corpus)
+        shortened = own[self.shortened[:, 1]]
+        numbers: Rows = np.concatenate([own, shortened, 1 + own.max() + np.arange(len(self.added))])
+        return numbers
 
     def digest(self, corpus: Corpus) -> str:
         """Identifies `texts`."""
-        if not len(self.shortened):
+        if not len(self.shortened) and not self.added:
             return corpus.digest
-        return corpus.digest + blake2b(self.shortened.tobytes(), digest_size=8).hexdigest()
+        behind = self.shortened.tobytes() + "\0".join(self.added).encode()
+        return corpus.digest + blake2b(behind, digest_size=8).hexdigest()
 
 
 def require_pairs(config: TrainConfig) -> None:
@@ -119,7 +185,7 @@ def require_pairs(config: TrainConfig) -> None:
         UserError: naming the setting.
     """
     if config.views == "dropout":
-        for name in ("relations", "without_title_words"):
+        for name in ("relations", "without_title_words", "queries"):
             if getattr(config, name):
                 raise UserError(f"`{name}` is about pairs of texts; set `views` pairs or both")
         return
@@ -168,7 +234,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     if judge is not None:
         story += f"; {judge} judges" + (" too" if judge in names else "")
     crops_of = np.concatenate([np.empty(0, bool), *crops])
-    return Examples(lines, origins, crops_of, shortened, story)
+    return Examples(lines, origins, crops_of, shortened, story=story)
 
 
 class Order:

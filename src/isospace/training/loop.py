@@ -27,6 +27,7 @@ from isospace.objectives.companions import C, Companion, GradientSign, Network
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order, crop
+from isospace.training.lists import Lists
 from isospace.training.plan import Plan
 from isospace.training.sources import Sources
 
@@ -241,6 +242,7 @@ class Loop:
         accelerator: devices, processes and precision.
         labels: (example,) class of each example of the corpus, from 0 on, for an objective that
             reads labels.
+        lists: a teacher's scores and mined texts, for an objective that learns a ranking.
 
     Attributes:
         shipped: the encoder as it is measured and shipped, with the same weights.
@@ -256,13 +258,14 @@ class Loop:
         examples: Examples,
         accelerator: Accelerator,
         labels: np.ndarray | None = None,
+        lists: Lists | None = None,
     ) -> None:
         self.config, self.encoder, self.tokens = config, encoder, tokens
         self.examples = self._long_enough(examples)
         self.accelerator = accelerator
-        self.labels = labels
+        self.labels, self.lists = labels, lists
         self.objective = config.objective
-        self.plan = Plan.of(config.objective, config.views != "dropout")
+        self.plan = Plan.of(config.objective, config.views != "dropout", config.mined)
         self.step = 0
         self._order = Order(self.examples, config.batch_size, config.seed)
         self.total_steps = 0
@@ -285,6 +288,8 @@ class Loop:
         self._told = [part for part in self._beside.children() if isinstance(part, Companion)]
         frozen = dict(part for companion in self._told for part in companion.frozen.items())
         self.frozen = {setting: state_hash(part) for setting, part in frozen.items()}
+        if lists is not None and lists.teacher is not None:
+            self.frozen["teacher"] = lists.teacher.digest
         names = {part: name for name, part in self._beside.named_modules()}
         self._frozen_names = tuple(f"{names[part]}." for part in frozen.values())
         self._parameters = [
@@ -316,7 +321,10 @@ class Loop:
     @property
     def tokens_per_step(self) -> float:
         """Tokens in the texts of the examples of an update, on average; each text counts once."""
-        columns = zip(self.tokens, self.examples.rows.T, strict=True)
+        rows = [*self.examples.rows.T]
+        if self.lists is not None:
+            rows += [self.lists.pool] * self.config.mined
+        columns = zip(self.tokens, rows, strict=True)
         lengths = [tokens.lengths[rows].mean() for tokens, rows in columns]
         return float(sum(lengths)) * self.sentences_per_step
 
@@ -330,11 +338,13 @@ class Loop:
 
     def _micro_batch(self, micro: int) -> Batch:
         """This process's share of the `micro`-th micro-batch of the run."""
-        chosen = self._order.batch(micro)
-        share = len(chosen) // self.accelerator.num_processes
+        everything = self._order.batch(micro)
+        share = len(everything) // self.accelerator.num_processes
         start = self.accelerator.process_index * share
-        chosen = chosen[start : start + share]
+        chosen = everything[start : start + share]
         rows = self.examples.rows[chosen]
+        if self.lists is not None:
+            rows = np.concatenate([rows, self.lists.candidates(rows, micro)], axis=1)
         texts = [tokens.batch(rows[:, text]) for text, tokens in enumerate(self.tokens)]
         if self.examples.cropped is not None:
             for place in np.flatnonzero(self.examples.cropped[chosen]).tolist():
@@ -342,6 +352,11 @@ class Loop:
                 for ids in texts:
                     ids[place] = crop(ids[place], draws, self.encoder.vocabulary)
         batch = self.sources.batch(texts, rows[:, 0], micro)
+        if self.lists is not None:
+            second = self.examples.rows[everything, -1]
+            scores = self.lists.scores(rows, second, start)
+            if scores is not None:
+                batch = replace(batch, teacher=torch.from_numpy(scores).to(self.encoder.device))
         if self.labels is None:
             return batch
         labels = torch.from_numpy(self.labels[rows[:, 0] // self.plan.texts])
@@ -396,10 +411,20 @@ class Loop:
         encoded = gather(torch.stack(made))
         inputs = tuple(self._input(batch, source) for source in self.sources.of_view[len(plan) :])
         labels = None if batch.labels is None else gather(batch.labels[None])[0]
-        return [
-            Views(own, self.head(own), tokens, self.companions, inputs, labels)
-            for own in (encoded[list(way)] for way in self.plan.ways)
-        ]
+        teacher = None if batch.teacher is None else gather(batch.teacher[None])[0]
+        found = []
+        for number, way in enumerate(self.plan.ways):
+            own, beside = encoded[list(way)], () if number else self.plan.candidates
+            # By the head at once, which may whiten.
+            made = self.head(torch.cat([own, encoded[list(beside)]]) if beside else own)
+            projected, candidates = made, None
+            if beside:
+                projected, candidates = made[: len(own)], made[len(own) :]
+            if number and teacher is not None:  # what it says of a pair, looked for by the other
+                teacher = teacher[:, : len(teacher)].T
+            views = Views(own, projected, tokens, self.companions, inputs, labels)
+            found.append(replace(views, candidates=candidates, teacher=teacher))
+        return found
 
     def _input(self, batch: Batch, source: int) -> TokenIds:
         """The token ids of one source, of the global batch."""

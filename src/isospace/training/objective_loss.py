@@ -61,6 +61,11 @@ class ObjectiveLoss(nn.Module):
                 f"{objective_name(objective)} edits tokens, reads them, or has networks beside the "
                 "model, which the stock trainer does not make; train it by `isospace train`"
             )
+        if objective.reads_teacher:
+            raise UserError(
+                f"{objective_name(objective)} follows a teacher's ranking, which the stock trainer "
+                "does not have; train it by `isospace train`, or set `distillation_weight` 0"
+            )
         if objective.reads_labels:
             raise UserError(
                 f"{objective_name(objective)} learns from labels, whose classes `isospace train` "

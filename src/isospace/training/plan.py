@@ -17,15 +17,18 @@ class Plan:
         views: the passes, each once.
         ways: in how many ways the objective sees them, and in each the place of each view of its
             own plan; its loss is the mean over the ways.
-        texts: of an example.
+        texts: of an example, those that were mined for it among them.
+        candidates: places of the passes of what was mined, which the objective sees in the first
+            way, beside its own plan.
     """
 
     views: tuple[View, ...]
     ways: tuple[tuple[int, ...], ...]
     texts: int
+    candidates: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, objective: Objective, pairs: bool) -> Plan:
+    def of(cls, objective: Objective, pairs: bool, mined: int = 0) -> Plan:
         """The plan of an objective.
 
         Over pairs the first view is of one text and all others are of the other, those that are
@@ -34,7 +37,15 @@ class Plan:
         Args:
             objective: one that `takes_pairs`, where there are such.
             pairs: whether an example is two texts that belong together.
+            mined: further texts of an example, each passed once, behind its own.
         """
+        plan = cls._of_own(objective, pairs)
+        passes = tuple(View(text=plan.texts + number) for number in range(mined))
+        places = tuple(range(len(plan.views), len(plan.views) + mined))
+        return cls(plan.views + passes, plan.ways, plan.texts + mined, places)
+
+    @classmethod
+    def _of_own(cls, objective: Objective, pairs: bool) -> Plan:
         own = objective.views
         if not pairs:
             return cls(own, (tuple(range(len(own))),), objective.texts)

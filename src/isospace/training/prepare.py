@@ -24,6 +24,7 @@ from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels, load_sts_data
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
+from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.companions import costs
 from isospace.statistics.counts import number_of
@@ -32,6 +33,7 @@ from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples, require_pairs
+from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import (
     Loop,
     make_companions,
@@ -124,7 +126,7 @@ def prepare(
         progress.line("labels", corpus.label_summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    plan = Plan.of(config.objective, config.views != "dropout")
+    plan = Plan.of(config.objective, config.views != "dropout", config.mined)
     progress.line("encoder", encoder.summary(arithmetic(accelerator), plan.views))
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
@@ -143,10 +145,28 @@ def prepare(
         ):
             tokens[side] = _tokenise(config, corpus, examples, encoder, side, advance)
     own = [tokens[side] for side in sides]
-    loop = Loop(config, encoder, own, examples, accelerator, corpus.labels)
+    with accelerator.main_process_first():
+        lists, examples = _with_lists(config, data, examples, encoder, progress)
+    loop = Loop(config, encoder, own, examples, accelerator, corpus.labels, lists)
     if beside := costs(loop.companions):
         progress.line("beside", beside)
     return data, loop
+
+
+def _with_lists(
+    config: TrainConfig, data: Data, examples: Examples, encoder: Encoder, progress: Progress
+) -> tuple[Lists | None, Examples]:
+    """What the objective learns a ranking from, and the examples with passages for all queries."""
+    if not needs_lists(config, examples):
+        return None, examples
+
+    def choose_weight(teacher: Encoder) -> float:
+        return data.benchmark.choose_weight(cached(teacher, cache_folder()), data.held_out)
+
+    lists = make_lists(
+        config, data.corpus, examples, encoder, choose_weight, cache_folder(), progress
+    )
+    return lists, examples.answered(data.corpus, lists.best) if examples.waiting else examples
 
 
 def _tokenise(
@@ -272,7 +292,7 @@ def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
     make_head(config, encoder, classes)
     companions = make_companions(config, encoder)
-    plan = Plan.of(config.objective, config.views != "dropout")
+    plan = Plan.of(config.objective, config.views != "dropout", config.mined)
     sources = Sources((*plan.views, *config.objective.inputs), encoder, config.seed)
     make_shipped(config, encoder, companions)
     times = 1 + config.objective.tokens_needed // 8
@@ -301,6 +321,7 @@ def _require_settings(config: TrainConfig) -> None:
     require_plain_passes(config)
     _require_texts(config)
     _require_labels(config)
+    _require_teacher(config)
 
 
 def _require_texts(config: TrainConfig) -> None:
@@ -333,6 +354,26 @@ def _require_labels(config: TrainConfig) -> None:
         raise UserError(
             f"`label_column` {column}: {name} reads no labels; leave the setting out, or train one "
             f"that does ({readers})"
+        )
+
+
+def _require_teacher(config: TrainConfig) -> None:
+    name, reads = objective_name(config.objective), config.objective.reads_teacher
+    if reads and config.teacher is None:
+        raise UserError(
+            f"`teacher` is missing: {name} as set follows a ranking; name whose, such as "
+            "start+bm25 or an encoder, or set `distillation_weight` 0"
+        )
+    if config.teacher is not None and not reads:
+        raise UserError(
+            f"`teacher` {config.teacher}: {name} as set follows no ranking; leave the setting out, "
+            "or train rankcse"
+        )
+    if config.mined and not config.objective.takes_candidates:
+        takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.takes_candidates)
+        raise UserError(
+            f"`mined` {config.mined}: {name} takes no further texts of the corpus; leave the "
+            f"setting out, or train one that does ({takers})"
         )
 
 

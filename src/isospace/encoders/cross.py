@@ -1,0 +1,65 @@
+"""Cross-encoders: models that read two texts together and give one number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from huggingface_hub import hf_hub_download
+from numpy.typing import NDArray
+from sentence_transformers import CrossEncoder
+
+from isospace.encoders.loading import resolve, state_hash
+from isospace.errors import UserError, first_line
+
+
+def is_cross_encoder(name: str) -> bool:
+    """Whether a folder or Hub name is that of a cross-encoder: a classifier of sequences.
+
+    Raises:
+        UserError: nothing is there.
+    """
+    path, local = resolve(name)
+    file = Path(path, "config.json")
+    if not Path(path).is_dir():
+        file = Path(hf_hub_download(path, "config.json", local_files_only=local))
+    if not file.is_file():  # sentence-transformers folders have it in one of their modules'
+        return False
+    kinds = json.loads(file.read_text(encoding="utf-8")).get("architectures") or []
+    return any(kind.endswith("ForSequenceClassification") for kind in kinds)
+
+
+class PairScorer:
+    """A cross-encoder's logits.
+
+    Args:
+        name: a folder or Hub name.
+        device: where it computes.
+
+    Raises:
+        UserError: it cannot be loaded, or gives more than one number for a pair.
+    """
+
+    def __init__(self, name: str, device: str) -> None:
+        path, local = resolve(name)
+        try:
+            self._model = CrossEncoder(path, device=device, local_files_only=local)
+        except Exception as error:  # each part of the folder has errors of its own library
+            reason = first_line(error)
+            raise UserError(f"{name}: {path} cannot be loaded: {reason}") from error
+        if self._model.config.num_labels != 1:
+            raise UserError(
+                f"{name}: gives {self._model.config.num_labels} numbers for a pair of texts; "
+                "expected a cross-encoder with one, its score"
+            )
+        self.digest = state_hash(self._model)
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """(pair,) logits."""
+        scores: NDArray[np.float32] = self._model.predict(
+            list(pairs), activation_fn=torch.nn.Identity(), show_progress_bar=False
+        )
+        return scores.astype(np.float32)

@@ -1,0 +1,261 @@
+"""Lists to rank: what a teacher says of the texts of a batch, and candidates mined beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from isospace.config import TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.encoders.cross import PairScorer, is_cross_encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.prompts import side_of
+from isospace.errors import UserError
+from isospace.operators.nearest import BLOCK, highest
+from isospace.system.progress import Progress
+from isospace.training.examples import Examples
+from isospace.training.plan import Plan
+from isospace.training.teachers import (
+    Cosines,
+    Fused,
+    Mean,
+    Rows,
+    Scores,
+    Sided,
+    Teacher,
+    Together,
+    Written,
+)
+
+DEPTH = 50
+"""Nearest texts from which candidates are drawn (GPL mines as many by each of its retrievers)."""
+FALSE_NEGATIVE = 0.95
+"""A text that scores above this share of what a query's own text scores may well be right too
+(TopK-PercPos, Moreira et al. 2024)."""
+BM25 = "+bm25"
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What stands beside the batch while an objective learns a ranking.
+
+    Attributes:
+        ranker: by what texts are looked for in the corpus.
+        teacher: by what they are scored, where there is one.
+        mined: candidates of an example.
+        pool: (n,) lines from which they come, ascending.
+        numbers: (line,) of the document of each line, or of the text itself.
+        pairs: (pair, 2) of these numbers that belong together, sorted.
+        seed: of the draws.
+    """
+
+    ranker: Teacher
+    teacher: Teacher | None
+    mined: int
+    pool: Rows
+    numbers: Rows
+    pairs: Rows = field(repr=False)
+    seed: int
+
+    def __post_init__(self) -> None:
+        others = len(np.unique(self.numbers[self.pool])) - 2
+        if self.mined > others:
+            raise UserError(
+                f"`mined` {self.mined}: the corpus has {max(others, 0)} other documents or texts "
+                "to draw them from; give fewer, or more text"
+            )
+
+    def _related(self, number: int) -> Rows:
+        """The numbers of what belongs to a document or text, itself among them."""
+        first, last = np.searchsorted(self.pairs[:, 0], [number, number + 1])
+        return np.append(self.pairs[first:last, 1], number)
+
+    def candidates(self, rows: Rows, micro: int) -> Rows:
+        """Lines that are near the first text of each example and do not belong to it.
+
+        They are drawn from the `DEPTH` nearest that are none of its documents, nor likely to be
+        right as well; where there are fewer, others of the corpus stand in.
+
+        Args:
+            rows: (example, text) lines.
+            micro: number of the micro-batch in the run; with the seed and the lines it decides the
+                draws, whichever process makes them.
+
+        Returns:
+            (example, mined) lines.
+        """
+        found = np.empty((len(rows), self.mined), np.int64)
+        step = max(1, BLOCK // len(self.pool))
+        for start in range(0, len(rows) if self.mined else 0, step):
+            part = rows[start : start + step]
+            queries, own = part[:, 0], part[:, -1:]
+            scores = self.ranker.among(queries, self.pool)
+            limits = FALSE_NEGATIVE * self.ranker.of(queries, own)[:, 0]
+            for place, (query, positive) in enumerate(part[:, [0, -1]].tolist()):
+                of_query, of_own = (int(self.numbers[line]) for line in (query, positive))
+                right = np.isin(self.numbers[self.pool], [*self._related(of_query), of_own])
+                usable = np.where(right | (scores[place] > limits[place]), -np.inf, scores[place])
+                random = np.random.default_rng([self.seed, micro, query, positive])
+                near = highest(usable, DEPTH)
+                near = random.permutation(near[usable[near] > -np.inf])[: self.mined]
+                if len(near) < self.mined:
+                    different = ~np.isin(self.numbers[self.pool], [of_query, of_own])
+                    different[near] = False
+                    others = random.permutation(np.flatnonzero(different))
+                    near = np.append(near, others[: self.mined - len(near)])
+                found[start + place] = self.pool[near]
+        return found
+
+    def scores(self, rows: Rows, second: Rows, first: int) -> Scores | None:
+        """What the teacher says of the lists of examples.
+
+        Args:
+            rows: (example, text + mined) lines, the candidates last.
+            second: (batch,) the second texts of all examples of the batch, or its only ones.
+            first: place in the batch of the first of these examples.
+
+        Returns:
+            (example, batch + mined) scores, NaN where it says nothing; `None` without a teacher.
+        """
+        if self.teacher is None:
+            return None
+        own = np.arange(len(rows))
+        scores = self.teacher.among(rows[:, 0], second)
+        lines = np.concatenate(
+            [second[first + own, None], rows[:, rows.shape[1] - self.mined :]], 1
+        )
+        of_own = self.teacher.of(rows[:, 0], lines)
+        scores[own, first + own] = of_own[:, 0]
+        return np.concatenate([scores, of_own[:, 1:]], axis=1)
+
+    def best(self, queries: Rows) -> Rows:
+        """(query,) the line of the pool that answers each query best.
+
+        Of the `DEPTH` nearest it is the one that the teacher scores highest, where it does.
+        """
+        found = np.empty(len(queries), np.int64)
+        step = max(1, BLOCK // len(self.pool))
+        for start in range(0, len(queries), step):
+            part = queries[start : start + step]
+            near = self.pool[[highest(row, DEPTH) for row in self.ranker.among(part, self.pool)]]
+            said = (self.teacher or self.ranker).of(part, near)
+            places = np.where(np.isnan(said), -np.inf, said).argmax(axis=1)
+            found[start : start + step] = near[np.arange(len(part)), places]
+        return found
+
+
+def needs_lists(config: TrainConfig, examples: Examples) -> bool:
+    """Whether a run looks for texts, or asks a teacher."""
+    return config.teacher is not None or config.mined > 0 or examples.waiting
+
+
+def make_lists(
+    config: TrainConfig,
+    corpus: Corpus,
+    examples: Examples,
+    start: Encoder,
+    choose_weight: Callable[[Encoder], float],
+    cache: Path,
+    progress: Progress,
+) -> Lists:
+    """The lists of a run; vectors are made, or found in the cache.
+
+    Args:
+        config: its settings.
+        corpus: the text.
+        examples: what it trains on; the second text of a query may still be missing.
+        start: the encoder as it starts.
+        choose_weight: the weight of BM25 beside an encoder.
+        cache: where vectors are kept.
+        progress: told what the teacher is, and what it costs.
+
+    Raises:
+        UserError: a teacher that cannot be used, or too little text to mine from.
+    """
+    plan = Plan.of(config.objective, config.views != "dropout", config.mined)
+    pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
+    numbers = examples.numbers(corpus)
+    if config.text.columns:  # a text may be in several rows
+        pool = np.sort(pool[np.unique(numbers[pool], return_index=True)[1]])
+    rows = examples.rows
+    of = Sided(
+        np.unique(rows[:, 0]),
+        np.union1d(rows[:, -1][rows[:, -1] >= 0], pool),
+        side_of(0, plan.texts),
+        lambda line: examples.text(corpus, line),
+        examples.digest(corpus),
+    )
+
+    def cosines(encoder: Encoder) -> Cosines:
+        return Cosines.made(encoder, of, cache, progress)
+
+    began = time.monotonic()
+    teacher, story = None, "the start ranks, and nothing teaches"
+    if config.teacher is not None:
+        teacher, story = _teacher(config, start, of, cosines, choose_weight)
+    ranker = teacher if teacher is not None and teacher.ranks_all else cosines(start)
+    size = sum(len(lines) for lines in (of.queries, of.texts))
+    progress.line(
+        "teacher",
+        f"{story}; {size:,} texts that look or are looked for, {time.monotonic() - began:.0f} s; "
+        f"{_megabytes(ranker, teacher):,.0f} MB of vectors on disk",
+    )
+    pairs = numbers[rows[rows[:, -1] >= 0][:, [0, -1]]]
+    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
+
+
+def _megabytes(*teachers: Teacher | None) -> float:
+    """Of the vectors that these read."""
+    files = {
+        vectors.file: vectors.vectors.nbytes
+        for teacher in teachers
+        if teacher is not None
+        for vectors in teacher.reads
+    }
+    return sum(files.values()) / 1e6
+
+
+def _teacher(
+    config: TrainConfig,
+    start: Encoder,
+    of: Sided,
+    cosines: Callable[[Encoder], Cosines],
+    choose_weight: Callable[[Encoder], float],
+) -> tuple[Teacher, str]:
+    """What `teacher` names, and that in words."""
+    assert config.teacher is not None
+    file = Path(config.teacher).expanduser()
+    if file.is_file():
+        written = Written(file, of)
+        return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"
+    teachers: list[Teacher] = []
+    stories = []
+    names = [name.strip() for name in config.teacher.split(",")]
+    for name in names:
+        base = name.removesuffix(BM25)
+        if base != "start" and is_cross_encoder(base):
+            if len(names) > 1 or base != name or not config.mined:
+                raise UserError(
+                    f"`teacher` {config.teacher}: {base} is a cross-encoder, which is asked about "
+                    "a text's own positive and what is mined for it; name it alone, and set "
+                    "`mined`, such as 4"
+                )
+            return Together(PairScorer(base, str(start.device)), of.read), f"cross-encoder {base}"
+        encoder = start if base == "start" else load_encoder(base, device=str(start.device))
+        made, story = cosines(encoder), base
+        if base == name:
+            teachers.append(made)
+        else:
+            weight = choose_weight(encoder)
+            teachers.append(Fused(made, of, weight))
+            story += f" and BM25 (weight {weight:g})"
+        stories.append(story)
+    if len(teachers) == 1:
+        return teachers[0], stories[0]
+    return Mean(teachers), "the average of " + ", ".join(stories)

@@ -1,0 +1,111 @@
+"""Queries to train on, from a file: logged by people, or written by another program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isospace.config import TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.dedup import near_duplicates
+from isospace.corpus.lines import clean
+from isospace.corpus.records import file_source, read_rows
+from isospace.errors import UserError
+from isospace.evaluation.pairs import load_pairs
+
+_COLUMNS = ("query", "passage")
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What a file of queries has, cleaned, without what is held out.
+
+    Attributes:
+        pairs: queries with the passage that answers them.
+        alone: queries without one.
+        left_out: rows that (nearly) repeat a text that is held out.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    alone: tuple[str, ...]
+    left_out: int
+
+    @property
+    def story(self) -> str:
+        """The counts in words."""
+        parts = [
+            (len(self.pairs), "queries with their passage"),
+            (len(self.alone), "queries whose passage is looked for"),
+            (self.left_out, "left out, as they repeat what is held out"),
+        ]
+        return ", ".join(f"{n:,} {what}" for n, what in parts if n)
+
+
+def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
+    """The queries of a file that may be trained on, each once.
+
+    Args:
+        path: txt, jsonl, csv, tsv or parquet. Rows have a query, and perhaps its passage: in the
+            first two columns, or under the names query and passage.
+        config: the settings of the run.
+        corpus: its text, with what is held out of it.
+
+    Raises:
+        UserError: the file cannot be read, has other columns, or no query.
+    """
+    found = dict.fromkeys(_rows(path))
+    if not found:
+        raise UserError(f"`queries` {path}: no query in it; expected one a row")
+    held = list(dict.fromkeys(_held_out(config, corpus)))
+    texts = [*held, *dict.fromkeys(text for row in found for text in row if text)]
+    earlier = near_duplicates(texts, np.arange(len(texts)), len(held))
+    repeats = (earlier >= 0) & (earlier < len(held))
+    refused = {*held, *(texts[place] for place in np.flatnonzero(repeats).tolist())}
+    kept = [row for row in found if refused.isdisjoint(row)]
+    return Queries(
+        tuple(row for row in kept if row[1]),
+        tuple(query for query, passage in kept if not passage),
+        len(found) - len(kept),
+    )
+
+
+def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
+    """Texts that must not be trained on."""
+    texts = corpus.held_out()
+    texts += [text for pair in (*corpus.pairs.dev, *corpus.pairs.test) for text in pair]
+    if corpus.related is not None:
+        texts += [corpus[line] for line in np.flatnonzero(corpus.related.held).tolist()]
+    if config.pairs is not None:
+        own = load_pairs(config.pairs, config.text.group)
+        texts += map(clean, (*own.first, *own.second))
+    return texts
+
+
+def _rows(path: Path) -> list[tuple[str, str]]:
+    """Query and passage of each row, the latter empty where there is none."""
+    rows = []
+    for number, (line, cells) in enumerate(read_rows(file_source(path))):
+        values: list[Any]
+        if isinstance(cells, dict):
+            if not set(cells) <= set(_COLUMNS) or _COLUMNS[0] not in cells:
+                raise UserError(
+                    f"`queries` {path}:{line}: has {', '.join(cells)}; expected query, or query "
+                    "and passage"
+                )
+            values = [cells[name] for name in _COLUMNS if name in cells]
+        elif number == 0 and tuple(cells) in (_COLUMNS, _COLUMNS[:1]):
+            continue
+        else:
+            values = cells
+        if len(values) > len(_COLUMNS) or not all(isinstance(x, str | None) for x in values):
+            raise UserError(
+                f"`queries` {path}:{line}: expected a query, and perhaps its passage; found "
+                f"{len(values)} values"
+            )
+        query, passage = ([clean(value or "") for value in values] + [""])[:2]
+        if query:
+            rows.append((query, passage))
+    return rows

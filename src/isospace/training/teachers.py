@@ -1,0 +1,298 @@
+"""Teachers: what says how well texts fit a text, while an encoder learns to rank as they do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from isospace.corpus.lines import clean
+from isospace.corpus.staging import key
+from isospace.encoders.cross import PairScorer
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import weights_hash
+from isospace.encoders.prompts import Side
+from isospace.errors import UserError
+from isospace.evaluation.bm25 import BM25
+from isospace.evaluation.pairs import load_scored_pairs
+from isospace.evaluation.vector_cache import made_by
+from isospace.operators.fusion import fuse
+from isospace.operators.nearest import unit_rows
+from isospace.system.cache import built_once
+from isospace.system.files import file_hash
+from isospace.system.progress import Progress
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+
+_SLICE = 1 << 12
+"""Texts whose vectors are in memory at once."""
+
+
+class Sided(NamedTuple):
+    """The lines that a run reads, by the side on which it reads them.
+
+    Attributes:
+        queries: (n,) lines of texts that look for others, ascending.
+        texts: (m,) lines of texts that are looked for, ascending.
+        side: of the queries.
+        read: the text of a line.
+        digest: identifies the texts of all lines.
+    """
+
+    queries: Rows
+    texts: Rows
+    side: Side
+    read: Callable[[int], str]
+    digest: str
+
+
+class Teacher(ABC):
+    """Scores of texts for queries, both given as lines; the higher, the better the text fits.
+
+    Attributes:
+        ranks_all: whether `among` scores every text, so that texts can be looked for by it.
+        digest: identifies what it says.
+        reads: the vectors that it reads from disk.
+    """
+
+    ranks_all = True
+    digest: str
+    reads: tuple[LineVectors, ...] = ()
+
+    @abstractmethod
+    def among(self, queries: Rows, texts: Rows) -> Scores:
+        """(query, text): every one of these texts for every query; NaN where it says nothing."""
+
+    @abstractmethod
+    def of(self, queries: Rows, texts: Rows) -> Scores:
+        """(query, n): of each query the texts (query, n) that are its own; NaN as in `among`."""
+
+
+class LineVectors:
+    """Vectors of lines, float16 on disk.
+
+    Args:
+        lines: (n,) ascending.
+        file: of (n, dim) vectors of length 1.
+    """
+
+    def __init__(self, lines: Rows, file: Path) -> None:
+        self.lines, self.file = lines, file
+        self.vectors: NDArray[np.float16] = np.load(file, mmap_mode="r")
+
+    @classmethod
+    def made(
+        cls, encoder: Encoder, side: Side, lines: Rows, of: Sided, cache: Path, progress: Progress
+    ) -> LineVectors:
+        """By an encoder, once; kept in `cache / "teachers"`."""
+        about = (*made_by(encoder), weights_hash(encoder, side), of.digest)
+        name = blake2b("\0".join(about).encode() + lines.tobytes(), digest_size=16).hexdigest()
+
+        def build(folder: Path) -> None:
+            shape = (len(lines), encoder.dim)
+            vectors = open_memmap(folder / "vectors.npy", "w+", np.float16, shape)
+            with progress.bar("teacher", len(lines)) as advance:
+                for start in range(0, len(lines), _SLICE):
+                    texts = [of.read(line) for line in lines[start : start + _SLICE].tolist()]
+                    made = encoder.embed(texts, side=side)
+                    vectors[start : start + len(texts)] = unit_rows(made)
+                    advance(len(texts))
+            vectors.flush()
+
+        folder = built_once(cache / "teachers" / name, build)
+        return cls(lines, folder / "vectors.npy")
+
+    def __getitem__(self, lines: Rows) -> Scores:
+        found: Scores = self.vectors[np.searchsorted(self.lines, lines)].astype(np.float32)
+        return found
+
+
+class Cosines(Teacher):
+    """An encoder's cosines.
+
+    Args:
+        queries: vectors of texts that look for others.
+        texts: of texts that are looked for.
+        digest: identifies the encoder and the texts.
+    """
+
+    def __init__(self, queries: LineVectors, texts: LineVectors, digest: str) -> None:
+        self.queries, self.texts, self.digest = queries, texts, digest
+        self.reads = (queries, texts)
+
+    @classmethod
+    def made(cls, encoder: Encoder, of: Sided, cache: Path, progress: Progress) -> Cosines:
+        """By an encoder, of the lines that a run reads; each text is encoded once."""
+        digest = weights_hash(encoder, of.side, "document") + of.digest
+        if encoder.prompts.of(of.side) == encoder.prompts.of("document"):
+            lines = np.union1d(of.queries, of.texts)
+            both = LineVectors.made(encoder, "document", lines, of, cache, progress)
+            return cls(both, both, digest)
+        queries = LineVectors.made(encoder, of.side, of.queries, of, cache, progress)
+        texts = LineVectors.made(encoder, "document", of.texts, of, cache, progress)
+        return cls(queries, texts, digest)
+
+    def among(self, queries: Rows, texts: Rows) -> Scores:
+        """Products of vectors, a slice of the texts at a time."""
+        looking = self.queries[queries]
+        scores = np.empty((len(queries), len(texts)), np.float32)
+        for start in range(0, len(texts), _SLICE):
+            part = slice(start, start + _SLICE)
+            scores[:, part] = looking @ self.texts[texts[part]].T
+        return scores
+
+    def of(self, queries: Rows, texts: Rows) -> Scores:
+        """Products of vectors."""
+        own = self.texts[texts.ravel()].reshape(*texts.shape, -1)
+        scores: Scores = np.einsum("qd,qnd->qn", self.queries[queries], own)
+        return scores
+
+
+class Fused(Teacher):
+    """An encoder's cosines and BM25 as one score (`operators.fusion`).
+
+    Both that the formula asks for is of all texts that are looked for: the standard deviation of a
+    query's cosines comes from their covariance, the highest BM25 from the index.
+
+    Args:
+        cosines: of the encoder.
+        of: the lines.
+        weight: of BM25.
+    """
+
+    def __init__(self, cosines: Cosines, of: Sided, weight: float) -> None:
+        self._cosines, self._of, self.weight = cosines, of, weight
+        self.reads = cosines.reads
+        self._bm25 = BM25([of.read(line) for line in of.texts.tolist()])
+        self.digest = f"{cosines.digest} BM25 {weight!r}"
+        dim = cosines.texts.vectors.shape[1]
+        total, squares = np.zeros(dim), np.zeros((dim, dim))
+        for start in range(0, len(of.texts), _SLICE):
+            part = cosines.texts[of.texts[start : start + _SLICE]].astype(np.float64)
+            total += part.sum(0)
+            squares += part.T @ part
+        mean = total / len(of.texts)
+        self._covariance = squares / len(of.texts) - np.outer(mean, mean)
+
+    def among(self, queries: Rows, texts: Rows) -> Scores:
+        """Fused over these texts."""
+        places = np.broadcast_to(texts, (len(queries), len(texts)))
+        return self._fused(queries, places, self._cosines.among(queries, texts))
+
+    def of(self, queries: Rows, texts: Rows) -> Scores:
+        """Fused over each query's own."""
+        return self._fused(queries, texts, self._cosines.of(queries, texts))
+
+    def _fused(self, queries: Rows, texts: Rows, cosines: Scores) -> Scores:
+        places = np.searchsorted(self._of.texts, texts)
+        words = np.zeros((len(queries), 1 + texts.shape[1]), np.float32)
+        asked = [self._of.read(line) for line in queries.tolist()]
+        for start, block in self._bm25.blocks(asked):
+            rows = slice(start, start + len(block))
+            words[rows, 0] = block.max(1)
+            words[rows, 1:] = np.take_along_axis(block, places[rows], axis=1)
+        looking = self._cosines.queries[queries].astype(np.float64)
+        variance = np.einsum("qd,de,qe->q", looking, self._covariance, looking)
+        spread = np.sqrt(np.maximum(variance, 0.0))
+        # Before the texts stands what has the query's highest BM25, which may be none of them.
+        with_best = np.concatenate([np.zeros((len(queries), 1), np.float32), cosines], axis=1)
+        return fuse(with_best, words, self.weight, spread)[:, 1:].astype(np.float32)
+
+
+class Mean(Teacher):
+    """The average of several."""
+
+    def __init__(self, teachers: Sequence[Teacher]) -> None:
+        self._teachers = teachers
+        self.reads = tuple(vectors for teacher in teachers for vectors in teacher.reads)
+        self.digest = " ".join(teacher.digest for teacher in teachers)
+
+    def among(self, queries: Rows, texts: Rows) -> Scores:
+        """Of each the same."""
+        scores: Scores = np.mean([one.among(queries, texts) for one in self._teachers], axis=0)
+        return scores
+
+    def of(self, queries: Rows, texts: Rows) -> Scores:
+        """Of each the same."""
+        scores: Scores = np.mean([one.of(queries, texts) for one in self._teachers], axis=0)
+        return scores
+
+
+class Together(Teacher):
+    """A cross-encoder, asked about the texts that are a query's own: it reads pair by pair.
+
+    Args:
+        scorer: the model.
+        read: the text of a line.
+    """
+
+    ranks_all = False
+
+    def __init__(self, scorer: PairScorer, read: Callable[[int], str]) -> None:
+        self._scorer, self._read, self.digest = scorer, read, scorer.digest
+
+    def among(self, queries: Rows, texts: Rows) -> Scores:
+        """Nothing."""
+        return np.full((len(queries), len(texts)), np.nan, np.float32)
+
+    def of(self, queries: Rows, texts: Rows) -> Scores:
+        """Its logits."""
+        pairs = [
+            (self._read(query), self._read(text))
+            for query, own in zip(queries.tolist(), texts.tolist(), strict=True)
+            for text in own
+        ]
+        return self._scorer(pairs).reshape(texts.shape)
+
+
+class Written(Teacher):
+    """Scores in a file: of a query, of a text, and the number.
+
+    Args:
+        path: a file as `pairs.load_scored_pairs` reads it.
+        of: the lines.
+
+    Raises:
+        UserError: it cannot be read, or none of its pairs is of texts that are trained on.
+    """
+
+    ranks_all = False
+
+    def __init__(self, path: Path, of: Sided) -> None:
+        pairs = load_scored_pairs(path)
+        self._read, self.digest = of.read, file_hash(path)
+        queries, texts = (
+            {self._key(line) for line in lines.tolist()} for lines in (of.queries, of.texts)
+        )
+        named = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
+        keyed = ((key(clean(query)), key(clean(text)), score) for query, text, score in named)
+        self._scores = {(q, t): score for q, t, score in keyed if q in queries and t in texts}
+        self.count = len(self._scores)
+        if not self._scores:
+            raise UserError(
+                f"`teacher` {path}: none of its {len(pairs):,} pairs is of texts that are trained "
+                "on; expected columns of a query, a passage as the corpus has it, and a score"
+            )
+
+    def _key(self, line: int) -> int:
+        return key(self._read(line))
+
+    def among(self, queries: Rows, texts: Rows) -> Scores:
+        """Those of the file."""
+        return self.of(queries, np.broadcast_to(texts, (len(queries), len(texts))))
+
+    def of(self, queries: Rows, texts: Rows) -> Scores:
+        """Those of the file."""
+        keys = {line: self._key(line) for line in np.unique(texts).tolist()}
+        rows: list[list[Any]] = [
+            [self._scores.get((query, keys[text]), np.nan) for text in own]
+            for query, own in zip(map(self._key, queries.tolist()), texts.tolist(), strict=True)
+        ]
+        return np.array(rows, np.float32).reshape(texts.shape)

@@ -1,0 +1,143 @@
+"""Queries from a file: read, kept apart from what is held out, and trained on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toy import sentences, short_run, write_documents
+
+from isospace.config import CorpusConfig
+from isospace.corpus.corpus import load_corpus
+from isospace.errors import UserError
+from isospace.evaluation.bm25 import BM25
+from isospace.objectives import RankCSE, SimCSE
+from isospace.system.progress import Silent
+from isospace.training.examples import Examples
+from isospace.training.prepare import make_accelerator, prepare
+from isospace.training.queries import read_queries
+from isospace.training.train import train
+
+
+@pytest.fixture(scope="module")
+def config(toy_model, tmp_path_factory):
+    folder = write_documents(tmp_path_factory.mktemp("documents") / "docs")
+    text = CorpusConfig(corpus=(str(folder),), judge="title-passage")
+    base = short_run(toy_model, folder, folder.parent / "run")
+    return replace(base, text=text, views="pairs", objective=SimCSE())
+
+
+@pytest.fixture(scope="module")
+def corpus(config, tmp_path_factory):
+    return load_corpus(config.text, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "where is the cat\nwho runs\ton the mat\n\nwhere is the cat\n"),
+        ("a.csv", "query,passage\nwhere is the cat,\nwho runs,on the mat\n"),
+        ("b.csv", "where is  the cat,\nwho runs,on the mat\n"),
+        (
+            "a.jsonl",
+            '{"query": "where is the cat"}\n{"query": "who runs", "passage": "on the mat"}\n',
+        ),
+    ],
+)
+def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    found = read_queries(tmp_path / name, config, corpus)
+    assert found.pairs == (("who runs", "on the mat"),)
+    assert found.alone == ("where is the cat",)
+    assert found.story == "1 queries with their passage, 1 queries whose passage is looked for"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "\n\n", "no query in it"),
+        ("a.jsonl", '{"question": "who"}\n', "a.jsonl:1: has question; expected query, or query"),
+        ("a.jsonl", '{"query": 3}\n', "a.jsonl:1: expected a query, and perhaps its passage"),
+        ("a.csv", "who,where,when\n", "a.csv:1: .* found 3 values"),
+    ],
+)
+def test_bad_files_are_refused(config, corpus, tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        read_queries(tmp_path / name, config, corpus)
+
+
+def test_what_repeats_a_held_out_text_is_left_out(config, corpus, tmp_path):
+    title, passage = corpus.pairs.test[0]
+    own = tmp_path / "own.jsonl"
+    other = " ".join(["a pair of mine that judges", *sentences(1)])
+    own.write_text("".join(json.dumps([other, text]) + "\n" for text in sentences(2)))
+    rows = [("a", passage.upper()), (title, "b"), ("c", f"{corpus.held_out()[0]} too"), ("d", "e")]
+    rows += [(other, "f"), (other, "")]
+    file = tmp_path / "queries.jsonl"
+    file.write_text("\n".join(json.dumps({"query": q, "passage": p}) for q, p in rows))
+    found = read_queries(file, replace(config, pairs=own), corpus)
+    assert found.pairs == (("d", "e"),)
+    assert found.alone == ()
+    assert found.left_out == 5
+    assert found.story.endswith("5 left out, as they repeat what is held out")
+
+
+def test_they_are_further_pairs(config, corpus, tmp_path):
+    file = tmp_path / "queries.jsonl"
+    rows = [{"query": "who", "passage": "the cat"}, {"query": "where", "passage": "the cat"}]
+    file.write_text("\n".join(map(json.dumps, [*rows, {"query": "when"}])))
+    without = Examples.of(config, corpus)
+    found = Examples.of(replace(config, queries=file), corpus)
+    assert (found.rows[: len(without)] == without.rows).all()
+    assert (found.origins[: len(without)] == without.origins).all()
+    lines = list(found.texts(corpus))
+    added = found.rows[len(without) :]
+    assert [[lines[line] for line in row if line >= 0] for row in added.tolist()] == [
+        ["who", "the cat"],
+        ["where", "the cat"],
+        ["when"],
+    ]
+    assert [found.text(corpus, line) for line in range(len(lines))] == lines
+    assert added[0, 1] == added[1, 1]  # so that no batch has both
+    assert found.waiting
+    assert not without.waiting
+    assert found.digest(corpus) != without.digest(corpus)
+    assert found.story.endswith(
+        "2 queries with their passage, 1 queries whose passage is looked for"
+    )
+    done = found.answered(corpus, lambda queries: np.full(len(queries), corpus.train_rows[0]))
+    assert not done.waiting
+    assert done.rows[-1, 1] == corpus.train_rows[0]
+    assert done.origins[-1, 1] == corpus.related.structure.documents[corpus.train_rows[0]]
+
+
+def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path):
+    """With much weight on BM25 that is the passage whose words it has."""
+    rows = np.random.default_rng(0).choice(corpus.train_rows, 5, replace=False).tolist()
+    queries = [" ".join(corpus[row].split()[:9]) for row in rows]
+    file = tmp_path / "queries.txt"
+    file.write_text("\n".join(queries))
+    config = replace(config, objective=RankCSE(), teacher="start+bm25", queries=file)
+    _, loop = prepare(config, make_accelerator(config), Silent())
+    found = loop.examples.rows[-5:, 1]
+    passages = [corpus[row] for row in corpus.train_rows]
+    by_words = corpus.train_rows[BM25(passages).scores(queries).argmax(1)]
+    assert (found == by_words).sum() >= 4
+    assert set(found) <= set(corpus.train_rows.tolist())
+
+
+def test_lines_of_text_with_queries_are_pairs(toy_model, tmp_path):
+    """Where nothing else belongs together; the start looks for the passages."""
+    lines, queries = tmp_path / "lines.txt", tmp_path / "queries.txt"
+    lines.write_text("\n".join(sentences(200)))
+    queries.write_text("\n".join(sentences(240)[200:]))
+    config = short_run(toy_model, lines, tmp_path / "run")
+    config = replace(config, objective=SimCSE(), views="pairs", queries=queries)
+    assert train(config).results.steps == 20
+    with pytest.raises(UserError, match="`queries` is about pairs of texts; set `views` pairs"):
+        train(replace(config, views="dropout", output=tmp_path / "other"))
+    with pytest.raises(UserError, match=r"40 pairs to train on \(40 queries .*fewer than a batch"):
+        train(replace(config, batch_size=64, output=tmp_path / "other"))
