@@ -23,10 +23,12 @@ def is_cross_encoder(name: str) -> bool:
         UserError: nothing is there.
     """
     path, local = resolve(name)
+    if Path(path).is_file():  # word vectors
+        return False
     file = Path(path, "config.json")
     if not Path(path).is_dir():
         file = Path(hf_hub_download(path, "config.json", local_files_only=local))
-    if not file.is_file():  # sentence-transformers folders have it in one of their modules'
+    if not file.is_file():  # of sentence-transformers it may be in the folder of a module
         return False
     kinds = json.loads(file.read_text(encoding="utf-8")).get("architectures") or []
     return any(kind.endswith("ForSequenceClassification") for kind in kinds)

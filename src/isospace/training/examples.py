@@ -42,16 +42,16 @@ class Examples:
             are drawn freely.
         cropped: (example,) whether a crop of each text is drawn in its place.
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
-        added: texts that are not of the corpus.
         story: what the examples are, in words.
+        added: texts that are not of the corpus.
     """
 
     rows: Rows
     origins: Rows | None = None
     cropped: NDArray[np.bool_] | None = None
     shortened: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    added: tuple[str, ...] = ()
     story: str = ""
+    added: tuple[str, ...] = ()
 
     @classmethod
     def of_lines(cls, anchors: Rows, texts: int = 1) -> Examples:
@@ -110,7 +110,7 @@ class Examples:
             np.concatenate([self.origins, _origins(corpus)[singles]]),
             crops,
             self.shortened,
-            story=", ".join(
+            ", ".join(
                 filter(None, [number_of(len(lines), "texts with themselves"), self.story])
             ),
         )
@@ -234,7 +234,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     if judge is not None:
         story += f"; {judge} judges" + (" too" if judge in names else "")
     crops_of = np.concatenate([np.empty(0, bool), *crops])
-    return Examples(lines, origins, crops_of, shortened, story=story)
+    return Examples(lines, origins, crops_of, shortened, story)
 
 
 class Order:

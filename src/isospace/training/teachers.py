@@ -33,6 +33,8 @@ Scores = NDArray[np.float32]
 
 _SLICE = 1 << 12
 """Texts whose vectors are in memory at once."""
+_HELD = 1 << 26
+"""Scores of BM25 that are held, of a batch's queries: 256 MB."""
 
 
 class Sided(NamedTuple):
@@ -171,6 +173,7 @@ class Fused(Teacher):
         self._cosines, self._of, self.weight = cosines, of, weight
         self.reads = cosines.reads
         self._bm25 = BM25([of.read(line) for line in of.texts.tolist()])
+        self._held: dict[int, Scores] = {}
         self.digest = f"{cosines.digest} BM25 {weight!r}"
         dim = cosines.texts.vectors.shape[1]
         total, squares = np.zeros(dim), np.zeros((dim, dim))
@@ -192,18 +195,24 @@ class Fused(Teacher):
 
     def _fused(self, queries: Rows, texts: Rows, cosines: Scores) -> Scores:
         places = np.searchsorted(self._of.texts, texts)
-        words = np.zeros((len(queries), 1 + texts.shape[1]), np.float32)
-        asked = [self._of.read(line) for line in queries.tolist()]
-        for start, block in self._bm25.blocks(asked):
-            rows = slice(start, start + len(block))
-            words[rows, 0] = block.max(1)
-            words[rows, 1:] = np.take_along_axis(block, places[rows], axis=1)
+        words = np.empty((len(queries), 1 + texts.shape[1]), np.float32)
+        for row, (query, own) in enumerate(zip(queries.tolist(), places, strict=True)):
+            of_query = self._words(query)
+            words[row, 0], words[row, 1:] = of_query.max(), of_query[own]
         looking = self._cosines.queries[queries].astype(np.float64)
         variance = np.einsum("qd,de,qe->q", looking, self._covariance, looking)
         spread = np.sqrt(np.maximum(variance, 0.0))
         # Before the texts stands what has the query's highest BM25, which may be none of them.
         with_best = np.concatenate([np.zeros((len(queries), 1), np.float32), cosines], axis=1)
         return fuse(with_best, words, self.weight, spread)[:, 1:].astype(np.float32)
+
+    def _words(self, query: int) -> Scores:
+        """(text,) BM25 of all texts that are looked for; a batch asks several times."""
+        if query not in self._held:
+            if len(self._held) * len(self._of.texts) > _HELD:
+                self._held.clear()
+            self._held[query] = self._bm25.scores([self._of.read(query)])[0]
+        return self._held[query]
 
 
 class Mean(Teacher):
