@@ -237,6 +237,10 @@ class TrainConfig:
     limit."""
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Sentences in a batch, over all processes: each is contrasted with the others of its batch."""
+    similar: Annotated[int, Field(ge=2)] | None = None
+    """Batches are made of groups of so many examples whose first texts are near each other by the
+    start's vectors, drawn anew each epoch: harder negatives than chance gives. The start encodes
+    these texts once, before the training. Default: batches are drawn freely."""
     accumulate: PositiveInt = 1
     """Batches whose gradients are summed for one update. A sentence is still contrasted with its
     own batch only."""

@@ -30,11 +30,10 @@ def cached(encoder: Encoder, cache: Path) -> SidedEncode:
         encoder: with the weights that it keeps while the result is in use.
         cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
     """
-    about = made_by(encoder)
-    hashes = {side: weights_hash(encoder, side) for side in encoder.prompts.sides}
+    about = {side: fingerprint(encoder, side) for side in encoder.prompts.sides}
 
     def embed(texts: Sequence[str], side: Side | None) -> np.ndarray:
-        name = blake2b("\0".join([*about, hashes[side]]).encode(), digest_size=16)
+        name = blake2b("\0".join(about[side]).encode(), digest_size=16)
         for text in texts:
             content = text.encode("utf-8", "surrogatepass")
             name.update(f"{len(content)} ".encode() + content)
@@ -49,14 +48,14 @@ def cached(encoder: Encoder, cache: Path) -> SidedEncode:
     return SidedEncode.of_prompts(encoder.prompts, embed)
 
 
-def made_by(encoder: Encoder) -> tuple[str, ...]:
-    """What makes an encoder's vectors beside its weights: code, libraries, the kind of device."""
+def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
+    """Names what `encoder.embed` makes of a text of this side: code, libraries, device, weights."""
     # Vectors of an earlier version of the code are not mixed with its own. The code is what
     # encoder.py imports, wherever it stands: a list of files would miss the next one, and the
     # whole package would forget every vector when a report changes.
     code = [file_hash(file) for file in imported_sources(_PACKAGE / "encoders" / "encoder.py")]
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
-    return (*code, *libraries, encoder.device.type)
+    return (*code, *libraries, encoder.device.type, weights_hash(encoder, side))
 
 
 def imported_sources(file: Path) -> list[Path]:

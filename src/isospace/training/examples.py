@@ -22,6 +22,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
 from isospace.statistics.counts import number_of
 from isospace.training.queries import Queries, read_queries
+from isospace.training.similar import Similar
 
 Rows = NDArray[np.int64]
 
@@ -42,6 +43,7 @@ class Examples:
             are drawn freely.
         cropped: (example,) whether a crop of each text is drawn in its place.
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
+        similar: what groups like texts in a batch; `None` where nothing does.
         story: what the examples are, in words.
         added: texts that are not of the corpus.
     """
@@ -50,6 +52,7 @@ class Examples:
     origins: Rows | None = None
     cropped: NDArray[np.bool_] | None = None
     shortened: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    similar: Similar | None = None
     story: str = ""
     added: tuple[str, ...] = ()
 
@@ -110,7 +113,7 @@ class Examples:
             np.concatenate([self.origins, _origins(corpus)[singles]]),
             crops,
             self.shortened,
-            ", ".join(
+            story=", ".join(
                 filter(None, [number_of(len(lines), "texts with themselves"), self.story])
             ),
         )
@@ -234,7 +237,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     if judge is not None:
         story += f"; {judge} judges" + (" too" if judge in names else "")
     crops_of = np.concatenate([np.empty(0, bool), *crops])
-    return Examples(lines, origins, crops_of, shortened, story)
+    return Examples(lines, origins, crops_of, shortened, story=story)
 
 
 class Order:
@@ -268,14 +271,18 @@ class Order:
 
     def _drawn(self, epoch: int) -> Rows:
         """(batch, size) of an epoch; what fills no batch is left out."""
-        shuffled = np.random.default_rng([self._seed, epoch]).permutation(len(self._examples))
-        if self._examples.origins is None:
-            return shuffled[: len(shuffled) // self._size * self._size].reshape(-1, self._size)
-        batches = apart(shuffled, self._examples.origins, self._size)
+        random, examples = np.random.default_rng([self._seed, epoch]), self._examples
+        if examples.similar is None:
+            order = random.permutation(len(examples))
+        else:
+            order = examples.similar.order(examples.rows[:, 0], examples.origins, random)
+        if examples.origins is None:
+            return order[: len(order) // self._size * self._size].reshape(-1, self._size)
+        batches = apart(order, examples.origins, self._size)
         if not len(batches):
             raise UserError(
                 f"`batch_size` {self._size}: no two pairs of a batch may be of one document, or "
-                f"share a text, and of these {len(self._examples):,} pairs no {self._size} are so. "
+                f"share a text, and of these {len(examples):,} pairs no {self._size} are so. "
                 "Give more text, or a smaller `batch_size`"
             )
         return batches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -44,6 +45,7 @@ from isospace.training.loop import (
     too_short,
 )
 from isospace.training.plan import Plan
+from isospace.training.similar import Similar
 from isospace.training.sources import Sources
 
 _TWO_SENTENCES = (
@@ -147,6 +149,10 @@ def prepare(
     own = [tokens[side] for side in sides]
     with accelerator.main_process_first():
         lists, examples = _with_lists(config, data, examples, encoder, progress)
+    if config.similar is not None:
+        with accelerator.main_process_first():
+            near = _similar(config, corpus, examples, encoder, sides[0], progress)
+        examples = replace(examples, similar=near)
     loop = Loop(config, encoder, own, examples, accelerator, corpus.labels, lists)
     if beside := costs(loop.companions):
         progress.line("beside", beside)
@@ -167,6 +173,31 @@ def _with_lists(
         config, data.corpus, examples, encoder, choose_weight, cache_folder(), progress
     )
     return lists, examples.answered(data.corpus, lists.best) if examples.waiting else examples
+
+
+def _similar(
+    config: TrainConfig,
+    corpus: Corpus,
+    examples: Examples,
+    encoder: Encoder,
+    side: Side | None,
+    progress: Progress,
+) -> Similar:
+    """What groups like examples: the start's vectors of their first texts."""
+    anchors = examples.rows[:, 0]
+    assert config.similar is not None
+    with progress.bar("encode", len(np.unique(anchors))) as advance:
+        return Similar.of(
+            config.similar,
+            anchors,
+            partial(examples.text, corpus),
+            examples.digest(corpus),
+            encoder,
+            side,
+            config.max_length,
+            cache_folder(),
+            advance,
+        )
 
 
 def _tokenise(
@@ -322,6 +353,11 @@ def _require_settings(config: TrainConfig) -> None:
     _require_texts(config)
     _require_labels(config)
     _require_teacher(config)
+    if config.similar is not None and config.similar > config.batch_size:
+        raise UserError(
+            f"`similar` {config.similar}: more texts than `batch_size` {config.batch_size}, and "
+            "groups of them make a batch; give a divisor of that, such as 16"
+        )
 
 
 def _require_texts(config: TrainConfig) -> None:

@@ -21,7 +21,7 @@ from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.pairs import load_scored_pairs
-from isospace.evaluation.vector_cache import made_by
+from isospace.evaluation.vector_cache import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
 from isospace.system.cache import built_once
@@ -94,7 +94,7 @@ class LineVectors:
         cls, encoder: Encoder, side: Side, lines: Rows, of: Sided, cache: Path, progress: Progress
     ) -> LineVectors:
         """By an encoder, once; kept in `cache / "teachers"`."""
-        about = (*made_by(encoder), weights_hash(encoder, side), of.digest)
+        about = (*fingerprint(encoder, side), of.digest)
         name = blake2b("\0".join(about).encode() + lines.tobytes(), digest_size=16).hexdigest()
 
         def build(folder: Path) -> None:
