@@ -255,6 +255,10 @@ class TrainConfig:
     """AdamW's learning rate at the start; it falls linearly to 0, without warm-up."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
+    hold_to_start: NonNegativeFloat = 0.0
+    """How strongly each update also pulls the encoder's weights to those of the start: by this
+    times the learning rate of the way (L2-SP, Li et al. 2018, decoupled like AdamW's decay to 0).
+    100 takes a thousandth of the way at the learning rate 1e-5."""
     clip_norm: PositiveFloat = 1.0
     """Largest norm of the gradient of an update; a larger one is scaled down to it."""
     precision: PrecisionChoice = "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 
@@ -117,6 +118,51 @@ def test_every_sentence_once_an_epoch_and_another_order_in_the_next(toy_model, t
     epochs = [np.concatenate([loop._order.batch(5 * e + i) for i in range(5)]) for e in (0, 1)]
     assert all(sorted(rows) == list(range(40)) for rows in epochs)
     assert not np.array_equal(*epochs)
+
+
+def test_without_a_gradient_weights_go_back_to_the_start_geometrically(
+    toy_model, tmp_path, monkeypatch
+):
+    config = replace(CONFIG, hold_to_start=100.0, learning_rate=1e-3, objective=WhitenedCSE())
+    loop = make_loop(toy_model, tmp_path, config)
+    monkeypatch.setattr(loop, "_backward", lambda: {"nothing": 0.0})
+    start = {name: p.detach().clone() for name, p in loop.encoder.named_parameters()}
+    beside = [p.detach().clone() for p in loop.head.parameters()]
+    assert beside
+    with torch.no_grad():
+        for parameter in (*loop.encoder.parameters(), *loop.head.parameters()):
+            parameter += 1
+    list(loop)
+    # The learning rate falls linearly over 4 updates.
+    left = math.prod(1 - 100 * 1e-3 * share for share in (1, 0.75, 0.5, 0.25))
+    trained = 0
+    for name, parameter in loop.encoder.named_parameters():
+        expected = left if parameter.requires_grad else 1.0
+        trained += parameter.requires_grad
+        assert (parameter - start[name]).detach().numpy() == pytest.approx(expected, abs=1e-5)
+    assert 0 < trained < len(start)  # the pooler of BERT is frozen
+    for parameter, before in zip(loop.head.parameters(), beside, strict=True):
+        assert torch.equal(parameter, before + 1)
+
+
+def test_a_run_that_is_held_resumes_bit_for_bit_and_stays_nearer(toy_model, tmp_path):
+    config = replace(CONFIG, objective=WhitenedCSE(), learning_rate=1e-3)
+    free, held, first, second = (
+        make_loop(toy_model, tmp_path, replace(config, hold_to_start=strength))
+        for strength in (0.0, 300.0, 300.0, 300.0)
+    )
+    start, random = weights(free).clone(), checkpoint.random_state()
+    for loop in (free, held):
+        checkpoint.set_random_state(random)
+        list(loop)
+    assert (weights(held) - start).norm() < 0.9 * (weights(free) - start).norm()
+    checkpoint.set_random_state(random)
+    iterator = iter(first)
+    next(iterator), next(iterator)
+    second.load_state(copy.deepcopy(first.state()))
+    list(second)
+    assert torch.equal(weights(held), weights(second))
+    assert not free._held  # no copy of the weights
 
 
 def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):

@@ -1,4 +1,4 @@
-"""Documents and sentences for an objective that needs documents."""
+"""What is refused before an encoder is loaded, such as sentences where documents are needed."""
 
 from __future__ import annotations
 
@@ -33,3 +33,18 @@ def test_sentences_are_refused_before_the_encoder_is_loaded(toy_model, tmp_path)
     config = replace(config, objective=replace(SPANS, max_span=64))
     with pytest.raises(UserError, match=r"0 of \d+ texts have the 256 tokens.*Give documents"):
         require_usable([config])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"similar": 32}, "`similar` 32: more texts than `batch_size` 16"),
+        (
+            {"hold_to_start": 2e3},
+            "`hold_to_start` 2000: with `learning_rate` 0.001 .* 1000 or less",
+        ),
+    ],
+)
+def test_sizes_that_do_not_go_together_are_refused(config, settings, message):
+    with pytest.raises(UserError, match=message):
+        require_usable([replace(config, model="no such model", **settings)])

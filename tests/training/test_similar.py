@@ -12,7 +12,6 @@ from toy import sentences, write_documents
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
 from isospace.objectives import SimCSE
 from isospace.operators.nearest import unit_rows
 from isospace.training import similar as similar_module
@@ -172,5 +171,3 @@ def test_a_run_draws_from_groups(base, tmp_path, monkeypatch):
     config = replace(base, budget=(64, "sentences"), evaluations=1, output=tmp_path / "run")
     assert train(config).results.steps == 4
     assert drawn == [4]
-    with pytest.raises(UserError, match="`similar` 32: more texts than `batch_size` 16"):
-        train(replace(config, similar=32, output=tmp_path / "other"))

@@ -301,6 +301,8 @@ class Loop:
             weight_decay=config.weight_decay,
             fused=accelerator.device.type in ("cpu", "cuda"),
         )
+        held = encoder.parameters() if config.hold_to_start else ()
+        self._held = [(p, p.detach().clone()) for p in held if p.requires_grad]
         self._views: nn.Module = accelerator.prepare_model(encoder)
         self._first_terms: dict[str, float] = {}
         self._seen: Views | None = None
@@ -516,6 +518,15 @@ class Loop:
         """Linear decay to zero over the run, no warm-up; `step` counts from 0."""
         return self.config.learning_rate * (1.0 - step / self.total_steps)
 
+    @torch.no_grad()
+    def _pull_to_start(self, rate: float) -> None:
+        """L2-SP, the pull to the start (Li et al. 2018, https://arxiv.org/abs/1802.01483).
+
+        It stands beside the gradient, as AdamW's decay does, so that Adam does not scale it away.
+        """
+        for parameter, start in self._held:
+            parameter.lerp_(start, rate * self.config.hold_to_start)
+
     def seconds_per_step(self) -> float:
         """Time one update's forward and backward, leaving no trace in weights or random states."""
         random_state = checkpoint.random_state()
@@ -546,6 +557,7 @@ class Loop:
             norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.clip_norm))
             if not math.isfinite(norm):
                 raise Diverged(self.step + 1, "gradient norm", norm)
+            self._pull_to_start(rate)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
             self._remember_gradients()

@@ -353,11 +353,7 @@ def _require_settings(config: TrainConfig) -> None:
     _require_texts(config)
     _require_labels(config)
     _require_teacher(config)
-    if config.similar is not None and config.similar > config.batch_size:
-        raise UserError(
-            f"`similar` {config.similar}: more texts than `batch_size` {config.batch_size}, and "
-            "groups of them make a batch; give a divisor of that, such as 16"
-        )
+    _require_sizes(config)
 
 
 def _require_texts(config: TrainConfig) -> None:
@@ -377,6 +373,20 @@ def _require_texts(config: TrainConfig) -> None:
         f"`columns` {' '.join(columns)}: {name} as set sees {texts} texts of each example, and "
         f"{len(columns)} are named; name the columns that hold them: `columns` {wanted}"
     )
+
+
+def _require_sizes(config: TrainConfig) -> None:
+    if config.hold_to_start * config.learning_rate > 1:
+        raise UserError(
+            f"`hold_to_start` {config.hold_to_start:g}: with `learning_rate` "
+            f"{config.learning_rate:g} an update would go beyond the start; "
+            f"give {1 / config.learning_rate:g} or less"
+        )
+    if config.similar is not None and config.similar > config.batch_size:
+        raise UserError(
+            f"`similar` {config.similar}: more texts than `batch_size` {config.batch_size}, and "
+            "groups of them make a batch; give a divisor of that, such as 16"
+        )
 
 
 def _require_labels(config: TrainConfig) -> None:
