@@ -34,7 +34,13 @@ def pairs_of(corpus: Path, count: int) -> list[tuple[str, str]]:
     return [(text[i], " ".join(text[i + 1 : i + step])) for i in range(0, count * step, step)]
 
 
-def ours(corpus: Path, batch: int, pass_tokens: int | None, steps: int) -> Callable[[], float]:
+def ours(
+    corpus: Path,
+    batch: int,
+    pass_tokens: int | None,
+    steps: int,
+    trained_layers: int | None = None,
+) -> Callable[[], float]:
     """The loop on pairs, both directions of the loss."""
     config = TrainConfig(
         text=CorpusConfig(corpus=(str(corpus),)),
@@ -46,6 +52,8 @@ def ours(corpus: Path, batch: int, pass_tokens: int | None, steps: int) -> Calla
     )
     accelerator = make_accelerator(config)
     encoder = load_encoder("minilm", "mean")
+    if trained_layers is not None:
+        encoder.train_last(trained_layers)
     texts = [text for pair in pairs_of(corpus, 10 * batch * steps) for text in pair]
     with tempfile.TemporaryDirectory() as folder:
         tokens = tokenise(

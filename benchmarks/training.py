@@ -58,7 +58,12 @@ def gpu_busy(work: Callable[[], Any]) -> float:
 
 
 def own_loop(
-    model: str, objective: str, fields: dict[str, Any], corpus: Path, precision: PrecisionChoice
+    model: str,
+    objective: str,
+    fields: dict[str, Any],
+    corpus: Path,
+    precision: PrecisionChoice,
+    trained_layers: int | None = None,
 ) -> Loop:
     """Isospace's own loop, as `isospace train` runs it between two evaluations."""
     from isospace.corpus.corpus import load_corpus
@@ -74,6 +79,8 @@ def own_loop(
     accelerator = make_accelerator(config)
     sentences = load_corpus(text, cache_folder())
     encoder = load_encoder(model, "mean")
+    if trained_layers is not None:
+        encoder.train_last(trained_layers)
     tokens = tokenise(
         sentences,
         sentences.digest,
@@ -90,6 +97,12 @@ def updates(loop: Loop, steps: int) -> Callable[[], float]:
     """A round of so many updates."""
     iterator = iter(loop)
     return lambda: sum(next(iterator).seconds for _ in range(steps))
+
+
+def last_layers(corpus: Path, steps: int, trained_layers: int | None) -> Callable[[], float]:
+    """The loop on lines by simcse in bf16; so many layers of minilm train."""
+    loop = own_loop("minilm", "simcse", {"head": "none"}, corpus, "bf16", trained_layers)
+    return updates(loop, steps)
 
 
 def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
