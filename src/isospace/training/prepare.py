@@ -149,10 +149,7 @@ def prepare(
     own = [tokens[side] for side in sides]
     with accelerator.main_process_first():
         lists, examples = _with_lists(config, data, examples, encoder, progress)
-    if config.similar is not None:
-        with accelerator.main_process_first():
-            near = _similar(config, corpus, examples, encoder, sides[0], progress)
-        examples = replace(examples, similar=near)
+        examples = _grouped(config, corpus, examples, encoder, sides[0], progress)
     loop = Loop(config, encoder, own, examples, accelerator, corpus.labels, lists)
     if beside := costs(loop.companions):
         progress.line("beside", beside)
@@ -175,19 +172,20 @@ def _with_lists(
     return lists, examples.answered(data.corpus, lists.best) if examples.waiting else examples
 
 
-def _similar(
+def _grouped(
     config: TrainConfig,
     corpus: Corpus,
     examples: Examples,
     encoder: Encoder,
     side: Side | None,
     progress: Progress,
-) -> Similar:
-    """What groups like examples: the start's vectors of their first texts."""
+) -> Examples:
+    """The examples with what groups like ones, where they are to be: vectors of their anchors."""
+    if config.similar is None:
+        return examples
     anchors = examples.rows[:, 0]
-    assert config.similar is not None
     with progress.bar("encode", len(np.unique(anchors))) as advance:
-        return Similar.of(
+        near = Similar.of(
             config.similar,
             anchors,
             partial(examples.text, corpus),
@@ -198,6 +196,7 @@ def _similar(
             cache_folder(),
             advance,
         )
+    return replace(examples, similar=near)
 
 
 def _tokenise(
