@@ -27,6 +27,8 @@ from transformers import (
     MPNetModel,
     RobertaConfig,
     RobertaModel,
+    XLNetConfig,
+    XLNetModel,
 )
 
 from isospace.encoders.layers import layers_of
@@ -230,14 +232,20 @@ def test_what_cannot_be_is_refused(toy_model, change, message):
         change(load_encoder(str(toy_model), device="cpu"))
 
 
-def test_layers_that_are_not_a_list_are_refused(toy_model, tmp_path):
-    """Albert's are one and the same; T5's first one makes what the others need."""
+def test_layers_that_cannot_be_run_apart_are_refused(toy_model, tmp_path):
+    """Albert's are one and the same; T5's first one makes what the others need; XLNet's have the
+    batch behind the length."""
     tokenizer = AutoTokenizer.from_pretrained(toy_model)
-    albert = AlbertConfig(vocab_size=len(tokenizer), embedding_size=32, **SIZES)
-    AlbertModel(albert).save_pretrained(tmp_path / "albert")
-    tokenizer.save_pretrained(tmp_path / "albert")
+    words = len(tokenizer)
+    AlbertModel(AlbertConfig(vocab_size=words, embedding_size=32, **SIZES)).save_pretrained(
+        tmp_path / "albert"
+    )
+    XLNetModel(
+        XLNetConfig(vocab_size=words, d_model=32, n_layer=3, n_head=4, d_inner=40)
+    ).save_pretrained(tmp_path / "xlnet")
     write_toy_t5(toy_model, tmp_path / "t5")
-    for name in ("albert", "t5"):
+    for name in ("albert", "t5", "xlnet"):
+        tokenizer.save_pretrained(tmp_path / name)
         encoder = load_encoder(str(tmp_path / name), device="cpu")
         with pytest.raises(UserError, match=rf"`trained_layers` 1: .*\({name}\) cannot be run"):
             encoder.train_last(1)

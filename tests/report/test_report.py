@@ -118,13 +118,15 @@ def test_map_points_are_labelled_by_their_sentences():
 def test_a_page_says_how_a_run_was_made(tmp_path):
     text = CorpusConfig(corpus=("texts/notes.txt",), held_out=50)
     dcl = OBJECTIVES["dcl"](temperature=0.15)
-    page = page_of(finish(write_run(tmp_path / "run", objective=dcl, text=text)).folder)
+    made = write_run(tmp_path / "run", objective=dcl, text=text, trained_layers=2)
+    page = page_of(finish(made).folder)
     for words in (
         "notes.txt; up to 50 sentences held out",
         "dcl (temperature 0.15, ",
         "head mlp",
         "from SimCSE++: ",
         "4 updates of 64 sentences of up to 32 tokens, learning rate 3e-05, weight decay 0, ",
+        "trained layers: the last 2, seed 42",
         "isospace 0.1.0, python 3.11.7",
     ):
         assert words in page
