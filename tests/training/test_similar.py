@@ -67,7 +67,7 @@ def test_a_group_has_no_origin_twice(similar):
     origins = np.stack([np.arange(COUNT) // 4, COUNT + draw.integers(500, size=COUNT)], 1)
     order = similar.order(np.arange(COUNT), origins, np.random.default_rng(1))
     assert np.array_equal(np.sort(order), np.arange(COUNT))
-    leaf = next(similar._leaves(np.arange(COUNT), np.random.default_rng(1)))
+    leaf = next(similar._leaves(np.arange(COUNT), np.arange(COUNT), np.random.default_rng(1)))
     groups = list(similar._groups(leaf, np.arange(COUNT), origins))
     assert sorted(np.concatenate(groups).tolist()) == list(range(len(leaf)))
     assert max(map(len, groups)) == SIZE
@@ -80,6 +80,14 @@ def test_texts_that_nothing_parts_are_divided_by_chance():
     same = Similar(SIZE, np.arange(COUNT), np.full((COUNT, 24), 400, np.int16))
     order = same.order(np.arange(COUNT), None, np.random.default_rng(0))
     assert np.array_equal(np.sort(order), np.arange(COUNT))
+
+
+def test_texts_without_a_vector_come_last(similar):
+    half = replace(similar, lines=np.arange(0, COUNT, 2), vectors=similar.vectors[::2])
+    order = half.order(np.arange(COUNT), None, np.random.default_rng(0))
+    assert np.array_equal(np.sort(order), np.arange(COUNT))
+    assert not (order[: COUNT // 2] % 2).any()
+    assert cosine_inside(order[: COUNT // 2], similar.vectors, SIZE) > 0.6
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +111,7 @@ def test_batches_are_made_of_groups_and_have_no_document_twice(base, tmp_path):
     anchors = examples.rows[:, 0]
     near = Similar.of(
         4,
-        anchors,
+        np.unique(anchors),
         corpus.__getitem__,
         corpus.digest,
         encoder,
@@ -144,13 +152,12 @@ def test_vectors_of_the_start_are_made_once(toy_model, tmp_path):
     read, done = corpus.__getitem__, list[int]()
 
     def of(max_length: int) -> Similar:
-        lines = np.array([7, 3, 7, 5])
+        lines = np.array([3, 5, 7])
         return Similar.of(
             2, lines, read, corpus.digest, encoder, None, max_length, tmp_path, done.append
         )
 
     made = of(16)
-    assert made.lines.tolist() == [3, 5, 7]
     expected = unit_rows(encoder.embed([corpus[line] for line in (3, 5, 7)], max_length=16))
     np.testing.assert_allclose(made.vectors / 2000, expected, atol=3e-4)
     assert np.array_equal(of(16).vectors, made.vectors)
@@ -166,8 +173,17 @@ def test_a_run_draws_from_groups(base, tmp_path, monkeypatch):
     drawn = []
     order = Similar.order
     monkeypatch.setattr(
-        Similar, "order", lambda self, *rest: drawn.append(self.size) or order(self, *rest)
+        Similar,
+        "order",
+        lambda self, lines, *rest: (
+            drawn.append((self.size, len(self.lines), len(lines))) or order(self, lines, *rest)
+        ),
     )
     config = replace(base, budget=(64, "sentences"), evaluations=1, output=tmp_path / "run")
     assert train(config).results.steps == 4
-    assert drawn == [4]
+    [(size, texts, examples)] = drawn
+    assert size == 4
+    # A short run needs few of the vectors.
+    assert texts == examples < 8 * 64
+    train(replace(config, budget=(16, "sentences"), output=tmp_path / "shorter"))
+    assert drawn[1][1] <= 8 * 16 < texts

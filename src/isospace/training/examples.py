@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
@@ -17,6 +17,7 @@ from isospace.corpus.dedup import without_words_of
 from isospace.corpus.related import FEW_PAIRS, Related
 from isospace.corpus.relations import RELATIONS
 from isospace.corpus.staging import key
+from isospace.corpus.tokens import Tokens
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
@@ -101,6 +102,11 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def mean_tokens(self, tokens: Sequence[Tokens]) -> float:
+        """Tokens in the texts of an example, on average; each text counts once."""
+        columns = zip(tokens, self.rows.T, strict=True)
+        return float(sum(of_text.lengths[rows].mean() for of_text, rows in columns))
 
     def _with_singles(self, corpus: Corpus, lines: Rows) -> Examples:
         """With every text that may be trained on, on these lines, beside itself."""

@@ -323,12 +323,11 @@ class Loop:
     @property
     def tokens_per_step(self) -> float:
         """Tokens in the texts of the examples of an update, on average; each text counts once."""
-        rows = [*self.examples.rows.T]
+        own = self.examples.rows.shape[1]
+        tokens = self.examples.mean_tokens(self.tokens[:own])
         if self.lists is not None:
-            rows += [self.lists.pool] * self.config.mined
-        columns = zip(self.tokens, rows, strict=True)
-        lengths = [tokens.lengths[rows].mean() for tokens, rows in columns]
-        return float(sum(lengths)) * self.sentences_per_step
+            tokens += sum(mined.lengths[self.lists.pool].mean() for mined in self.tokens[own:])
+        return tokens * self.sentences_per_step
 
     def _freeze(self, encoded: Sequence[Tensor]) -> None:
         """Freeze what a loss of these views cannot reach."""

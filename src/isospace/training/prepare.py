@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,7 +46,7 @@ from isospace.training.loop import (
     too_short,
 )
 from isospace.training.plan import Plan
-from isospace.training.similar import Similar
+from isospace.training.similar import AMONG, Similar
 from isospace.training.sources import Sources
 
 _TWO_SENTENCES = (
@@ -149,7 +150,7 @@ def prepare(
     own = [tokens[side] for side in sides]
     with accelerator.main_process_first():
         lists, examples = _with_lists(config, data, examples, encoder, progress)
-        examples = _grouped(config, corpus, examples, encoder, sides[0], progress)
+        examples = _grouped(config, corpus, examples, own, encoder, progress)
     loop = Loop(config, encoder, own, examples, accelerator, corpus.labels, lists)
     if beside := costs(loop.companions):
         progress.line("beside", beside)
@@ -176,22 +177,34 @@ def _grouped(
     config: TrainConfig,
     corpus: Corpus,
     examples: Examples,
+    tokens: Sequence[Tokens],
     encoder: Encoder,
-    side: Side | None,
     progress: Progress,
 ) -> Examples:
-    """The examples with what groups like ones, where they are to be: vectors of their anchors."""
+    """The examples with what groups like ones, where they are to be.
+
+    It groups as many of them as are some times those that a run reaches; the same ones, evenly
+    spread, for each seed, so that their vectors are made once.
+    """
     if config.similar is None:
         return examples
-    anchors = examples.rows[:, 0]
-    with progress.bar("encode", len(np.unique(anchors))) as advance:
+    count, (amount, unit) = len(examples), config.budget
+    reached = {
+        "sentences": amount,
+        "tokens": amount / examples.mean_tokens(tokens[: examples.rows.shape[1]]),
+        "epochs": amount * count,
+        "minutes": count,
+    }
+    among = min(count, math.ceil(AMONG * reached[unit]))
+    anchors = np.unique(examples.rows[np.arange(among) * count // among, 0])
+    with progress.bar("encode", len(anchors)) as advance:
         near = Similar.of(
             config.similar,
             anchors,
             partial(examples.text, corpus),
             examples.digest(corpus),
             encoder,
-            side,
+            side_of(0, len(tokens)),
             config.max_length,
             cache_folder(),
             advance,

@@ -26,6 +26,9 @@ _SCALE = 2000
 holds them exactly and no order of adding, of any number of threads or processes, changes a batch.
 """
 
+AMONG = 8
+"""Like examples are looked for among so many times those that the budget of a run reaches."""
+
 _LEAF = 1024  # texts of which all pairs are compared
 _PIVOTS = 256  # parts into which a larger number is divided at once
 _BLOCK = 1 << 15  # vectors in memory at once
@@ -62,7 +65,7 @@ class Similar:
 
         Args:
             size: texts of a group.
-            lines: of the texts.
+            lines: (n,) of the texts, ascending.
             read: the text of a line.
             texts: digest of all of them.
             encoder: the start of the run.
@@ -71,7 +74,6 @@ class Similar:
             cache: vectors are kept in `cache / "vectors"`.
             advance: called with the number of texts done since the last call.
         """
-        lines = np.unique(lines)
         digest = blake2b(lines.tobytes(), digest_size=16).hexdigest()
         about = (*fingerprint(encoder, side), texts, digest, f"{max_length} {_SCALE}")
         name = blake2b("\0".join(about).encode(), digest_size=16).hexdigest()
@@ -98,34 +100,42 @@ class Similar:
     ) -> NDArray[np.int64]:
         """Examples one after the other, each once, those of a group together; groups shuffled.
 
+        Those whose text has no vector come at the end, as they are drawn.
+
         Some examples are drawn, and all go with the nearest of them, down to parts of about a
-        thousand; in these each in turn takes those that are nearest to it. An example takes some
-        1,300 products of vectors, wherever that many are; the memory is a few numbers an example,
-        beside the vectors of a part.
+        thousand; in these each in turn takes those that are nearest to it. An example is compared
+        with some 1,300 others, of however many; in memory are a few numbers of each, and the
+        vectors of a part.
 
         Args:
             lines: (example,) the text by which each is near others.
             origins: (example, text) as `Examples` has them: a group has none of them twice.
-            random: draws halves, groups and their order.
+            random: draws the parts, the groups and their order.
         """
+        known = np.isin(lines, self.lines)
+        examples, unknown = np.flatnonzero(known), np.flatnonzero(~known)
         places = np.searchsorted(self.lines, lines)
         groups: list[NDArray[np.int64]] = []
         rest = [np.empty(0, np.int64)]
-        for members in self._leaves(places, random):
+        for members in self._leaves(examples, places, random):
             for group in self._groups(members, places, origins):
                 (groups if len(group) == self.size else rest).append(members[group])
         # In as many as a group too, so that groups do not lie across the ends of batches.
         others = np.concatenate(rest)
         *full, last = np.split(others, range(self.size, len(others) + 1, self.size))
         groups += full
-        return np.concatenate([*(groups[i] for i in random.permutation(len(groups))), last])
+        shuffled = (groups[i] for i in random.permutation(len(groups)))
+        return np.concatenate([*shuffled, last, random.permutation(unknown)])
 
     def _leaves(
-        self, places: NDArray[np.int64], random: np.random.Generator
+        self,
+        examples: NDArray[np.int64],
+        places: NDArray[np.int64],
+        random: np.random.Generator,
     ) -> Iterator[NDArray[np.int64]]:
         """Examples that lie in few parts of the space, each once, in a drawn order."""
         largest = max(_LEAF, 16 * self.size)
-        waiting = [random.permutation(len(places))]
+        waiting = [random.permutation(examples)]
         while waiting:
             members = waiting.pop()
             if len(members) <= largest:
