@@ -222,8 +222,9 @@ class TrainConfig:
     than shared words is learnt."""
     queries: PathOrText | None = None
     """A file of queries that somebody logged or another program wrote (txt, jsonl, csv, tsv,
-    parquet), each alone or with the passage that answers it: further pairs to train on, and on
-    nothing else. A query alone is paired with the passage that the teacher, or the start, finds."""
+    parquet), each alone or with the passage that answers it: further pairs to train on, by which
+    nothing is measured. A query alone is paired with the passage that the teacher, or the start,
+    finds."""
     teacher: NameOrPath | None = None
     """Whose ranking the objective follows, where it follows one: start+bm25, the start fused with
     BM25; an encoder, a folder or Hub name (NAME+bm25: fused), or the average of several

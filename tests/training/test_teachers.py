@@ -14,7 +14,7 @@ from toy import WORDS, sentences, short_run, write_documents, write_toy_model
 from transformers import BertConfig, BertForSequenceClassification
 
 from isospace.config import CorpusConfig
-from isospace.encoders.cross import PairScorer
+from isospace.encoders.cross import PairScorer, is_cross_encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
@@ -123,6 +123,17 @@ def test_a_cross_encoder_gives_its_logits(cross):
         expected = model(**inputs).logits.item()
     assert found[0, 1] == pytest.approx(expected, abs=1e-5)
     assert np.isnan(Together(scorer, TEXTS.__getitem__).among(QUERIES, EVERY)).all()
+
+
+def test_word_vectors_may_teach(sided, tmp_path):
+    file = tmp_path / "words.txt"
+    file.write_text("".join(f"{word} {i} 1\n" for i, word in enumerate(WORDS)))
+    assert not is_cross_encoder(f"glove:{file}")
+    found = Cosines.made(load_encoder(f"glove:{file}", device="cpu"), sided, tmp_path, Silent())
+    places = [[WORDS.index(word) for word in TEXTS[line].split()] for line in (4, 11)]
+    (a, b) = (np.array([np.mean(own), 1.0]) for own in places)
+    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    assert found.of(np.array([4]), np.array([[11]])).item() == pytest.approx(cosine, abs=1e-3)
 
 
 def test_scores_from_a_file(sided, tmp_path):
