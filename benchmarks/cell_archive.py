@@ -68,7 +68,7 @@ def pack(runs: Path, archive: Path) -> None:
         if baseline is not None and not file.exists():
             about = replace(baseline.about, model=Path(baseline.about.model).name)
             with TemporaryDirectory() as copy:
-                Baseline(about, baseline.items).write(Path(copy))
+                Baseline(about, baseline.items, baseline.elsewhere).write(Path(copy))
                 parts = {part.name: part.read_bytes() for part in sorted(Path(copy).iterdir())}
             _write(file, {f"baselines/{folder.name}/{part}": parts[part] for part in parts})
 

@@ -282,6 +282,9 @@ class TrainConfig:
     pairs of the corpus that were held out."""
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    elsewhere: Names = ()
+    """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
+    the verdict, with small sets that isospace brings along and STS (`data`)."""
     output: PathOrText | None = None
     """The folder of the run; default: a new folder in runs/, named by date, objective and model."""
     checkpoint_minutes: NonNegativeFloat = 2.0

@@ -83,6 +83,10 @@ def test_baselines_are_scored_on_the_sts_sets_too(base, tmp_path, words):
     found = compare(settings, 1, tmp_path / "c", "sts", baselines=models)
     assert found.measure == "Avg"
     assert found.gains["same"]["Avg"].over_start.mean == 0
+    elsewhere = found.elsewhere["same"]
+    assert list(elsewhere) == ["STS", "docstrings", "definitions"]
+    assert all(over.changed == 0 for over in elsewhere.values())
+    assert found.elsewhere["simcse"]["STS"] == found.gains["simcse"]["Avg"].over_start
     assert found.scores["words"].keys() == found.scores["simcse"].keys()
     assert found.scores["words"]["Avg"].mean == 0  # it knows no word of theirs
 
@@ -149,7 +153,7 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     items = {part: {"MRR": 1 / (rank + np.arange(30) % 2)} for part, rank in ranks.items()}
     run.write_items(**items, group={"MRR": np.arange(30)}, gold={}, seen={})
     about = BaselineScores("best", run.finished.benchmark, run.finished.result)
-    best = Baseline(about, {"MRR": 1 / (1 + np.arange(30) % 2)})
+    best = Baseline(about, {"MRR": 1 / (1 + np.arange(30) % 2)}, {})
     alone, found = (judge_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": best}))
     means = {name: columns["MRR"].over_start.mean for name, columns in found.gains.items()}
     assert means["best"] > means["a"] > 0

@@ -23,6 +23,7 @@ from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import read_results
 from isospace.errors import Stopped, UserError
+from isospace.evaluation.elsewhere import elsewhere_sentence
 from isospace.objectives import DCL, SCD, SimCSEPP
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -67,6 +68,17 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
         assert 100 * gain.mean == pytest.approx(np.mean(by_seed))
         assert 100 * gain.sd == pytest.approx(np.std(by_seed, ddof=1), abs=1e-9)
         assert gain.low <= gain.mean <= gain.high
+    assert list(found.elsewhere) == ["simcse:head=none", "whitenedcse"]
+    for name, folder in (("simcse:head=none", "simcse_head=none"), ("whitenedcse", "whitenedcse")):
+        done = [Run(tmp_path / "c" / folder / f"seed-{seed}").finished for seed in (42, 43)]
+        for column, over in found.elsewhere[name].items():
+            assert over.mean == pytest.approx(
+                np.mean([one.elsewhere[column].gain.mean for one in done])
+            )
+            assert over.seeds == 2
+    if found.verdict.name is not None:
+        said = elsewhere_sentence(found.elsewhere[found.verdict.name])
+        assert found.verdict.text.endswith(said)
     assert read_results(tmp_path / "c" / "results.json") == found
     start = found.scores["start"]["MRR"].mean
     for row, fused in found.beside.items():

@@ -20,7 +20,8 @@ from isospace.evaluation.elsewhere import (
     carried,
     elsewhere_in_words,
     elsewhere_scores,
-    items_of,
+    elsewhere_sentence,
+    gains_over,
     require_elsewhere,
     scores_of,
 )
@@ -212,19 +213,27 @@ def test_sts_pairs_that_choose_do_not_judge(tasks):
 
 def test_items_on_disk_say_what_was_measured(elsewhere, start):
     after = elsewhere.measure(worse)
-    groups = {name: scores.groups for name, scores in start.items()}
-    before, both = scores_of([items_of(start)], groups), [items_of(start), items_of(after)]
+    before, later = elsewhere.items(start), elsewhere.items(after)
+    found, seeds = gains_over([later], before), scores_of([before, later])
+    assert found.keys() == CARRIED.keys()
     for name in CARRIED:
-        measured = gain(after[name], start[name])
-        assert gain(scores_of(both[1:], groups)[name], before[name]) == measured
-        seeds = scores_of(both, groups)[name]
-        assert seeds.by_seed.tolist() == [start[name].by_seed[0], after[name].by_seed[0]]
+        assert found[name] == gain(after[name], start[name])
+        assert seeds[name].by_seed.tolist() == [start[name].by_seed[0], after[name].by_seed[0]]
+
+
+def test_other_pairs_under_one_name_are_not_compared(elsewhere, start):
+    before = elsewhere.items(start)
+    other = before | {"docstrings ids": before["docstrings ids"][::-1]}
+    assert list(gains_over([before], other)) == ["definitions"]
+    assert list(scores_of([before, other])) == ["definitions"]
+    assert gains_over([before], {}) == {}
 
 
 def test_words(elsewhere, start):
     found = elsewhere_scores(start, elsewhere.measure(worse))
     gains = {name: scores.gain for name, scores in found.items()}
-    assert elsewhere_in_words({}) == ""
+    assert elsewhere_in_words({}) == elsewhere_sentence({}) == ""
     words = elsewhere_in_words(gains)
     lost = gains["docstrings"]
     assert words.startswith(f"elsewhere: docstrings {100 * lost.mean:+.2f} ({lost.interval}), def")
+    assert elsewhere_sentence(gains) == f"E{words[1:]}."

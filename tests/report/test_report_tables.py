@@ -16,6 +16,7 @@ from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.objectives import SimCSE
 from isospace.recipes import RECIPES
+from isospace.report.elsewhere import elsewhere_gains_table, elsewhere_table
 from isospace.report.papers import is_published, papers_table, transfer_table
 from isospace.report.retrieval import bm25_table, retrieval_table
 from isospace.report.run_set import collect
@@ -139,7 +140,7 @@ def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
 def test_runs_without_sts_have_no_papers_table(tmp_path):
     found = collect([finish(write_run(tmp_path / "run")).folder])
     assert papers_table(found) is None
-    assert [table.name for table in all_tables(found)] == ["runs", "retrieval"]
+    assert [table.name for table in all_tables(found)] == ["runs", "retrieval", "elsewhere"]
 
 
 @pytest.fixture
@@ -288,8 +289,8 @@ def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
     assert list(found.comparisons) == [str(which), str(other)]
     assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
     names = [table.name for table in all_tables(found)]
-    of_one = ("comparison", "bm25", "differences")
-    assert names[:6] == [f"{name}-{i}" for i in (1, 2) for name in of_one]
+    of_one = ("comparison", "bm25", "elsewhere-gains", "differences")
+    assert names[:8] == [f"{name}-{i}" for i in (1, 2) for name in of_one]
 
 
 def test_an_older_versions_verdict_is_refused_with_the_way_out(which):
@@ -303,7 +304,8 @@ def test_an_unfinished_comparison_shows_its_cells(which):
     (which / "results.json").unlink()
     page = page_of(which)
     assert "The comparison which is not finished" in page
-    assert [table.name for table in all_tables(collect([which]))] == ["runs", "retrieval"]
+    names = [table.name for table in all_tables(collect([which]))]
+    assert names == ["runs", "retrieval", "elsewhere"]
 
 
 def test_a_comparison_among_other_folders_keeps_its_name(which, tmp_path):
@@ -371,3 +373,29 @@ def test_every_measure_is_there_before_and_after_beside_bm25(tmp_path):
             result=replace(run.finished.result, beside=None),
         )
     assert retrieval_table(collect([run.folder for run in runs])) is None
+
+
+def test_what_each_row_loses_elsewhere(which):
+    results = read_results(which / "results.json")
+    table = elsewhere_gains_table(which.name, results)
+    assert table.rows == [
+        {"": "simcse:head=none", "definitions": "-1.00 (-2.00 to +0.00)"},
+        {"": "dcl", "definitions": "+0.10 (-0.30 to +0.50)"},
+    ]
+    assert elsewhere_gains_table("older", replace(results, elsewhere={})) is None
+
+
+def test_elsewhere_before_and_after(tmp_path):
+    one = finish(write_run(tmp_path / "one", seed=1))
+    row = {"elsewhere": "definitions", "start": "66.00", "result": "65.00"}
+    [shown] = elsewhere_table(collect([one.folder])).rows
+    assert shown.items() > (row | {"gain": "-1.00 (-2.00 to +0.00)"}).items()
+    other = finish(write_run(tmp_path / "two", seed=2))
+    lost = one.finished.elsewhere["definitions"]
+    worse = replace(lost, result=0.64, gain=replace(lost.gain, mean=-0.02))
+    change(other, elsewhere={"definitions": worse})
+    [shown] = elsewhere_table(collect([one.folder, other.folder])).rows
+    assert shown.items() > (row | {"result": "64.50 ± 0.71", "gain": "-1.50 ± 0.71"}).items()
+    for run in (one, other):
+        change(run, elsewhere={})
+    assert elsewhere_table(collect([one.folder, other.folder])) is None

@@ -20,6 +20,7 @@ from isospace.comparison.results import (
 )
 from isospace.comparison.results import write_results as write_comparison_results
 from isospace.config import TrainConfig
+from isospace.evaluation.elsewhere import ElsewhereScores
 from isospace.evaluation.scores import (
     BenchmarkScores,
     BesideWords,
@@ -46,6 +47,7 @@ STS = dict(
         strict=True,
     )
 )
+LOST = Gain(-0.01, -0.02, 0.0, 0.05, items=600, groups=600, changed=90, changed_groups=90)
 EVIL = "<script>document.title = 'run'</script> & \"quoted\" sentences of the sample"
 
 
@@ -111,6 +113,7 @@ def results_of(
             Gain(gain, 0.01, 0.09, 0.01, items=20, groups=20, changed=20, changed_groups=20),
         ),
         beside=BesideWords({}, "Plain BM25 finds less."),
+        elsewhere={"definitions": ElsewhereScores(0.66, 0.65, LOST)},
         split=True,
         evaluations=tuple(evaluations(mrr)),
         seconds=12.3,
@@ -194,6 +197,10 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             "dcl + BM25": FusedRow({"MRR": SeedScores.of([48.0, 50.0])}, 1.5, worse, gain),
         },
         beside_text="Plain BM25 finds less than simcse:head=none.",
+        elsewhere={
+            "simcse:head=none": {"definitions": LOST},
+            "dcl": {"definitions": replace(LOST, mean=0.001, low=-0.003, high=0.005)},
+        },
     )
     write_comparison_results(folder / "results.json", results)
     return results

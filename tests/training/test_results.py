@@ -43,7 +43,7 @@ def test_a_run_of_the_first_format_is_read(tmp_path):
 
 
 def of_before(results: RunResults) -> RunResults:
-    """Without what formats before the fifth did not know."""
+    """Without what formats before the fifth and the sixth did not know."""
     states = {
         state: replace(
             scores,
@@ -52,14 +52,23 @@ def of_before(results: RunResults) -> RunResults:
         )
         for state, scores in (("start", results.start), ("result", results.result))
     }
-    return replace(results, beside=None, **states)
+    return replace(results, beside=None, elsewhere={}, **states)
+
+
+def test_a_run_of_the_fifth_format_knows_nothing_of_elsewhere(tmp_path):
+    results = results_of(sts=True)
+    write_results(tmp_path / "results.json", results)
+    content = json.loads((tmp_path / "results.json").read_text())
+    assert content.pop("elsewhere")["definitions"]["gain"]["mean"] == -0.01
+    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 5}))
+    assert read_results(tmp_path / "results.json") == replace(results, elsewhere={})
 
 
 def test_a_run_of_the_fourth_format_knows_neither_bm25_nor_ndcg(tmp_path):
     results = results_of(sts=True)
     write_results(tmp_path / "results.json", results)
     content = json.loads((tmp_path / "results.json").read_text())
-    del content["beside"]
+    del content["beside"], content["elsewhere"]
     for state in ("start", "result"):
         del content[state]["beside"]
         for name in ("ndcg_10", "mrr_10", "no_shared"):
@@ -89,7 +98,7 @@ def test_a_run_of_the_third_format_has_no_memory(tmp_path):
         (lambda text: "[1, 2]", "expected an object"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
         (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
-        (lambda text: text.replace('"format": 5', '"format": 99'), "newer isospace .* 99"),
+        (lambda text: text.replace('"format": 6', '"format": 99'), "newer isospace .* 99"),
         (lambda text: '{"isospace": "0.0.1"}', "result is missing"),
     ],
 )

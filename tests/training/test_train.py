@@ -15,6 +15,7 @@ from toy import WORDS, sentences, write_documents, write_toy_model
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
+from isospace.evaluation.elsewhere import elsewhere_sentence, gains_over
 from isospace.objectives import SCD, DiffCSE, Iso, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -48,6 +49,37 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     assert "http://" not in report.replace("http://www.w3.org", "").replace(
         "http://purl.org", ""
     ).replace("http://creativecommons.org", "")
+
+
+def test_the_verdict_says_what_happened_elsewhere(config, finished_run):
+    results = finished_run.results
+    assert list(results.elsewhere) == ["docstrings", "definitions"]
+    words = {name: found.gain for name, found in results.elsewhere.items()}
+    assert results.verdict.text.endswith(elsewhere_sentence(words))
+    for found in results.elsewhere.values():
+        assert found.gain.mean == pytest.approx(found.result - found.start)
+        assert found.gain.changed > 0
+    before, after = (finished_run.items(f"elsewhere_{state}") for state in ("before", "after"))
+    assert gains_over([after], before) == words
+    card = (finished_run.model_folder / "README.md").read_text()
+    assert ("| elsewhere | start | result | gain |" in card) is not results.ships_start
+    assert elsewhere_sentence(words) in card
+
+
+def test_other_text_is_elsewhere_too(config, tmp_path, caplog):
+    write_documents(tmp_path / "other")
+    named = replace(config, elsewhere=str(tmp_path / "other"), budget=(16, "sentences"))
+    with caplog.at_level(logging.INFO, "isospace"):
+        results = train(named).results
+    assert list(results.elsewhere) == ["other", "docstrings", "definitions"]
+    assert "Elsewhere: other " in results.verdict.text
+    assert "docstrings (400 pairs), definitions (600 pairs)" in caplog.text
+
+
+def test_the_corpus_is_not_elsewhere(config):
+    with pytest.raises(UserError, match=r"^`elsewhere` .*: is of the same text as `corpus`"):
+        train(replace(config, elsewhere=config.text.corpus))
+    assert not config.output.exists()
 
 
 def test_the_log_says_what_stands_beside_the_encoder(config, caplog, tmp_path):
@@ -86,6 +118,8 @@ def test_the_start_is_kept_when_nothing_beats_it(config):
     assert outcome.verdict.startswith("Keep the start")
     assert ": every checkpoint has collapsed; collapsed at steps 10, 20; nothing" in outcome.verdict
     assert outcome.results.verdict.gain is None
+    assert "lsewhere" not in outcome.verdict
+    assert all(found.gain.mean == 0 for found in outcome.results.elsewhere.values())
     texts = sentences(10, seed=5)
     start = load_encoder(config.model, device="cpu").embed(texts)
     saved = load_encoder(str(outcome.model_folder), device="cpu").embed(texts)

@@ -32,8 +32,7 @@ from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.saving import require_classic
 from isospace.errors import Interrupted, Stopped, UserError
-from isospace.evaluation.benchmark import Measured, choosing_pairs, load_sts_data, sts_data
-from isospace.evaluation.elsewhere import Elsewhere, elsewhere_in_words, require_elsewhere
+from isospace.evaluation.benchmark import Measured, choosing_pairs, sts_data
 from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval
 from isospace.evaluation.scores import table_rows
@@ -49,7 +48,7 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples
-from isospace.training.finish import run_results, start_of, write_run
+from isospace.training.finish import Judged, run_results, start_of, write_run
 from isospace.training.fit import Fit
 from isospace.training.prepare import Data, load_data
 from isospace.training.run import FinishedRun, Run, require_free
@@ -127,14 +126,6 @@ class _Choosing:
     change: dict[str, float]
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """A state on the items that judge."""
-
-    measured: Measured
-    elsewhere: dict[str, Scores]
-
-
 class _Climb:
     """One ladder: everything loaded, then `go`."""
 
@@ -143,12 +134,10 @@ class _Climb:
     ) -> None:
         self.config, self.progress, self._stop, self._started = config, progress, stop, started
         _require_one_process()
-        require_elsewhere(config.elsewhere, config.text.corpus)
         self.training, self.data, self.story = _recipe(config)
         corpus = self.data.corpus
         progress.line("corpus", corpus.summary)
-        tasks = load_sts_data(config.data) if config.data else {}
-        self.elsewhere = Elsewhere.make(corpus, config.elsewhere, tasks, chooses=True)
+        self.elsewhere = self.data.elsewhere
         progress.line("elsewhere", self.elsewhere.described)
         self.benchmark, held_out = self.data.benchmark, self.data.held_out
         own = choosing_pairs(corpus) if self.benchmark.split else self.benchmark.pairs
@@ -161,7 +150,7 @@ class _Climb:
         self._loaded: tuple[float, SidedEncode] | None = None
         self._moments: dict[float, Moments] = {}
         self._tried: dict[State, _Choosing] = {}
-        self._judged: dict[State, _Judged] = {}
+        self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
         self._seconds: dict[str, float] = {}
 
@@ -261,13 +250,11 @@ class _Climb:
                     shown += [f"{name} {100 * value:+.2f}" for name, value in change.items()]
                 self.progress.line("tried", f"{state.words}: {', '.join(shown)}")
 
-    def _judge(self, state: State) -> _Judged:
+    def _judge(self, state: State) -> Judged:
         """Measure a state on the items that judge."""
         if state not in self._judged:
             encode = self._encode(state)
-            measured = self.benchmark.measure(encode, self._weight)
-            found = self.elsewhere.measure(encode, "judge", measured)
-            self._judged[state] = _Judged(measured, found)
+            self._judged[state] = Judged.of(encode, self.benchmark, self.elsewhere, self._weight)
         return self._judged[state]
 
     def _mrr(self) -> dict[State, float]:
@@ -359,17 +346,17 @@ class _Climb:
         allowed = self._allowed()
         mrr = self._mrr()
         chosen = allowed[choose([mrr[state] for state in allowed])]
-        rungs, start = [], self._judge(START)
+        rungs = []
         for kind in self._kinds:
             with self._rung(kind.name):
                 state = kind.best(mrr, allowed)
                 judged = self._judge(state)
             rungs.append(self._rung_of(kind, state, judged, state == chosen))
-        before, after = start.measured, self._judge(chosen).measured
-        verdict = self._verdict(chosen, before, after)
+        before, after = self._judge(START), self._judge(chosen)
+        verdict = self._verdict(chosen, before.measured, after.measured)
         made = chosen.words if chosen not in (START, State(1.0)) else ""
         results = run_results(fit, fit.choice, before, after, verdict, made)
-        better, worse = self._changed(chosen, before, after)
+        better, worse = self._changed(chosen, before.measured, after.measured)
         ladder = Ladder(
             tuple(
                 self._tried_of(kind, state, allowed)
@@ -387,12 +374,12 @@ class _Climb:
         )
         encoder = self._shipped(chosen)
         write_ladder(self.run.folder, ladder)
-        write_run(self.run, results, encoder, self.benchmark, before, after)
+        write_run(self.run, results, encoder, self.data, before, after)
         shutil.rmtree(self.run.folder / "rungs", ignore_errors=True)
-        self._show(ladder, verdict)
+        self._show(ladder, results.verdict)
         return FinishedRun(self.run, results)
 
-    def _rung_of(self, kind: Kind, state: State, judged: _Judged, chosen: bool) -> Rung:
+    def _rung_of(self, kind: Kind, state: State, judged: Judged, chosen: bool) -> Rung:
         start = self._judged[START]
         found: Gain | None = None
         elsewhere: dict[str, Gain] = {}
@@ -427,16 +414,10 @@ class _Climb:
                 f"{self.config.may_lose:g} points elsewhere"
             )
         if self.benchmark.split:
-            verdict = self.benchmark.verdict(before, after, kept)
-        else:
-            candidates = [found.scores for found in self._tried.values()]
-            place = list(self._tried).index(chosen)
-            verdict = self.benchmark.verdict(before, after, kept, candidates, place)
-        if chosen == START:
-            return verdict
-        start, judged = self._judged[START].elsewhere, self._judged[chosen].elsewhere
-        words = elsewhere_in_words({name: gain(judged[name], start[name]) for name in start})
-        return replace(verdict, text=f"{verdict.text} {words[:1].upper()}{words[1:]}.")
+            return self.benchmark.verdict(before, after, kept)
+        candidates = [found.scores for found in self._tried.values()]
+        place = list(self._tried).index(chosen)
+        return self.benchmark.verdict(before, after, kept, candidates, place)
 
     def _changed(
         self, chosen: State, before: Measured, after: Measured
@@ -488,8 +469,8 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     """How this text is trained on: by pairs of it where there are enough, else by dropout."""
     dropout, pairs = config.training(_DROPOUT), config.training(_PAIRS)
     if config.text.columns:
-        return pairs, load_data(pairs), []
-    data = load_data(dropout)
+        return pairs, load_data(pairs, elsewhere_chooses=True), []
+    data = load_data(dropout, elsewhere_chooses=True)
     if data.corpus.related is None:
         return dropout, data, []
     try:

@@ -73,6 +73,7 @@ class AdaptConfig:
             document_prompt=self.document_prompt,
             pairs=self.pairs,
             data=self.data,
+            elsewhere=self.elsewhere,
             precision=self.precision,
             seed=self.seed + number,
         )

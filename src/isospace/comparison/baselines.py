@@ -17,6 +17,7 @@ from isospace.comparison.shared_items import Items
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.elsewhere import Elsewhere
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.vector_cache import cached
@@ -27,6 +28,8 @@ from isospace.training.results import without_bm25
 
 FORMAT = 2
 """Of scores.json. 1 had MRR and R@1, R@5 and R@10 of the encoder alone."""
+_ELSEWHERE = "elsewhere/"
+"""Begins the columns of other text."""
 _SCORES, _ITEMS = "scores.json", "items.npz"
 
 
@@ -54,19 +57,24 @@ class Baseline:
     Attributes:
         about: which one it is, and its scores.
         items: as `Benchmark.items` gives them.
+        elsewhere: as `Elsewhere.items` gives them; empty of older ones.
     """
 
     about: BaselineScores
     items: Items
+    elsewhere: Items
 
     @classmethod
-    def score(cls, model: str, benchmark: Benchmark, held_out: HeldOut) -> Baseline:
+    def score(
+        cls, model: str, benchmark: Benchmark, held_out: HeldOut, elsewhere: Elsewhere
+    ) -> Baseline:
         """Load an encoder, with the pooling that is its own, and score it.
 
         Args:
             model: as `load_encoder` takes it.
             benchmark: to score on.
             held_out: the pairs that choose the weight of BM25.
+            elsewhere: to score on as well.
 
         Raises:
             UserError: it cannot be loaded.
@@ -78,7 +86,8 @@ class Baseline:
         encode = cached(encoder, cache_folder())
         measured = benchmark.measure(encode, benchmark.choose_weight(encode, held_out))
         about = BaselineScores(model, benchmark.digest(), measured.scores)
-        return cls(about, benchmark.items(measured))
+        other = elsewhere.items(elsewhere.measure(encode, measured=measured))
+        return cls(about, benchmark.items(measured), other)
 
     @classmethod
     def read(cls, folder: Path) -> Baseline | None:
@@ -91,14 +100,18 @@ class Baseline:
         if not path.is_file():
             return None
         about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT, _upgrade)
+        items: tuple[Items, Items] = {}, {}
         with np.load(folder / _ITEMS) as columns:
-            return cls(about, dict(columns))
+            for name, array in columns.items():
+                items[name.startswith(_ELSEWHERE)][name.removeprefix(_ELSEWHERE)] = array
+        return cls(about, *items)
 
     def write(self, folder: Path) -> None:
         """Write both files, in place of those of another model."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SCORES).unlink(missing_ok=True)
-        arrays: dict[str, Any] = self.items
+        other = {f"{_ELSEWHERE}{name}": array for name, array in self.elsewhere.items()}
+        arrays: dict[str, Any] = self.items | other
         with atomic_path(folder / _ITEMS) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **arrays)
         typed_json.write(folder / _SCORES, self.about)

@@ -238,7 +238,7 @@ def _score(
     for name, model in baselines.items():
         if name not in scored or scored[name].about.benchmark != data.benchmark.digest():
             progress.line("baseline", f"scoring {name}, {model} ...")
-            found[name] = Baseline.score(model, data.benchmark, data.held_out)
+            found[name] = Baseline.score(model, data.benchmark, data.held_out, data.elsewhere)
     return found
 
 

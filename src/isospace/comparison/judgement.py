@@ -10,6 +10,7 @@ import numpy as np
 
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.beside import beside_text, fused_rows
+from isospace.comparison.elsewhere import elsewhere_gains
 from isospace.comparison.results import (
     ComparisonProtocol,
     ComparisonResults,
@@ -19,6 +20,7 @@ from isospace.comparison.results import (
 )
 from isospace.comparison.shared_items import Items, SharedItems
 from isospace.errors import UserError
+from isospace.evaluation.elsewhere import elsewhere_sentence
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.choosing import choose, judge_chosen
@@ -93,6 +95,11 @@ def judge_runs(
     protocol = _protocol(first, shared)
     verdict = _Judge(runs, rows, shared, measure, protocol).verdict()
     beside = fused_rows(states, items, shared)
+    other = {name: [one.elsewhere] for name, one in baselines.items()} | rows.elsewhere
+    elsewhere = elsewhere_gains(other, tested, shared)
+    if verdict.name is not None and verdict.name in elsewhere:
+        said = f"{verdict.text} {elsewhere_sentence(elsewhere[verdict.name])}"
+        verdict = replace(verdict, text=said)
     return ComparisonResults(
         measure=shown,
         protocol=protocol,
@@ -117,6 +124,7 @@ def judge_runs(
         verdict=verdict,
         beside=beside,
         beside_text=beside_text(beside, items, shared, verdict.name or "start"),
+        elsewhere=elsewhere,
     )
 
 
@@ -127,6 +135,7 @@ class _Rows:
     Attributes:
         states: row -> the scores of each seed.
         items: row -> what each test item came to, for each seed.
+        elsewhere: row -> the same of other text than the corpus; empty of older runs.
         tested: row -> column -> scores with what each item contributed.
         criterion: row -> what chose its checkpoints, mean over the seeds; of "start" only where it
             was one of those that it chose among.
@@ -135,13 +144,14 @@ class _Rows:
 
     states: dict[str, list[BenchmarkScores]]
     items: dict[str, list[Items]]
+    elsewhere: dict[str, list[Items]]
     tested: dict[str, dict[str, Scores]]
     criterion: dict[str, float]
     starts: dict[str, str]
 
     @classmethod
     def of(cls, runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> _Rows:
-        rows = cls({}, {}, {}, {}, {})
+        rows = cls({}, {}, {}, {}, {}, {})
         known: dict[tuple[str, str], str] = {}
         for name, seeds in runs.items():
             first = seeds[0]
@@ -149,10 +159,12 @@ class _Rows:
             if start not in rows.states:
                 rows.states[start] = [first.finished.start]
                 rows.items[start] = [first.items("before")]
+                rows.elsewhere[start] = [first.items("elsewhere_before")]
                 if start != "start" or first.finished.choice.criterion != LAST:
                     rows.criterion[start] = _criterion(first, step=0)
             rows.states[name] = [run.finished.result for run in seeds]
             rows.items[name] = [run.items("after") for run in seeds]
+            rows.elsewhere[name] = [run.items("elsewhere_after") for run in seeds]
             rows.criterion[name] = float(np.mean([_criterion(run) for run in seeds]))
             rows.starts[name] = start
         rows.tested.update({name: shared.scores(items) for name, items in rows.items.items()})

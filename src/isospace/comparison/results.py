@@ -15,7 +15,7 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 7
+FORMAT = 8
 """Of results.json; older ones are not read, as the comparison is judged anew in a second."""
 
 
@@ -128,6 +128,8 @@ class ComparisonResults:
             before there was BM25.
         beside_text: whether plain BM25 finds more than the row that is judged, and what fusing
             gives; empty in the same case.
+        elsewhere: row -> set of other text -> gain over the row "start"; empty where a run is of
+            before this was measured.
         format: of the file.
     """
 
@@ -143,6 +145,7 @@ class ComparisonResults:
     verdict: ComparisonVerdict
     beside: dict[str, FusedRow]
     beside_text: str
+    elsewhere: dict[str, dict[str, Gain]]
     format: int = FORMAT
 
     def differing_settings(self) -> dict[str, dict[str, Any]]:

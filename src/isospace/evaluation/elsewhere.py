@@ -46,6 +46,13 @@ STS = "STS"
 CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
 """Set -> what its groups are, in the plural."""
 DATA = Path(__file__).parent / "data"
+PROTOCOL = (
+    "MRR of pairs of other text, each first text looking for its own second text (STS: average of "
+    "Spearman's correlations on the seven test sets)"
+)
+"""What the scores are, in words."""
+
+_BURDENS, _GROUPS, _IDS = " burdens", " groups", " ids"
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,27 @@ class Elsewhere:
             )
         return found
 
+    def items(self, found: Mapping[str, Scores]) -> Items:
+        """What each pair that judges came to, for files: `scores_of` reads it.
+
+        Args:
+            found: of `measure`; STS is left out, as the benchmark's items have it.
+
+        Returns:
+            Set -> (pair,) reciprocal ranks, and under its name with an ending the burdens
+            (half, pair), the groups and the ids of the pairs (pair,).
+        """
+        items: Items = {}
+        for name, pairs in self.judges.items():
+            scores = found[name]
+            items |= {
+                name: scores.values[0],
+                f"{name}{_BURDENS}": -len(pairs) * scores.shared[:, 0],
+                f"{name}{_GROUPS}": scores.groups,
+                f"{name}{_IDS}": pairs.ids(),
+            }
+        return items
+
     def _average(self, cosines: Mapping[str, Mapping[str, FloatArray]]) -> Scores:
         """Of the papers' seven columns; cosines are by set and sub-set."""
         parts = []
@@ -213,6 +241,23 @@ def elsewhere_scores(
     }
 
 
+def elsewhere_rows(found: Mapping[str, ElsewhereScores]) -> list[dict[str, str]]:
+    """A row a set, x 100."""
+    return [
+        {
+            "elsewhere": name,
+            "start": f"{100 * scores.start:.2f}",
+            "result": f"{100 * scores.result:.2f}",
+            "gain": _points(scores.gain),
+        }
+        for name, scores in found.items()
+    ]
+
+
+def _points(found: Gain) -> str:
+    return f"{100 * found.mean:+.2f} ({found.interval})"
+
+
 def elsewhere_in_words(gains: Mapping[str, Gain]) -> str:
     """The gains in points of 100 with their 95 % intervals; no gains give no words.
 
@@ -220,38 +265,46 @@ def elsewhere_in_words(gains: Mapping[str, Gain]) -> str:
     >>> elsewhere_in_words({"STS": lost})
     'elsewhere: STS -0.20 (-0.50 to +0.10)'
     """
-    words = [f"{name} {100 * found.mean:+.2f} ({found.interval})" for name, found in gains.items()]
+    words = [f"{name} {_points(found)}" for name, found in gains.items()]
     return f"elsewhere: {', '.join(words)}" if words else ""
 
 
-def items_of(found: Mapping[str, Scores]) -> Items:
-    """What each item came to, by set, and "SET burdens", as `Benchmark.items` has them.
+def elsewhere_sentence(gains: Mapping[str, Gain]) -> str:
+    """The same as a sentence, for behind a verdict's."""
+    return f"E{elsewhere_in_words(gains)[1:]}." if gains else ""
 
-    STS is left out: the benchmark's items have it.
+
+def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
+    """Set -> the scores of the seeds of one row, of what `Elsewhere.items` gave of each.
+
+    Sets of which not all seeds have the same pairs are left out.
     """
-    items: Items = {}
-    for name, scores in found.items():
-        if name != STS:
-            count = len(scores.weights)
-            items |= {name: scores.values[0], f"{name} burdens": -count * scores.shared[:, 0]}
-    return items
-
-
-def scores_of(seeds: Sequence[Items], groups: Items) -> dict[str, Scores]:
-    """Set -> the scores of the seeds of one row, of what `items_of` gave of each.
-
-    Args:
-        seeds: of each.
-        groups: set -> (item,) number of the group of each.
-    """
+    names = [key.removesuffix(_IDS) for key in seeds[0] if key.endswith(_IDS)]
     return {
         name: mean_scores(
             np.stack([items[name] for items in seeds]),
-            numbers,
-            np.stack([items[f"{name} burdens"] for items in seeds], axis=1),
+            seeds[0][f"{name}{_GROUPS}"],
+            np.stack([items[f"{name}{_BURDENS}"] for items in seeds], axis=1),
         )
-        for name, numbers in groups.items()
+        for name in names
+        if all(_same(name, items, seeds[0]) for items in seeds)
     }
+
+
+def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
+    """Set -> the gain of the seeds of one row over a start, on the same pairs."""
+    found, start = scores_of(after), scores_of([before])
+    return {
+        name: gain(scores, start[name])
+        for name, scores in found.items()
+        if _same(name, after[0], before)
+    }
+
+
+def _same(name: str, items: Items, others: Items) -> bool:
+    """Whether both are of the same pairs of a set."""
+    key = f"{name}{_IDS}"
+    return key in items and key in others and np.array_equal(items[key], others[key])
 
 
 def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:

@@ -14,6 +14,7 @@ from isospace.comparison.results import (
     ComparisonResults,
     RowGain,
 )
+from isospace.report.elsewhere import elsewhere_gains_table, elsewhere_table
 from isospace.report.papers import (
     MEAN_SD,
     STATES,
@@ -51,8 +52,8 @@ def all_tables(run_set: RunSet) -> list[Table]:
             of_comparison = (make_table(name, results) for make_table in COMPARISON_TABLES)
             tables += [replace(table, name=table.name + number) for table in of_comparison if table]
     tables.append(runs_table(run_set))
-    others = (retrieval_table(run_set), papers_table(run_set), transfer_table(run_set))
-    return [*tables, *filter(None, others)]
+    makers = (retrieval_table, elsewhere_table, papers_table, transfer_table)
+    return [*tables, *filter(None, (make(run_set) for make in makers))]
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
@@ -204,6 +205,7 @@ def _corrected(pairs: int) -> str:
 COMPARISON_TABLES = (
     comparison_table,
     bm25_table,
+    elsewhere_gains_table,
     gains_table,
     differences_table,
     all_differences_table,

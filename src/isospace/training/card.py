@@ -7,6 +7,7 @@ from pathlib import Path
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
+from isospace.evaluation.elsewhere import PROTOCOL, elsewhere_rows
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
 from isospace.system.tables import markdown_table
@@ -149,6 +150,9 @@ def _scores(results: RunResults) -> str:
     ]
     if beside is not None:
         lines.append(f"+ BM25: fused by cosine and BM25, weight {beside.weight:g}.")
+    if not results.ships_start and results.elsewhere:
+        table = markdown_table(elsewhere_rows(results.elsewhere))
+        lines.append(f"\n{table}\n\nElsewhere, x 100: {PROTOCOL}; gains with 95 % intervals.")
     if results.start.sts is not None:
         rows = [
             {"x 100": name} | {column: scores.cells()[name] for column, scores in columns.items()}

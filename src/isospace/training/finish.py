@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import isospace
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import Benchmark, Measured
+from isospace.evaluation.elsewhere import Elsewhere, elsewhere_scores, elsewhere_sentence
+from isospace.evaluation.pairs import Encode
+from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.devices import environment
 from isospace.system.processes import arithmetic
 from isospace.training.card import classic_usage, model_card
 from isospace.training.fit import Fit
 from isospace.training.origin import Origin
+from isospace.training.prepare import Data
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
 from isospace.training.selection import Choice
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A state of the encoder on what judges.
+
+    Attributes:
+        measured: on the benchmark.
+        elsewhere: set of other text -> its score.
+    """
+
+    measured: Measured
+    elsewhere: dict[str, Scores]
+
+    @classmethod
+    def of(
+        cls, encode: Encode, benchmark: Benchmark, elsewhere: Elsewhere, bm25_weight: float
+    ) -> Judged:
+        """Measure one."""
+        measured = benchmark.measure(encode, bm25_weight)
+        return cls(measured, elsewhere.measure(encode, measured=measured))
 
 
 def start_of(config: TrainConfig) -> Encoder:
@@ -32,8 +59,8 @@ def start_of(config: TrainConfig) -> Encoder:
 def run_results(
     fit: Fit,
     choice: Choice,
-    before: Measured,
-    after: Measured,
+    before: Judged,
+    after: Judged,
     verdict: Verdict,
     made: str = "",
 ) -> RunResults:
@@ -44,10 +71,14 @@ def run_results(
         choice: which of its states was kept.
         before: the start.
         after: the result.
-        verdict: on the two.
+        verdict: on the two; it is told what became of other text.
         made: what else was done to the state that was kept, in words.
     """
     config, benchmark, corpus = fit.config, fit.benchmark, fit.corpus
+    elsewhere = elsewhere_scores(before.elsewhere, after.elsewhere)
+    if after is not before:
+        told = elsewhere_sentence({name: scores.gain for name, scores in elsewhere.items()})
+        verdict = replace(verdict, text=f"{verdict.text} {told}")
     return RunResults(
         isospace=isospace.__version__,
         config=config.to_dict(),
@@ -62,13 +93,14 @@ def run_results(
         steps=fit.loop.total_steps,
         benchmark=benchmark.digest(),
         pairs=benchmark.pairs_digest(),
-        start=before.scores,
-        result=after.scores,
+        start=before.measured.scores,
+        result=after.measured.scores,
         labels=config.labels if choice.rule == "labels" else None,
         choice=choice,
         model_step=0 if verdict.kind is VerdictKind.KEEP_START else choice.step,
         verdict=verdict,
-        beside=benchmark.beside(before, after),
+        beside=benchmark.beside(before.measured, after.measured),
+        elsewhere=elsewhere,
         split=benchmark.split,
         evaluations=tuple(fit.evaluations),
         seconds=fit.seconds,
@@ -82,9 +114,9 @@ def write_run(
     run: Run,
     results: RunResults,
     encoder: Encoder,
-    benchmark: Benchmark,
-    before: Measured,
-    after: Measured,
+    data: Data,
+    before: Judged,
+    after: Judged,
 ) -> None:
     """Write the model, the items and the results; these last, as they say that a run is finished.
 
@@ -92,17 +124,21 @@ def write_run(
         run: its folder.
         results: what it came to.
         encoder: the result; the start is written in its place where that is to be kept.
-        benchmark: what both were measured on.
+        data: what both were measured on.
         before: the start.
         after: the result.
     """
-    config = run.config
+    config, benchmark = run.config, data.benchmark
     if results.ships_start:
         encoder = start_of(config)
     card = model_card(config, results, encoder.pooling, classic_usage(encoder.prompts))
     save_model(encoder, run.model_folder, card)
     run.write_items(
-        before=benchmark.items(before), after=benchmark.items(after), **benchmark.test_pairs()
+        before=benchmark.items(before.measured),
+        after=benchmark.items(after.measured),
+        **benchmark.test_pairs(),
+        elsewhere_before=data.elsewhere.items(before.elsewhere),
+        elsewhere_after=data.elsewhere.items(after.elsewhere),
     )
-    run.write_sample(benchmark.sample, before.vectors, after.vectors)
+    run.write_sample(benchmark.sample, before.measured.vectors, after.measured.vectors)
     write_results(run.results_path, results)

@@ -59,7 +59,8 @@ class Fit:
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
         data, self.loop = prepare(config, self.accelerator, self.progress, data)
-        self.benchmark, self.held_out, self.corpus = data.benchmark, data.held_out, data.corpus
+        self.data, self.benchmark = data, data.benchmark
+        self.held_out, self.corpus = data.held_out, data.corpus
         self.encoder = self.loop.encoder
         self._start_hash = weights_hash(self.encoder, *SIDES)
         self.evaluations: list[dict[str, float]] = []

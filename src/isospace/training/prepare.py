@@ -24,6 +24,7 @@ from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels, load_sts_data
+from isospace.evaluation.elsewhere import Elsewhere, require_elsewhere
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
 from isospace.evaluation.vector_cache import cached
@@ -67,11 +68,13 @@ class Data:
         benchmark: what start and result are both scored on.
         held_out: what an evaluation measures; no text of the benchmark is in it.
         corpus: the cleaned text.
+        elsewhere: other text, on which start and result are scored as well.
     """
 
     benchmark: Benchmark
     held_out: HeldOut
     corpus: Corpus
+    elsewhere: Elsewhere
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
@@ -280,8 +283,12 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     return data
 
 
-def load_data(config: TrainConfig) -> Data:
+def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
     """Read the user's own files first, then the corpus, and divide what is held out of it.
+
+    Args:
+        config: the settings.
+        elsewhere_chooses: whether a part of other text may choose, as of STS the dev sets.
 
     Raises:
         UserError: a file cannot be used, or the corpus leaves too little to measure on.
@@ -310,7 +317,8 @@ def load_data(config: TrainConfig) -> Data:
             f"one text in ten is held out: give more text, {advice}"
         )
     benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
-    return Data(benchmark, held_out, corpus)
+    elsewhere = Elsewhere.make(corpus, config.elsewhere, tasks, labels, elsewhere_chooses)
+    return Data(benchmark, held_out, corpus, elsewhere)
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
@@ -362,6 +370,7 @@ def _require_settings(config: TrainConfig) -> None:
     """Refuse settings that do not go together, before anything is read."""
     require_pairs(config)
     require_plain_passes(config)
+    require_elsewhere(config.elsewhere, config.text.corpus)
     _require_texts(config)
     _require_labels(config)
     _require_teacher(config)

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isospace.evaluation.elsewhere import ElsewhereScores
 from isospace.evaluation.scores import BenchmarkScores, BesideWords
 from isospace.statistics.verdict import SMALLEST_GAIN, Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 5
+FORMAT = 6
 """Of results.json. 1 had no number, called evaluations looks and the benchmark exam; 2 had the
 intervals of a bootstrap of single items, and three kinds of verdict; 3 had no memory; 4 had MRR and
-R@1, R@5 and R@10 of the encoder alone."""
+R@1, R@5 and R@10 of the encoder alone; 5 had nothing of elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class RunResults:
         model_step: the step of the weights in model/; 0 where the verdict keeps the start.
         verdict: whether the result gains over the start.
         beside: what the result is beside plain BM25; `None` of older runs.
+        elsewhere: set of other text -> what start and result came to there; empty of older runs.
         split: whether the pairs that choose are others than those of the verdict.
         evaluations: measurements during training, the start (step 0) first.
         seconds: wall clock, sessions before a resumption included.
@@ -77,6 +79,7 @@ class RunResults:
     model_step: int
     verdict: Verdict
     beside: BesideWords | None
+    elsewhere: dict[str, ElsewhereScores]
     split: bool
     evaluations: tuple[dict[str, float], ...]
     seconds: float
@@ -135,10 +138,14 @@ def read_results(path: Path) -> RunResults:
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    older = (_from_first, _from_second, _from_third, _from_fourth)
+    older = (_from_first, _from_second, _from_third, _from_fourth, _from_fifth)
     for upgrade in older[content.get("format", 1) - 1 :]:
         content = upgrade(content)
     return content
+
+
+def _from_fifth(content: dict[str, Any]) -> dict[str, Any]:
+    return {**content, "elsewhere": {}, "format": 6}
 
 
 def _from_fourth(content: dict[str, Any]) -> dict[str, Any]:

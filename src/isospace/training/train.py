@@ -24,7 +24,7 @@ from isospace.system.processes import agreed
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
-from isospace.training.finish import run_results, write_run
+from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, require_free
@@ -100,29 +100,32 @@ class _Session:
             if fit.main:
                 start = cached(fit.encoder, cache_folder())
                 weight = self.benchmark.choose_weight(start, fit.held_out)
-                before = self.benchmark.measure(start, weight)
+                before = Judged.of(start, self.benchmark, fit.data.elsewhere, weight)
             fit.accelerator.wait_for_everyone()
             fit.measure_start(run)
             if before is not None:
-                rows = table_rows("", {"start": before.scores})
+                rows = table_rows("", {"start": before.measured.scores})
                 self.progress.table("before training, x 100", rows)
-                self.progress.line("pairs", self.benchmark.what_can_be_shown(before))
+                self.progress.line("pairs", self.benchmark.what_can_be_shown(before.measured))
+                self.progress.line("elsewhere", fit.data.elsewhere.described)
             fit.go(run)
             return self._finish(run, before)
 
-    def _finish(self, run: Run, before: Measured | None) -> FinishedRun:
+    def _finish(self, run: Run, before: Judged | None) -> FinishedRun:
         """Load the checkpoint to keep, score it, say whether it helped, write the model."""
         results = None
         if before is not None:
-            choice, encoder = self.fit.choice, self.fit.loop.shipped
+            fit = self.fit
+            choice, encoder, data = fit.choice, fit.loop.shipped, fit.data
             encoder.model.load_state_dict(load_file(run.kept_weights))
             after = before
             if choice.step:
                 encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
-                after = self.benchmark.measure(encode, before.beside.weight)
-            verdict = self._verdict(choice, before, after)
-            results = run_results(self.fit, choice, before, after, verdict)
-            write_run(run, results, encoder, self.benchmark, before, after)
+                weight = before.measured.beside.weight
+                after = Judged.of(encode, self.benchmark, data.elsewhere, weight)
+            verdict = self._verdict(choice, before.measured, after.measured)
+            results = run_results(fit, choice, before, after, verdict)
+            write_run(run, results, encoder, data, before, after)
             self._show_results(run, results)
         return FinishedRun(run, agreed(self.fit.accelerator, results))
 
