@@ -120,9 +120,11 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
 
 @pytest.mark.slow
 def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
+    """What holds to the start, and what groups the texts of a batch, is found again."""
     stopped = replace(config, output=tmp_path / "stopped")
-    run_together(2, isospace_main, command(config, 12))
-    processes = together(2, isospace_main, command(stopped, 12))
+    settings = ["train", "--similar", "4", "--hold-to-start", "100"]
+    run_together(2, isospace_main, [*settings, *command(config, 12)[1:]])
+    processes = together(2, isospace_main, [*settings, *command(stopped, 12)[1:]])
     wait_for_steps(tmp_path / "stopped", 5, *processes)
     for process in processes:  # as torchrun passes it on
         process.send(signal.SIGTERM)
