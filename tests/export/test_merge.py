@@ -53,6 +53,7 @@ def test_at_the_ends_the_vectors_are_those_of_start_and_model(toy_model, trained
         assert main(["merge", str(toy_model), trained[0], "--share", share, "-o", to]) == 0
         ours, theirs = (load_encoder(f, device="cpu").embed(sentences(5)) for f in (to, end))
         assert np.array_equal(ours, theirs)
+    assert "0 of the start's and 1 of this model's:" in (tmp_path / "share1/README.md").read_text()
 
 
 def test_a_pooling_and_prompts_for_all_are_part_of_the_folder(toy_model, trained, tmp_path):

@@ -75,12 +75,12 @@ def _card(start: str, models: Sequence[str], share: float, pooling: str, usage: 
     """Markdown for the README.md of the folder."""
     origin, others = Origin.of(start), [Origin.of(name) for name in models]
     listed = "\n".join(f"  - `{one.name}`, licence: {one.licence_text}" for one in others)
-    mean = f"mean of these {len(others)}" if len(others) > 1 else "one of this"
+    mean = f"the mean of these {len(others)}" if len(others) > 1 else "this model's"
     return f"""{heading(origin, "merged with what was trained from it", usage)}
 
 {usage.text}
 
-- Weights: {1 - share:g} of the start's and {share:g} of the {mean}:
+- Weights: {1 - share:g} of the start's and {share:g} of {mean}:
 {listed}
 - Start: `{origin.name}`; pooling: {pooling}
 - Licence of the start: {origin.licence_text}
