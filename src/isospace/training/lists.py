@@ -199,10 +199,10 @@ def make_lists(
     if config.teacher is not None:
         teacher, story = _teacher(config, start, of, cosines, choose_weight)
     ranker = teacher if teacher is not None and teacher.ranks_all else cosines(start)
-    size = sum(len(lines) for lines in (of.queries, of.texts))
+    size = len(np.union1d(of.queries, of.texts))
     progress.line(
         "teacher",
-        f"{story}; {size:,} texts that look or are looked for, {time.monotonic() - began:.0f} s; "
+        f"{story}; {size:,} texts, {time.monotonic() - began:.0f} s; "
         f"{_megabytes(ranker, teacher):,.0f} MB of vectors on disk",
     )
     pairs = numbers[rows[rows[:, -1] >= 0][:, [0, -1]]]
