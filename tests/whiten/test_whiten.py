@@ -19,6 +19,7 @@ from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.elsewhere import elsewhere_sentence
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.operators.fitted_whitening import Moments, Whitening
@@ -192,13 +193,18 @@ def test_a_whitening_of_the_first_format_is_read(setting):
     }  # fmt: skip
     path.write_text(json.dumps(content | {"format": 1}))
     read = read_results(setting.output)
+    assert list(outcome.elsewhere) == ["docstrings", "definitions"]
+    said = elsewhere_sentence({name: one.gain for name, one in outcome.elsewhere.items()})
+    assert outcome.text == f"{outcome.verdict.text} {said} {outcome.written}"
+    assert read.elsewhere == {}
     assert read.verdict.kind is VerdictKind.CANNOT_TELL
     assert read.verdict.gain == Gain(0.004, -0.01, 0.02, 0.5, 40, 40, 40, 40)
     for older, newer in ((read.before, outcome.before), (read.after, outcome.after)):
         assert older.geometry == newer.geometry
         assert older.scores.pairs.mrr == newer.scores.pairs.mrr
         assert (older.scores.beside, older.scores.pairs.ndcg_10) == (None, None)
-    kept = {"verdict": outcome.verdict, "before": outcome.before, "after": outcome.after}
+    changed = ("verdict", "before", "after", "elsewhere")
+    kept = {name: getattr(outcome, name) for name in changed}
     assert replace(read, **kept) == outcome
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isospace.evaluation.elsewhere import ElsewhereScores, elsewhere_sentence
 from isospace.evaluation.scores import BenchmarkScores, table_rows
 from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.verdict import Verdict, VerdictKind, counted, earlier, reason
@@ -16,9 +17,9 @@ from isospace.training.origin import Origin
 from isospace.training.results import upgraded_verdict, without_bm25
 from isospace.whiten.whiten_config import Power
 
-FORMAT = 3
+FORMAT = 4
 """Of whitening.json. 1 had the interval of a bootstrap of single pairs, and three verdicts; 2 had
-MRR and R@1, R@5 and R@10 of the model alone."""
+MRR and R@1, R@5 and R@10 of the model alone; 3 had nothing of elsewhere."""
 FILE = "whitening.json"
 
 GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
@@ -98,6 +99,8 @@ class WhiteningResults:
         before: the model as it is.
         after: the model whitened by `power`.
         verdict: whether that gains on the verdict's pairs.
+        elsewhere: set of other text -> what both came to there; empty of older results, and
+            where no power was chosen.
         whitened: whether the folder holds the whitened model, or the one that was given.
         gap: largest 1 - cosine between the folder's vectors and those that were measured.
         format: of the file.
@@ -115,6 +118,7 @@ class WhiteningResults:
     before: StateScores
     after: StateScores
     verdict: Verdict
+    elsewhere: dict[str, ElsewhereScores]
     whitened: bool
     gap: float
     format: int = FORMAT
@@ -129,12 +133,13 @@ class WhiteningResults:
 
     @property
     def text(self) -> str:
-        """The verdict, what became of STS where there is data, and what the folder holds."""
+        """The verdict, what became of other text, and what the folder holds."""
         before, after = self.before.sts_average, self.after.sts_average
-        sts = ""
-        if before is not None and after is not None and self.power is not None:
-            sts = f"The STS average changes by {after - before:+.2f} points. "
-        return f"{self.verdict.text} {sts}{self.written}"
+        gains = {name: scores.gain for name, scores in self.elsewhere.items()}
+        said = elsewhere_sentence(gains)
+        if not said and before is not None and after is not None and self.power is not None:
+            said = f"The STS average changes by {after - before:+.2f} points."
+        return " ".join(filter(None, [self.verdict.text, said, self.written]))
 
     def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
         """Titles and rows for people."""
@@ -177,6 +182,8 @@ def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
             for state in ("before", "after")
         }
         content = {**content, **states, "format": 3}
+    if content["format"] == 3:
+        content = {**content, "elsewhere": {}, "format": 4}
     return content
 
 

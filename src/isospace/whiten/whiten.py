@@ -38,6 +38,12 @@ from isospace.evaluation.benchmark import (
     load_sts_data,
     sts_data,
 )
+from isospace.evaluation.elsewhere import (
+    Elsewhere,
+    ElsewhereScores,
+    elsewhere_scores,
+    require_elsewhere,
+)
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.pairs import (
     Encode,
@@ -104,6 +110,7 @@ class _Session:
         self.progress = progress if self.accelerator.is_main_process else Silent()
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
             raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
+        require_elsewhere(config.elsewhere, config.text.corpus)
         data = sts_data(config.data)
         pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
         tasks = load_sts_data(data) if data else {}
@@ -114,6 +121,8 @@ class _Session:
         self.benchmark = Benchmark.make(
             self.corpus, pairs, tasks, distractors=config.text.distractors
         )
+        with self.accelerator.main_process_first():
+            self.elsewhere = Elsewhere.make(self.corpus, config.elsewhere, tasks)
         self.held_out = choosing_text(self.corpus)
         self.choosers = self.held_out.pairs if self.benchmark.split else self.benchmark.pairs
         if config.power == "auto" and len(self.choosers) < 2:
@@ -195,7 +204,10 @@ class _Session:
         power = list(tried)[choose(list(tried.values()))] if tried else next(iter(maps))
         weight = self.benchmark.choose_weight(self.encode, self.held_out)
         before = self._measure(None, weight)
-        after = before if power is None else self._measure(maps[power], weight)
+        after, elsewhere = before, {}
+        if power is not None:
+            after = self._measure(maps[power], weight)
+            elsewhere = self._elsewhere(maps[power], before, after)
         kept = "no power was chosen" if power is None else None
         if self.benchmark.split or not ranks:
             verdict = self.benchmark.verdict(before, after, kept)
@@ -216,6 +228,7 @@ class _Session:
             before=_scores(before),
             after=_scores(after),
             verdict=replace(verdict, text=sentence(verdict, power, self.benchmark.pairs.unit)),
+            elsewhere=elsewhere,
             # What was asked for is written; what was left to choose must earn it.
             whitened=None not in maps or verdict.kind is VerdictKind.ADAPTED,
             gap=0.0,
@@ -223,6 +236,14 @@ class _Session:
 
     def _measure(self, whitening: FittedMap | None, bm25_weight: float) -> Measured:
         return self.benchmark.measure(through(self.encode, whitening), bm25_weight)
+
+    def _elsewhere(
+        self, whitening: FittedMap | None, before: Measured, after: Measured
+    ) -> dict[str, ElsewhereScores]:
+        """What the map does to other text."""
+        start = self.elsewhere.measure(self.encode, measured=before)
+        mapped = through(self.encode, whitening)
+        return elsewhere_scores(start, self.elsewhere.measure(mapped, measured=after))
 
     def _write(self, results: WhiteningResults, whitening: FittedMap | None) -> float:
         """Write the folder; returns how far its vectors are from those that were measured."""
