@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from ladders import short_ladder, write_documents
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from toy import WORDS, sentences
+from toy import sentences
 
 from isospace.adaptation.adapt import SETTINGS, adapt
 from isospace.adaptation.adapt_config import AdaptConfig
@@ -32,37 +30,9 @@ from isospace.training.run import Run, chosen_weight
 
 
 @pytest.fixture(scope="module")
-def documents(tmp_path_factory) -> Path:
-    """2,100 documents whose passages say the words of their titles again."""
-    draw = random.Random(0)
-    file = tmp_path_factory.mktemp("documents") / "docs.jsonl"
-    with file.open("w", encoding="utf-8") as out:
-        for text in sentences(2100, seed=4):
-            title = draw.sample(WORDS, k=6)
-            second = " ".join([*draw.sample(title, k=3), *draw.choices(WORDS, k=6)])
-            row = {"title": " ".join(title), "text": f"{text}\n\n{second}"}
-            out.write(json.dumps(row) + "\n")
-    return file
-
-
-@pytest.fixture(scope="module")
-def config(documents, toy_model, tmp_path_factory) -> AdaptConfig:
-    text = CorpusConfig(
-        corpus=(str(documents),),
-        title_column="title",
-        passage_words=None,
-        near_duplicates=False,
-        judge="title-passage",
-        held_out=420,
-    )
-    return AdaptConfig(
-        text=text,
-        model=str(toy_model),
-        budget=(50_000, "tokens"),
-        may_lose=100,
-        precision="float32",
-        output=tmp_path_factory.mktemp("ladder") / "run",
-    )
+def config(toy_model, tmp_path_factory) -> AdaptConfig:
+    documents = write_documents(tmp_path_factory.mktemp("documents") / "docs.jsonl")
+    return short_ladder(documents, toy_model, tmp_path_factory.mktemp("ladder") / "run")
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from explore_session import EVIL, EVIL_NAME, TEXTS, encoder, session_of
+from explore_session import CHANGES, EVIL, EVIL_NAME, TEXTS, encoder, session_of
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
-from isospace.explore.session import LONGEST, MOST_NEIGHBOURS, MOST_SENTENCES, open_session
+from isospace.explore.session import (
+    LONGEST,
+    MOST_NEIGHBOURS,
+    MOST_SENTENCES,
+    Changes,
+    open_session,
+)
 
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
 
@@ -114,6 +120,42 @@ def test_the_page_has_both_lists(client, session):
     marked = {word.lower() for word in re.findall(r"<mark>(\w+)</mark>", page.text)} - {"marked"}
     assert marked <= {"big", "dog", "runs", "city"}
     assert marked
+
+
+def test_queries_that_changed_most_are_offered_first(client):
+    ladder = TestClient(make_app(session_of(changes=CHANGES)), base_url=f"http://{HOST}")
+    first, plain = ladder.get("/").text, client.get("/").text
+    assert "Changed most" not in plain
+    read = text_of(first)
+    assert read.index("Changed most") < read.index("Some sentences of the corpus")
+    gained, lost = CHANGES.gained, CHANGES.lost
+    for line in (
+        f"Gained {gained[0].query} rank 1,204 → 1",
+        f"{gained[1].query} rank 12.5 → 3",
+        f"Lost {lost[0].query} rank 2 → 31",
+    ):
+        assert line in read
+    section = first[first.index('id="changed"') : first.index('id="examples"')]
+    links = [unescape(link) for link in re.findall(r'<a href="([^"]+)"', section)]
+    for link, one in zip(links, (*gained, *lost), strict=True):
+        page = ladder.get(link).text
+        right = f"Its right text, from rank {one.ranks[0]:,g} to {one.ranks[1]:g}: {one.right}"
+        assert right in text_of(page)
+        assert unescape(re.search(r'<input id="q"[^>]*value="([^"]*)"', page)[1]) == one.query
+        found = re.findall(r"\d\.\d{3}</span>.*?</li>", page, re.DOTALL)
+        marked = [text_of(hit) for hit in found if "the right text" in hit]
+        assert all(one.right in hit for hit in marked)
+        lists = ladder.get(link.replace("k=10", "k=100")).text
+        assert lists.count("<strong>the right text</strong>") == 2
+        assert page.count("<img") == page.count("<script") == 1
+    assert "Its right text" not in ladder.get("/", params={"q": QUERY}).text
+
+
+def test_where_all_gained_nothing_is_said_of_losses():
+    changes = Changes(gained=CHANGES.gained)
+    page = TestClient(make_app(session_of(changes=changes)), base_url=f"http://{HOST}").get("/")
+    assert "Gained" in page.text
+    assert "Lost" not in page.text
 
 
 def test_similarities_are_those_of_a_loop(client, session):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
-from explore_session import EVIL, EVIL_NAME, session_of
+from explore_session import CHANGES, EVIL, EVIL_NAME, session_of
 from explore_session import TEXTS as CORPUS
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
@@ -21,12 +21,17 @@ from selenium.webdriver.support.wait import WebDriverWait
 from isospace.explore.app import HOST, listen, make_server
 
 QUERY = "the big dog runs in the city"
-PAGES = {"neighbours": f"?q={QUERY}", "similarities": "similarities", "geometry": "geometry"}
+PAGES = {
+    "start": "",
+    "neighbours": f"?q={CHANGES.gained[1].query}",
+    "similarities": "similarities",
+    "geometry": "geometry",
+}
 
 
 @pytest.fixture(scope="module")
 def session():
-    return session_of()
+    return session_of(changes=CHANGES)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +137,23 @@ def test_similarities_of_typed_sentences(browser, session):
     values = [float(cell.text) for cell in find(browser, ".heat tbody td")]
     assert values == pytest.approx([v for m in result.matrices for v in m.flat], abs=0.0051)
     assert len(find(browser, ".differences > li")) == 3
+    assert browser.get_log("browser") == []
+
+
+def test_a_query_that_changed_is_followed_by_keyboard(browser, session):
+    links = find(browser, ".changes a")
+    told = [*CHANGES.gained, *CHANGES.lost]
+    assert [link.text for link in links] == [one.query for one in told]
+    assert find(browser, ".changes .standing")[0].text == "rank 1,204 → 1"
+    find(browser, "button")[0].send_keys("")  # the last thing before the list
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert browser.switch_to.active_element == links[0]
+    leave(browser, ActionChains(browser).send_keys(Keys.TAB, Keys.ENTER).perform)
+    assert find(browser, "#q")[0].get_attribute("value") == told[1].query
+    assert read_lists(browser) == expected(session, told[1].query, 10)
+    leave(browser, find(browser, ".changes a")[0].click)
+    assert find(browser, "h2")[0].text == told[0].query
+    assert find(browser, "q")[0].text == told[0].right
     assert browser.get_log("browser") == []
 
 

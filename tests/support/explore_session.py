@@ -8,12 +8,21 @@ import zlib
 import numpy as np
 from toy import sentences
 
-from isospace.explore.session import Model, Session, sample_rows
+from isospace.adaptation.results import Changed
+from isospace.explore.session import Changes, Model, Session, sample_rows
 from isospace.operators.nearest import unit_rows
 
 EVIL = "<script>alert(1)</script> & \"the cat\" on the 'mat'"
 EVIL_NAME = "<img src=x onerror=alert(1)>"
 TEXTS = [EVIL, *sentences(60)]
+FIRST = ((TEXTS[1],), (TEXTS[2],))
+CHANGES = Changes(
+    gained=(
+        Changed(f"{EVIL_NAME} {TEXTS[3]}", TEXTS[4], (1204.0, 1.0), FIRST),
+        Changed(TEXTS[5], TEXTS[6], (12.5, 3.0), FIRST),
+    ),
+    lost=(Changed(TEXTS[7], EVIL, (2.0, 31.0), FIRST),),
+)
 
 
 def encoder(seed, dim):
@@ -29,11 +38,11 @@ def encoder(seed, dim):
     return encode
 
 
-def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME)):
+def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME), changes=None):
     """Models of 16 and 12 dimensions."""
     encoders = encoders or (encoder(1, 16), encoder(2, 12))
     models = []
     for letter, name, encode in zip("AB", names, encoders, strict=False):
         sample = encode([texts[row] for row in sample_rows(len(texts))])
         models.append(Model(letter, name, encode, unit_rows(encode(texts)), sample))
-    return Session(texts, models, "toy.txt")
+    return Session(texts, models, "toy.txt", changes)

@@ -58,7 +58,7 @@ class Pages:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._templates = templates("isospace.explore")
-        self._templates.filters.update(marked=marked, shade=shade, cosine=cosine)
+        self._templates.filters.update(marked=marked, shade=shade, cosine=cosine, rank=rank)
 
     async def neighbours(self, request: Request) -> Response:
         """A text box; with a query, the nearest texts by each model."""
@@ -195,6 +195,15 @@ def cosine(value: float) -> str:
     ('0.00', '0.73')
     """
     return f"{np.round(value, 2) + 0.0:.2f}"
+
+
+def rank(value: float) -> str:
+    """A rank; of equals it may be a half.
+
+    >>> rank(1204.0), rank(2.5)
+    ('1,204', '2.5')
+    """
+    return f"{value:,.1f}".removesuffix(".0")
 
 
 def _whole_number(text: str) -> int:

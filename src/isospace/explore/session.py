@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.adaptation.results import Changed
 from isospace.corpus.lines import clean
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import as_encoder
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, SidedEncode, sided
@@ -119,6 +121,24 @@ class Similarities:
     differences: tuple[Difference, ...]
 
 
+@dataclass(frozen=True)
+class Changes:
+    """Queries whose right text moved most from the first model to the second, as a ladder told it.
+
+    Attributes:
+        gained: those whose right text rose, the most first.
+        lost: those whose right text fell, the most first.
+    """
+
+    gained: tuple[Changed, ...] = ()
+    lost: tuple[Changed, ...] = ()
+
+    def of(self, query: str) -> Changed | None:
+        """What a query that was asked for was told of, `None` where it is another."""
+        told = (*self.gained, *self.lost)
+        return next((one for one in told if clean(one.query[:LONGEST]) == query), None)
+
+
 class Session:
     """One or two models on one corpus.
 
@@ -126,12 +146,20 @@ class Session:
         texts: distinct, as `read_corpus` gives them.
         models: with the vectors of these texts.
         corpus: what the texts are, for people.
+        changes: queries to look at first; default: none.
     """
 
-    def __init__(self, texts: Sequence[str], models: Sequence[Model], corpus: str) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        models: Sequence[Model],
+        corpus: str,
+        changes: Changes | None = None,
+    ) -> None:
         self.texts = texts
         self.models = tuple(models)
         self.corpus = corpus
+        self.changes = changes or Changes()
         self.sample = tuple(texts[row] for row in sample_rows(len(texts)))
         near = sorted(self.sample[:_CANDIDATES], key=lambda text: abs(len(text) - _EXAMPLE_LENGTH))
         self.examples = tuple(near[:_EXAMPLES])
@@ -200,40 +228,44 @@ class Session:
 
 
 def open_session(
-    models: Sequence[str],
+    models: Sequence[str | Encoder],
     texts: Texts,
     corpus: str,
     precision: Precision = "float32",
     progress: Progress | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
+    changes: Changes | None = None,
 ) -> Session:
     """Load one or two models and encode the texts of a corpus by each.
 
     Args:
-        models: each "minilm", a model folder, a run's folder, or a Hub name.
+        models: each "minilm", a model folder, a run's folder, a Hub name, or a loaded encoder.
         texts: distinct, as `read_corpus` gives them.
         corpus: what they are, for people.
         precision: of the matrix products, as in `Encoder.embed`.
         progress: where it is shown; default: the log.
         query_prompt: put before what is looked for, as for `load_encoder`.
         document_prompt: put before every text of the corpus.
+        changes: queries to look at first; default: none.
 
     Raises:
         UserError: none or more than two models, or one that cannot be loaded.
     """
     progress = progress or Logged()
-    sources = list(dict.fromkeys(models))
-    if not 1 <= len(sources) <= 2:
-        raise UserError(f"models {', '.join(sources) or 'none'}: expected one, or two to compare")
+    models = list(dict.fromkeys(models))
+    if not 1 <= len(models) <= 2:
+        named = ", ".join(map(str, models))
+        raise UserError(f"models {named or 'none'}: expected one, or two to compare")
     encoders = [
-        load_encoder(source, query_prompt=query_prompt, document_prompt=document_prompt)
-        for source in sources
+        as_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+        for model in models
     ]
+    names = _names([encoder.source for encoder in encoders])
     texts = list(texts)
     rows = sample_rows(len(texts))
     loaded = []
-    for letter, name, encoder in zip("AB", _names(sources), encoders, strict=False):
+    for letter, name, encoder in zip("AB", names, encoders, strict=False):
         vectors = np.empty((len(texts), encoder.dim), np.float32)
         sample = np.empty((len(rows), encoder.dim), np.float32)
         if encoder.prompts.summary:
@@ -249,7 +281,7 @@ def open_session(
         embed = partial(encoder.embed, precision=precision)
         encode = SidedEncode.of_prompts(encoder.prompts, embed)
         loaded.append(Model(letter, name, encode, vectors, sample))
-    return Session(texts, loaded, corpus)
+    return Session(texts, loaded, corpus, changes)
 
 
 def sample_rows(texts: int) -> NDArray[np.int64]:

@@ -25,10 +25,11 @@ class Explore:
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
         "minilm",
     )
-    """One or two, each minilm, a model folder, the folder of a run, or a Hub name."""
+    """One or two, each minilm, a model folder, the folder of a run, or a Hub name. The folder that
+    `adapt` left stands for two: its start and its result."""
     corpus: tuple[str, ...] = ()
     """The texts to look in: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for
-    standard input, or docstrings."""
+    standard input, or docstrings. Default for a folder that `adapt` left: the texts that judged."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     encoding: str = "utf-8"
@@ -50,27 +51,37 @@ class Explore:
 
     def run(self) -> int:
         """Read, encode, serve until Ctrl-C."""
-        if not self.corpus:
+        from isospace.explore.climbed import Climbed
+
+        climbed = Climbed.of(self.models[0]) if len(self.models) == 1 else None
+        if not self.corpus and climbed is None:
             raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
         missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
         if missing:
             raise UserError(f"explore needs {', '.join(missing)}: pip install 'isospace[explore]'")
         from isospace.explore.app import HOST, listen, make_server
         from isospace.explore.session import open_session
-        from isospace.search.neighbours import read_corpus
+        from isospace.search.neighbours import Texts, read_corpus
 
         console = Console(self.json)
         names = ", ".join(Path(name).name for name in self.corpus)
         with listen(self.port) as listener:
-            texts = read_corpus(self.corpus, self.column, self.encoding, console)
+            texts: Texts
+            if climbed is None or self.corpus:
+                texts = read_corpus(self.corpus, self.column, self.encoding, console)
+            else:
+                texts, names = climbed.texts(console), climbed.texts_name
+            if climbed is not None and climbed.kept_start:
+                console.line("ladder", "it kept the start, which is shown alone")
             session = open_session(
-                self.models,
+                self.models if climbed is None else climbed.models(),
                 texts,
                 names,
                 self.precision,
                 console,
                 self.query_prompt,
                 self.document_prompt,
+                None if climbed is None else climbed.changes,
             )
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             console.line("explore", f"{url}  (Ctrl-C ends it)")

@@ -1,0 +1,91 @@
+"""The folder of a ladder, to look into: its two ends, and what judged them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from isospace.adaptation.results import Ladder, read_ladder
+from isospace.encoders.encoder import Encoder
+from isospace.errors import UserError
+from isospace.evaluation.retrieval import Targets
+from isospace.explore.session import Changes
+from isospace.statistics.counts import number_of
+from isospace.system.progress import Progress
+from isospace.training.finish import start_of
+from isospace.training.prepare import load_data
+from isospace.training.run import Run, run_of
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """A ladder that has come to its end.
+
+    Attributes:
+        source: its folder as it was named.
+        run: its folder.
+        ladder: what it says.
+    """
+
+    source: str
+    run: Run
+    ladder: Ladder
+
+    @classmethod
+    def of(cls, source: str) -> Climbed | None:
+        """The ladder that a model's name means; `None` where it means something else.
+
+        Raises:
+            UserError: it is not finished, or ladder.json is damaged.
+        """
+        run = run_of(source)
+        ladder = None if run is None else read_ladder(run.folder)
+        return None if run is None or ladder is None else cls(source, run, ladder)
+
+    @property
+    def kept_start(self) -> bool:
+        """Whether the start is all that is left."""
+        return self.run.finished.ships_start
+
+    def models(self) -> Sequence[str | Encoder]:
+        """Start and result; the one, where the ladder kept it.
+
+        Raises:
+            UserError: the start cannot be loaded any more.
+        """
+        return [self.source] if self.kept_start else [start_of(self.run.config), self.source]
+
+    @property
+    def changes(self) -> Changes:
+        """The queries that changed most between them."""
+        if self.kept_start:
+            return Changes()
+        return Changes(self.ladder.better, self.ladder.worse)
+
+    @property
+    def texts_name(self) -> str:
+        """What `texts` are, for people."""
+        config = self.run.config
+        files = config.text.corpus if config.pairs is None else (config.pairs,)
+        names = ", ".join(Path(file).name for file in files)
+        return f"{names}, by which the ladder judged"
+
+    def texts(self, progress: Progress) -> tuple[str, ...]:
+        """The held-out texts in which the ladder looked for the right ones when it judged.
+
+        Raises:
+            UserError: the corpus cannot be read any more, or is not what it was.
+        """
+        config = replace(self.run.config, data=None)  # STS sets have no part in it
+        corpus = " ".join(config.text.corpus)
+        progress.line("reading", corpus)
+        benchmark = load_data(config).benchmark
+        if benchmark.pairs_digest() != self.run.finished.pairs:
+            raise UserError(
+                f"{self.source}: what is held out of {corpus} is no longer what this ladder judged "
+                "by; give the texts to look in (`corpus`)"
+            )
+        texts = Targets.of(benchmark.pairs).texts
+        progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
+        return texts

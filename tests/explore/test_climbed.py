@@ -1,0 +1,132 @@
+"""A ladder's folder in `explore`: start and result beside each other, where the ladder judged."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ladders import short_ladder, write_documents
+from toy import sentences
+
+from isospace.adaptation.adapt import adapt
+from isospace.cli import main
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.explore.climbed import Climbed
+from isospace.explore.session import Changes, open_session
+from isospace.operators.nearest import TIE, unit_rows
+from isospace.system.progress import Logged
+from isospace.training.prepare import load_data
+from isospace.training.results import write_results
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory):
+    return write_documents(tmp_path_factory.mktemp("documents") / "docs.jsonl")
+
+
+@pytest.fixture(scope="module")
+def climbed(documents, toy_model, tmp_path_factory):
+    config = short_ladder(documents, toy_model, tmp_path_factory.mktemp("ladder") / "run")
+    config = replace(config, query_prompt="look for: ", pooling="last2", budget=(100, "tokens"))
+    return Climbed.of(str(adapt(config).run.folder))
+
+
+@pytest.fixture(scope="module")
+def session(climbed):
+    texts = climbed.texts(Logged())
+    return open_session(climbed.models(), texts, climbed.texts_name, changes=climbed.changes)
+
+
+def test_start_and_result_stand_beside_each_other(climbed, session, toy_model):
+    assert [model.name for model in session.models] == ["bert", "run"]
+    assert session.corpus == "docs.jsonl, by which the ladder judged"
+    texts = sentences(5)
+    start = load_encoder(str(toy_model), "last2", query_prompt="look for: ")
+    result = load_encoder(str(climbed.run.folder))
+    for model, encoder in zip(session.models, (start, result), strict=True):
+        assert np.allclose(
+            model.encode.queries(texts), encoder.embed(texts, side="query"), atol=1e-6
+        )
+
+
+def test_the_ranks_are_those_of_the_ladder(climbed, session):
+    """What a query finds on the page is what the ladder has told of it."""
+    gained, lost = session.changes.gained, session.changes.lost
+    assert (gained, lost) == (climbed.ladder.better, climbed.ladder.worse)
+    assert len(gained) == 10
+    pairs = load_data(climbed.run.config).benchmark.pairs
+    for one in (*gained, *lost):
+        query = session.neighbours(one.query, 1).query
+        assert session.changes.of(query) == one
+        other_right = {b for a, b in zip(pairs.first, pairs.second, strict=True) if a == query}
+        others = [row for row, text in enumerate(session.texts) if text not in other_right]
+        own = session.texts.index(one.right)
+        for model, told in zip(session.models, one.ranks, strict=True):
+            cosines = model.vectors @ unit_rows(model.encode.queries([query]))[0]
+            ahead = cosines[others] - cosines[own]
+            tied = np.abs(ahead) <= TIE
+            assert 1 + (ahead[~tied] > 0).sum() + tied.sum() / 2 == told
+
+
+def test_a_kept_start_stands_alone(climbed):
+    kept = replace(climbed.run.finished, model_step=0, made="")
+    before = climbed.run.results_path.read_bytes()
+    write_results(climbed.run.results_path, kept)
+    try:
+        assert climbed.models() == [climbed.source]
+        assert climbed.changes == Changes()
+    finally:
+        climbed.run.results_path.write_bytes(before)
+
+
+def test_a_run_of_train_is_no_ladder(finished_run, toy_model):
+    assert Climbed.of(str(finished_run.folder)) is None
+    assert Climbed.of(str(toy_model)) is None
+
+
+def test_another_text_than_the_ladders_is_refused(climbed, documents):
+    before = documents.read_bytes()
+    documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-300]))
+    try:
+        with pytest.raises(UserError, match=r"no longer what this ladder judged by.*`corpus`"):
+            climbed.texts(Logged())
+    finally:
+        documents.write_bytes(before)
+
+
+def opened(monkeypatch, capsys, *words):
+    """What the verb opens the session with."""
+    seen = []
+
+    def look(models, texts, names, *rest):
+        seen.append(([getattr(model, "source", model) for model in models], texts, names, rest[-1]))
+        raise UserError("enough")
+
+    monkeypatch.setattr("isospace.explore.session.open_session", look)
+    assert main(["explore", *map(str, words), "--port", "0"]) == 2
+    return seen[0], re.sub(r"\s+", " ", capsys.readouterr().err)
+
+
+def test_the_verb_opens_a_ladder_by_its_folder(
+    climbed, session, monkeypatch, capsys, toy_model, toy_corpus
+):
+    pytest.importorskip(
+        "starlette", reason="starlette is not installed (the extra explore brings it)"
+    )
+    folder = climbed.source
+    (models, texts, names, changes), err = opened(monkeypatch, capsys, folder)
+    assert models == [str(toy_model), folder]
+    assert (list(texts), names, changes) == (session.texts, session.corpus, session.changes)
+    assert "distinct texts of docs.jsonl, by which the ladder judged" in err
+
+    words = (folder, "--corpus", toy_corpus)
+    (models, texts, names, changes), _ = opened(monkeypatch, capsys, *words)
+    assert models == [str(toy_model), folder]
+    assert (len(texts), names, changes) == (400, "text.txt", session.changes)
+
+    words = (toy_model, folder, "--corpus", toy_corpus)
+    (models, *_, changes), _ = opened(monkeypatch, capsys, *words)
+    assert (models, changes) == ([str(toy_model), folder], None)

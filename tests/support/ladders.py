@@ -1,0 +1,44 @@
+"""A ladder that climbs in seconds: documents, and the settings to adapt the toy to them."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+from toy import WORDS, sentences
+
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.config import CorpusConfig
+
+
+def write_documents(file: Path) -> Path:
+    """2,100 documents whose passages say the words of their titles again."""
+    draw = random.Random(0)
+    with file.open("w", encoding="utf-8") as out:
+        for text in sentences(2100, seed=4):
+            title = draw.sample(WORDS, k=6)
+            second = " ".join([*draw.sample(title, k=3), *draw.choices(WORDS, k=6)])
+            row = {"title": " ".join(title), "text": f"{text}\n\n{second}"}
+            out.write(json.dumps(row) + "\n")
+    return file
+
+
+def short_ladder(documents: Path, model: Path, output: Path) -> AdaptConfig:
+    """A ladder that takes what finds most, whatever it loses elsewhere."""
+    text = CorpusConfig(
+        corpus=(str(documents),),
+        title_column="title",
+        passage_words=None,
+        near_duplicates=False,
+        judge="title-passage",
+        held_out=420,
+    )
+    return AdaptConfig(
+        text=text,
+        model=str(model),
+        budget=(50_000, "tokens"),
+        may_lose=100,
+        precision="float32",
+        output=output,
+    )
