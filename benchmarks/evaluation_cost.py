@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/evaluation_cost.py [--corpus FILE] [--precision float32]
 
-Trains by the recipe `adapt` up to its second evaluation, and prints both times as seconds of the
+Trains by the recipe `dropout` up to its second evaluation, and prints both times as seconds of the
 processor, so that what runs beside it hardly counts.
 """
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--precision", default="float32", choices=["auto", "bf16", "float32"])
     options = parser.parse_args()
     config = replace(
-        RECIPES["adapt"].config,
+        RECIPES["dropout"].config,
         text=CorpusConfig(corpus=tuple(options.corpus)),
         precision=options.precision,
     )

@@ -309,7 +309,7 @@ def test_what_departs_from_the_paper_is_named(backbone):
 
 
 def test_the_default_is_ours():
-    recipe = RECIPES["adapt"]
+    recipe = RECIPES["dropout"]
     assert recipe.config.model == "minilm"
     assert not recipe.published
     assert isinstance(recipe.config.objective, SimCSE)

@@ -46,7 +46,7 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
         (["train", "--corpus", "x", "simcse", "--temperature", "0"], "temperature"),
         (["train", "--resume", "no-such-run"], "not a run"),
         (["train", "--resume", "run", "--seed", "3"], "so that --seed 3 would change nothing"),
-        (["train", "--resume", "run", "--recipe", "adapt"], "so that --recipe would change"),
+        (["train", "--resume", "run", "--recipe", "dropout"], "so that --recipe would change"),
         (["train", "--resume=run", "whitenedcse"], "so that whitenedcse would change nothing"),
         (["evaluate", "minilm"], "nothing to score on"),
         (["evaluate", "./nowhere", "--own", "none.csv"], "none.csv"),

@@ -64,7 +64,7 @@ MOST_EPOCHS = 4.0
 FEWEST_UPDATES = 20
 """What does not allow for so many is no time to train."""
 
-_DROPOUT, _PAIRS = "adapt", "pairs"  # recipes
+_DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TIMED = 64  # texts by which the speed of encoding is measured
 _SPARE = 1.2  # what measuring takes beside encoding
 _BY_EVALUATION = 1_300  # texts that an evaluation in training encodes, at most

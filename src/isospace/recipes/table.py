@@ -29,7 +29,7 @@ from isospace.recipes.vascl import VASCL
 from isospace.recipes.whitenedcse import WHITENEDCSE
 
 RECIPES: dict[str, Recipe] = {
-    "adapt": Recipe(
+    "dropout": Recipe(
         TrainConfig(),
         "ours",
         note="Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "

@@ -21,7 +21,7 @@ from isospace.verbs.console import Console
 from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_result
 
-DEFAULT_RECIPE = "adapt"
+DEFAULT_RECIPE = "dropout"
 if TYPE_CHECKING:
     _ObjectiveChoice = Objective
 else:
