@@ -464,6 +464,15 @@ Copyright \(co 2024 Somebody.
 """
 
 
+def test_a_condition_that_is_half_a_comparison_does_not_hold():
+    page = """.SH DESCRIPTION
+.ie " \\n(.g .ds Aq \\(aq"
+.el .ds Aq '
+It\\*(Aqs here.
+"""
+    assert paragraphs(read(page, "man")) == ["It's here."]
+
+
 def test_man():
     document = read(MAN_PAGE, "man")
     assert document.title == "frob, defrob - turn cafés into bars"

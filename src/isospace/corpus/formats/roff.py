@@ -115,7 +115,7 @@ class Roff:
         if test is None:
             test = re.match(r"\((?:[^\s]|\\ )*\)|\S+?(?=\\\{|\s|$)", line)
         condition = test[0] if test else ""
-        if condition[:1] in ("'", '"'):
+        if condition[:1] in ("'", '"') and condition.count(condition[0]) == 3:
             holds = condition[1:-1].split(condition[0])[0] == condition[1:-1].split(condition[0])[1]
         else:
             holds = condition in ("n", "1")  # a terminal, and groff; the rest is for printing
