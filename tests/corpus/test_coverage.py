@@ -22,5 +22,12 @@ def test_japanese_and_russian_are_warned_of():
     assert "unknown" in (japanese.warning or "")
 
 
+def test_german_is_warned_of():
+    text = "Das Programm liest die Konfigurationsdatei und gibt anschließend alle Fehler aus."
+    found = coverage(load_encoder("minilm"), [text, "Zeigt eine kurze Hilfemeldung an."])
+    assert 2.5 < found.per_word < 3
+    assert "tokens a word" in (found.warning or "")
+
+
 def test_no_words_are_no_division_by_zero():
     assert coverage(load_encoder("minilm"), [""]).lengths == {0.5: 2, 0.95: 2, 1.0: 2}
