@@ -25,8 +25,8 @@ _SECTIONS = {
         СМ._ТАКЖЕ ДИВ._ТАКОЖ 関連項目 参见 추가_참조""",
     "authors": """AUTHOR AUTHORS AUTOR AUTOREN AUTEUR AUTEURS AUTORE AUTORI FORFATTER TEKIJÄ YAZAR
         АВТОР АВТОРЫ 著者 作者 저자 TRADUCTION ÜBERSETZUNG TŁUMACZENIE ПЕРЕВОД 翻訳 ÖVERSÄTTNING
-        REPORTING_BUGS BUG_REPORTS CONTRIBUTORS FEHLER_MELDEN バグ報告 ИНФОРМАЦИЯ_ОБ_ОШИБКАХ
-        COLOPHON この文書について""",
+        REPORTING_BUGS BUG_REPORTS CONTRIBUTORS FEHLER_MELDEN FEHLERBERICHTE
+        KONTAKT_UND_FEHLERBERICHTE バグ報告 ИНФОРМАЦИЯ_ОБ_ОШИБКАХ COLOPHON この文書について""",
     "licences": "COPYRIGHT LICENSE LICENCE COPYING COPYRIGHT_AND_LICENSE 著作権 АВТОРСКИЕ_ПРАВА",
 }
 _KIND = {
@@ -58,6 +58,9 @@ def section_kind(heading: str) -> str | None:
     """What a man page's section is for: "name", "synopsis", "see also", "authors", "licences".
 
     None is any other; the headings of translated pages are known.
+
+    >>> section_kind("Siehe auch"), section_kind("FEHLERBERICHTE"), section_kind("FEHLER")
+    ('see also', 'authors', None)
     """
     return _KIND.get(heading.upper().strip(" :"))
 
