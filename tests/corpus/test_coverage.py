@@ -31,3 +31,11 @@ def test_german_is_warned_of():
 
 def test_no_words_are_no_division_by_zero():
     assert coverage(load_encoder("minilm"), [""]).lengths == {0.5: 2, 0.95: 2, 1.0: 2}
+
+
+def test_word_vectors_have_no_unknown_token(tmp_path):
+    (tmp_path / "glove.txt").write_text("cat 0.1 0.2\nmat 0.2 0.1\n")
+    found = coverage(load_encoder(f"glove:{tmp_path / 'glove.txt'}"), ["cat mat dog", "mat"])
+    assert found.unknown == 0
+    assert found.lengths[1.0] == 2
+    assert found.warning is None

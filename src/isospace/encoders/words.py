@@ -78,6 +78,8 @@ class WordIds:
     """What an encoder asks of a tokenizer, answered by one of words."""
 
     pad_token_id = 0
+    unk_token_id = None
+    """Words without a vector are left out."""
     all_special_ids: tuple[int, ...] = ()
     model_input_names = ("input_ids", "attention_mask")
     truncation_side = "right"
