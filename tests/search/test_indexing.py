@@ -98,6 +98,19 @@ def test_values_of_other_types(toy_model, tmp_path):
     }
 
 
+def test_an_unknown_language_is_told_once(tmp_path, capsys):
+    text = tmp_path / "t.txt"
+    text.write_text(
+        "猫は暖かい屋根の上で一日中眠っていた。\n誰も起こさなかった。\n", encoding="utf-8"
+    )
+    words = ["index", str(text), "--to", str(tmp_path / "index")]
+    assert "the encoder's tokenizer was not made for this text" in run(capsys, *words)[2]
+    assert "warning" not in run(capsys, *words)[2]  # the index has them
+    text.write_text("The cat slept on the warm roof all day.\n", encoding="utf-8")
+    words[-1] = str(tmp_path / "other")
+    assert "warning" not in run(capsys, *words)[2]
+
+
 def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("notes.txt").write_text("the cat\n\na dog\na tree\na river\n")

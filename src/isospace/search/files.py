@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from isospace.corpus.coverage import coverage
+from isospace.corpus.overview import SAMPLE
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
@@ -86,11 +88,13 @@ def index_files(
         )
     with open_texts(inputs, column, id_column, encoding, keep, layout=None) as records:
         progress.line("reading", ", ".join(inputs))
-        rows, columns, superseded = _survey(records, about.columns if about else None)
+        rows, columns, superseded, first = _survey(records, about.columns if about else None)
         if about is None:
             model = model or "minilm"
             prompts = query_prompt, document_prompt
             index = SearchIndex.create(to, model, columns, *prompts, bm25_weight)
+            if warning := coverage(index.encoder, first).warning:
+                progress.line("warning", warning)
         else:
             index = SearchIndex.open(to, model)
         if summary := index.about.prompts("").summary:
@@ -107,19 +111,21 @@ def index_files(
 
 def _survey(
     records: Texts, columns: Mapping[str, ColumnType] | None
-) -> tuple[int, Mapping[str, ColumnType], frozenset[int]]:
+) -> tuple[int, Mapping[str, ColumnType], frozenset[int], list[str]]:
     """Read everything once; refuses what cannot be indexed.
 
     Returns:
-        How many rows there are; the columns, guessed where none are given; and the places among all
-        rows, from 0, of those whose id a later row has.
+        How many rows there are; the columns, guessed where none are given; the places among all
+        rows, from 0, of those whose id a later row has; and the first texts.
     """
-    rows, texts, guess = 0, 0, TypeGuess(records.keep)
+    rows, guess = 0, TypeGuess(records.keep)
+    first: list[str] = []
     ids = bytearray()
     for part in records.files():
         for number, row in enumerate(part.rows, 1):
             rows += 1
-            texts += bool(row.text.strip())
+            if len(first) < SAMPLE and row.text.strip():
+                first.append(row.text)
             metadata = _metadata(records, part, number, row)
             if columns is None:
                 guess.see(*metadata)
@@ -127,10 +133,10 @@ def _survey(
                 fit(columns, *metadata)
             if records.id_column is not None:
                 ids += blake2b(_id(part, number, row).encode(), digest_size=_ID_BYTES).digest()
-    if not texts:
+    if not first:
         names = [*(source.name for source in records.sources), *records.docstrings]
         raise UserError(f"{', '.join(names)}: no text to index")
-    return rows, guess.columns if columns is None else columns, _superseded(ids)
+    return rows, guess.columns if columns is None else columns, _superseded(ids), first
 
 
 def _superseded(ids: bytearray) -> frozenset[int]:
