@@ -139,7 +139,10 @@ def test_queries_that_changed_most_are_offered_first(client):
     links = [unescape(link) for link in re.findall(r'<a href="([^"]+)"', section)]
     for link, one in zip(links, (*gained, *lost), strict=True):
         page = ladder.get(link).text
-        right = f"Its right text, from rank {one.ranks[0]:,g} to {one.ranks[1]:g}: {one.right}"
+        right = (
+            f"Its right text, rank {one.ranks[0]:,g} under A and {one.ranks[1]:g} under B when the "
+            f"ladder judged: {one.right}"
+        )
         assert right in text_of(page)
         assert unescape(re.search(r'<input id="q"[^>]*value="([^"]*)"', page)[1]) == one.query
         found = re.findall(r"\d\.\d{3}</span>.*?</li>", page, re.DOTALL)
