@@ -205,9 +205,12 @@ def test_the_verb(run, tmp_path, capsys):
     words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
     assert main([*words, "--picture", str(tmp_path / "p.svg")]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
+    tables = ("elsewhere", "retrieval", "runs", "sts")
     assert sorted(path.name for path in tmp_path.glob("p*")) == [
-        *(f"p-retrieval.{suffix}" for suffix in ("csv", "md", "tex")), "p-runs.csv", "p-runs.md", "p-runs.tex", "p-sts.csv", "p-sts.md", "p-sts.tex", "p.html", "p.svg",
-    ]  # fmt: skip
+        *(f"p-{table}.{suffix}" for table in tables for suffix in ("csv", "md", "tex")),
+        "p.html",
+        "p.svg",
+    ]
 
 
 def test_queries_are_read_one_by_one_for_every_finished_run(run, tmp_path, monkeypatch):
