@@ -25,6 +25,7 @@ from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
 from isospace.training import fit as fit_module
+from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
 from isospace.training.run import Run, chosen_weight
 
@@ -157,6 +158,17 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     assert finished.results.steps == 0
 
 
+def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeypatch):
+    def diverging(fit, run):
+        raise Diverged(7, "info_nce", float("nan"))
+
+    monkeypatch.setattr(fit_module.Fit, "_train", diverging)
+    finished = adapt(replace(config, output=config.output.with_name("diverged")))
+    ladder = read_ladder(finished.run.folder)
+    assert "diverged at update 7" in ladder.story[0]
+    assert "trained" not in [rung.name for rung in ladder.rungs]
+
+
 def test_seeds_share_the_budget_and_their_weights_are_averaged(config):
     config = replace(
         config, seeds=2, budget=(100_000, "tokens"), output=config.output.with_name("seeds")
@@ -200,6 +212,7 @@ def test_refusals(config, climbed, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="no ladder"):
         adapt(resume=climbed.run.folder)
     (tmp_path / SETTINGS).rename(climbed.run.folder / SETTINGS)
+    assert main(["adapt", "--resume", str(climbed.run.folder), "--seeds", "2"]) == 2
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match="one process"):
         adapt(replace(config, output=tmp_path / "new"))

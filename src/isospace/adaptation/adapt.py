@@ -50,6 +50,7 @@ from isospace.training import checkpoint
 from isospace.training.examples import Examples
 from isospace.training.finish import Judged, run_results, start_of, write_run
 from isospace.training.fit import Fit
+from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data
 from isospace.training.run import FinishedRun, Run, require_free
 from isospace.whiten.fold import drop_normalize, fold
@@ -282,19 +283,29 @@ class _Climb:
             run = self._run_of(number, settings)
             with self._rung("trained"):
                 fit = Fit(settings, self.progress, self._stop, self.data)
-                if updates is None:
-                    updates = self._updates(fit)
                 with fit.holding(run, how):
                     fit.begin(run)
+                    if updates is None:
+                        updates = self._updates(fit) if fit.begun is None else fit.begun
                     fit.measure_start(run, updates)
-                    if fit.loop.total_steps:
-                        fit.go(run)
+                    if updates:
+                        self._go(fit, run)
             if fit.choice.step:
                 self._trained.append(load_file(run.kept_weights))
-            elif fit.loop.total_steps:
+            elif updates:
                 self.story.append(f"A training was left out: {fit.choice.reason}.")
             fits.append(fit)
         return fits[0]
+
+    def _go(self, fit: Fit, run: Run) -> None:
+        """Train; what diverges ends with the best evaluation before that."""
+        try:
+            fit.go(run)
+        except Diverged as error:
+            self.story.append(
+                f"A training diverged at update {error.step} ({error.term} {error.value:g}) and "
+                "ended there."
+            )
 
     def _run_of(self, number: int, settings: TrainConfig) -> Run:
         """The folder of a training: the first has the ladder's."""

@@ -103,6 +103,11 @@ class Fit:
         """
         self._state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
 
+    @property
+    def begun(self) -> int | None:
+        """Updates of the whole of a run that `begin` found, `None` where it is new."""
+        return None if self._state is None else int(self._state["total_steps"])
+
     def measure_start(self, run: Run, updates: int | None = None) -> None:
         """Evaluate the start and write the first checkpoint, or go back to where a run stopped.
 

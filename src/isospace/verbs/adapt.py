@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.errors import TooLittle
+from isospace.errors import TooLittle, UserError
 from isospace.system.settings import settings
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
@@ -45,6 +45,11 @@ class Adapt:
         from isospace.report.write import write_report
 
         config = self.config
+        if self.resume and (self.corpus or config != _Arguments()):
+            raise UserError(
+                f"--resume {self.resume}: goes on by the settings that it was started with; leave "
+                "the others out, or start a new ladder"
+            )
         if self.corpus:
             text = replace(config.text, corpus=(*self.corpus, *config.text.corpus))
             config = replace(config, text=text)
