@@ -30,7 +30,7 @@ from isospace.objectives.edits import Template, Vocabulary
 from isospace.objectives.heads import Differences, TanhMLP
 from isospace.objectives.promptbert import PromptBERT
 from isospace.report.space import query_neighbours
-from isospace.training import train as training
+from isospace.training import fit as training
 from isospace.training.sources import Sources
 from isospace.training.train import train
 

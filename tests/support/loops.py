@@ -64,7 +64,7 @@ def small(name: str):
     if name in VARIANTS:
         return VARIANTS[name]
     if name in SETTINGS:
-        return WhitenedCSE()
+        return SETTINGS[name].get("objective", WhitenedCSE())
     kind = OBJECTIVES[name]
     return kind(**{f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL})
 

@@ -32,7 +32,7 @@ def weights(loop: Loop) -> torch.Tensor:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_objective_trains_and_resumes_bit_for_bit(toy_model, tmp_path, name):
     objective = small(name)
-    config = replace(CONFIG, objective=objective, **SETTINGS.get(name, {}))
+    config = replace(CONFIG, **({"objective": objective} | SETTINGS.get(name, {})))
     whole = make_loop(toy_model, tmp_path, config)
     before = weights(whole)
     steps = list(whole)
