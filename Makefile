@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test test-all check types tests bench bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo st-versions constraints clean
 
 demo: .venv/demo
-	$(BIN)/isospace train --recipe pairs --corpus docstrings
+	$(BIN)/isospace adapt docstrings
 
 # A file of tests at a time in each process, so that what its tests share is made once; OpenMP
 # threads of several processes would wait for each other. The 20 slowest tests are listed at the end.

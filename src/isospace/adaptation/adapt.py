@@ -32,7 +32,8 @@ from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.saving import require_classic
 from isospace.errors import Interrupted, Stopped, UserError
-from isospace.evaluation.benchmark import Measured, choosing_pairs, sts_data
+from isospace.evaluation.benchmark import Measured, sts_data
+from isospace.evaluation.beside_bm25 import rank_by_way
 from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval
 from isospace.evaluation.scores import table_rows
@@ -52,6 +53,7 @@ from isospace.training.finish import Judged, run_results, start_of, write_run
 from isospace.training.fit import Fit
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data
+from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, require_free
 from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
@@ -67,7 +69,7 @@ FEWEST_UPDATES = 20
 
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TIMED = 64  # texts by which the speed of encoding is measured
-_SPARE = 1.2  # what measuring takes beside encoding
+_SPARE = 1.35  # what measuring takes beside encoding
 _BY_EVALUATION = 1_300  # texts that an evaluation in training encodes, at most
 
 
@@ -120,11 +122,11 @@ class _Choosing:
 
     Attributes:
         scores: MRR of the pairs.
-        change: set elsewhere -> change over the start.
+        elsewhere: set -> gain over the start on the part that chooses.
     """
 
     scores: Scores
-    change: dict[str, float]
+    elsewhere: dict[str, Gain]
 
 
 class _Climb:
@@ -141,8 +143,8 @@ class _Climb:
         self.elsewhere = self.data.elsewhere
         progress.line("elsewhere", self.elsewhere.described)
         self.benchmark, held_out = self.data.benchmark, self.data.held_out
-        own = choosing_pairs(corpus) if self.benchmark.split else self.benchmark.pairs
-        self.choosers = (own or held_out.pairs).grouped()
+        own = held_out.pairs if self.benchmark.split else self.benchmark.pairs
+        self.choosers = own.grouped()
         self.encoder = start_of(self.training)
         require_classic(self.encoder)
         drop_normalize(self.encoder)
@@ -176,6 +178,8 @@ class _Climb:
             self._try(Kind("start", (START,)))
             encode = self._encode(START)
             self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
+            ways = rank_by_way(encode, self.choosers, self._weight)
+            self._beside = {"BM25": ways["BM25"].mrr, "start + BM25": ways["fused"].mrr}
             start = self._judge(START).measured
         self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
@@ -241,14 +245,13 @@ class _Climb:
                 found = self.elsewhere.measure(encode, "choose")
                 if state == START:
                     self._start_elsewhere = found
-                change = {
-                    name: _mean(own) - _mean(self._start_elsewhere[name])
-                    for name, own in found.items()
+                gains = {
+                    name: gain(own, self._start_elsewhere[name]) for name, own in found.items()
                 }
-                self._tried[state] = _Choosing(scores, change)
+                self._tried[state] = _Choosing(scores, gains)
                 shown = [f"MRR {100 * _mean(scores):.2f}"]
                 if state != START:
-                    shown += [f"{name} {100 * value:+.2f}" for name, value in change.items()]
+                    shown += [f"{name} {100 * own.mean:+.2f}" for name, own in gains.items()]
                 self.progress.line("tried", f"{state.words}: {', '.join(shown)}")
 
     def _judge(self, state: State) -> Judged:
@@ -271,7 +274,7 @@ class _Climb:
         return [
             s
             for s, found in self._tried.items()
-            if min(found.change.values(), default=0) >= -margin
+            if min((one.mean for one in found.elsewhere.values()), default=0.0) >= -margin
         ]
 
     def _train(self, how: str) -> Fit:
@@ -349,7 +352,7 @@ class _Climb:
         length = int(corpus.offsets[-1]) / max(1, len(corpus))
         evaluations = (1 + self.training.evaluations) * seeds * _BY_EVALUATION
         states = 1 + len(SHARES)
-        characters = states * choosing + 2 * judging + (FITTED_ON + evaluations) * length
+        characters = states * choosing + judging + (FITTED_ON + evaluations) * length
         return _SPARE * a_character * characters
 
     def _finish(self, fit: Fit) -> FinishedRun:
@@ -357,12 +360,6 @@ class _Climb:
         allowed = self._allowed()
         mrr = self._mrr()
         chosen = allowed[choose([mrr[state] for state in allowed])]
-        rungs = []
-        for kind in self._kinds:
-            with self._rung(kind.name):
-                state = kind.best(mrr, allowed)
-                judged = self._judge(state)
-            rungs.append(self._rung_of(kind, state, judged, state == chosen))
         before, after = self._judge(START), self._judge(chosen)
         verdict = self._verdict(chosen, before.measured, after.measured)
         made = chosen.words if chosen not in (START, State(1.0)) else ""
@@ -374,7 +371,8 @@ class _Climb:
                 for kind in self._kinds
                 for state in kind.states
             ),
-            tuple(rungs),
+            tuple(self._rung_of(kind, kind.best(mrr, allowed), chosen) for kind in self._kinds),
+            self._beside,
             tuple(self.story),
             f"{len(self.choosers):,} {self.choosers.name}",
             self.config.may_lose,
@@ -387,34 +385,25 @@ class _Climb:
         write_ladder(self.run.folder, ladder)
         write_run(self.run, results, encoder, self.data, before, after)
         shutil.rmtree(self.run.folder / "rungs", ignore_errors=True)
-        self._show(ladder, results.verdict)
+        self._show(ladder, results)
         return FinishedRun(self.run, results)
 
-    def _rung_of(self, kind: Kind, state: State, judged: Judged, chosen: bool) -> Rung:
-        start = self._judged[START]
-        found: Gain | None = None
-        elsewhere: dict[str, Gain] = {}
-        if state != START:
-            after, before = (
-                self.benchmark.pair_scores(one.measured.retrieval) for one in (judged, start)
-            )
-            found = gain(after, before)
-            elsewhere = {
-                name: gain(own, start.elsewhere[name]) for name, own in judged.elsewhere.items()
-            }
+    def _rung_of(self, kind: Kind, state: State, chosen: State) -> Rung:
+        found = self._tried[state]
         return Rung(
             kind.name,
             state.words,
-            chosen,
-            judged.measured.scores,
-            found,
-            elsewhere,
+            state == chosen,
+            _mean(found.scores),
+            None if state == START else gain(found.scores, self._tried[START].scores),
+            {} if state == START else found.elsewhere,
             self._seconds[kind.name],
         )
 
     def _tried_of(self, kind: Kind, state: State, allowed: Sequence[State]) -> Tried:
         found = self._tried[state]
-        return Tried(state.words, kind.name, _mean(found.scores), found.change, state in allowed)
+        change = {name: one.mean for name, one in found.elsewhere.items()}
+        return Tried(state.words, kind.name, _mean(found.scores), change, state in allowed)
 
     def _verdict(self, chosen: State, before: Measured, after: Measured) -> Verdict:
         """On the state that was chosen; by the pairs that chose too, where there are no others."""
@@ -459,13 +448,19 @@ class _Climb:
             require_parity(own, encode.of(side)(PROBES), self.config.model, TOLERANCE)
         return encoder
 
-    def _show(self, ladder: Ladder, verdict: Verdict) -> None:
-        """The ladder, and what it ends with."""
-        self.progress.table("the ladder: pairs that judge, x 100", ladder.rows())
+    def _show(self, ladder: Ladder, results: RunResults) -> None:
+        """The ladder, what it ends with, and what that is on pairs that chose nothing."""
+        self.progress.table("the ladder, on the pairs that choose, x 100", ladder.rows())
         for sentence in ladder.story:
             self.progress.line("note", sentence)
         self.progress.line("taken", ladder.chosen.words)
-        self.progress.line("verdict", verdict.text)
+        states = {"start": results.start}
+        if not ladder.rungs[0].chosen:
+            states["taken"] = results.result
+        self.progress.table("before and after, on the pairs that judge", table_rows("", states))
+        self.progress.line("verdict", results.verdict.text)
+        if results.beside is not None:
+            self.progress.line("BM25", results.beside.text)
         folder = self.run.folder
         self.progress.line("took", f"{ladder.seconds:.0f} s; everything is in {folder}")
         self.progress.line("load it", f'SentenceTransformer("{self.run.model_folder}")')

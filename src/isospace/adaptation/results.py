@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isospace.evaluation.elsewhere import elsewhere_in_words
-from isospace.evaluation.scores import BenchmarkScores
-from isospace.evaluation.task import percent_cells
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
 
@@ -36,22 +33,23 @@ class Tried:
 
 @dataclass(frozen=True)
 class Rung:
-    """The best of its kind by the pairs that choose, measured on those that judge.
+    """The best of its kind, on the items that choose.
 
     Attributes:
         name: of the kind.
         words: which state it is.
         chosen: whether it is what the ladder ends with.
-        scores: on the pairs that judge, and where there is data on STS.
-        gain: in MRR over the start; `None` of the start.
-        elsewhere: set -> gain over the start.
+        mrr: of the pairs that choose, 0 to 1.
+        gain: of that over the start; `None` of the start. Of the rung that was chosen it is
+            flattered, as it was chosen by it.
+        elsewhere: set -> gain over the start on the part that chooses.
         seconds: what it took, beside what is below it.
     """
 
     name: str
     words: str
     chosen: bool
-    scores: BenchmarkScores
+    mrr: float
     gain: Gain | None
     elsewhere: dict[str, Gain]
     seconds: float
@@ -81,6 +79,7 @@ class Ladder:
     Attributes:
         tried: every state, in the order in which they were tried.
         rungs: from the start on.
+        beside: MRR on the pairs that choose of "BM25" and of "start + BM25".
         story: why rungs are missing, in sentences; empty where none is.
         chosen_on: what chose, in words.
         may_lose: points that may be lost elsewhere.
@@ -93,6 +92,7 @@ class Ladder:
 
     tried: tuple[Tried, ...]
     rungs: tuple[Rung, ...]
+    beside: dict[str, float]
     story: tuple[str, ...]
     chosen_on: str
     may_lose: float
@@ -108,10 +108,10 @@ class Ladder:
         return next(rung for rung in self.rungs if rung.chosen)
 
     def rows(self) -> list[dict[str, str]]:
-        """The ladder as a table: scores x 100, BM25 beside the start, and what every rung cost."""
+        """The ladder as a table, x 100: gains over the start, and what every rung took."""
         rows: list[dict[str, str]] = []
         for rung in self.rungs:
-            row = {"": rung.name, "MRR": "", "gain": ""} | percent_cells(rung.scores.pairs.row())
+            row = {"": rung.name, "MRR": f"{100 * rung.mrr:.2f}", "gain": ""}
             if rung.gain is not None:
                 row["gain"] = points(rung.gain)
             row |= {name: points(found) for name, found in rung.elsewhere.items()}
@@ -119,13 +119,8 @@ class Ladder:
             if rung.chosen:
                 row["taken"] = "yes"
             rows.append(row)
-            beside = rung.scores.beside
-            if beside is not None and (rung.gain is None or rung.chosen):
-                if rung.gain is None:
-                    rows.append({"": "BM25"} | percent_cells(beside.bm25.row()))
-                fused = percent_cells(beside.fused.row())
-                rows.append({"": f"{rung.name} + BM25"} | fused)
-        return rows
+        others = [{"": name, "MRR": f"{100 * mrr:.2f}"} for name, mrr in self.beside.items()]
+        return [rows[0], *others, *rows[1:]]
 
     def tried_rows(self) -> list[dict[str, str]]:
         """What chose: every state on the choosing items."""
@@ -135,11 +130,6 @@ class Ladder:
             | {"may be taken": "yes" if one.allowed else "no"}
             for one in self.tried
         ]
-
-    @property
-    def elsewhere_text(self) -> str:
-        """What became of other text, in words; empty where the start was kept."""
-        return elsewhere_in_words(self.chosen.elsewhere)
 
 
 def points(found: Gain) -> str:

@@ -381,26 +381,18 @@ def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray
     }
 
 
-def choosing_pairs(corpus: Corpus) -> TextPairs | None:
-    """The pairs of a corpus that may choose; `None` where it has none of its own.
-
-    They are looked for among the passages of their own documents alone: all of these are encoded
-    whenever there is something to choose.
-    """
-    own = corpus.pairs
-    if not own.dev:
-        return None
-    pairs = natural_pairs(own.dev, own.dev_groups, own.unit)
-    return replace(pairs, among=candidate_passages(corpus, corpus.chooses))
-
-
 def choosing_text(corpus: Corpus) -> HeldOut:
     """The held-out text, with pairs of its own, by which checkpoints are chosen.
 
     No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
     Only where there is too little to split (`Benchmark.split`) is it the same.
     """
-    return HeldOut(corpus.held_out(corpus.chooses), choosing_pairs(corpus))
+    own = corpus.pairs
+    pairs = natural_pairs(own.dev, own.dev_groups, own.unit) if own.dev else None
+    if pairs is not None:
+        # Of their own documents alone: all of these are encoded at every evaluation.
+        pairs = replace(pairs, among=candidate_passages(corpus, corpus.chooses))
+    return HeldOut(corpus.held_out(corpus.chooses), pairs)
 
 
 def natural_pairs(pairs: Sequence[tuple[str, str]], groups: Sequence[str], unit: str) -> TextPairs:

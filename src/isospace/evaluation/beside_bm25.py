@@ -184,6 +184,19 @@ def find_pairs(
     return targets.rank(blocks["encoder"]()), beside
 
 
+def rank_by_way(
+    encode: Encode, pairs: TextPairs, weight: float = WEIGHT
+) -> dict[Way, RetrievalScores]:
+    """Rank each pair's second text for its first by the encoder, by BM25, and by both.
+
+    Arguments are those of `find_pairs`.
+    """
+    targets, sides = Targets.of(pairs), sided(encode)
+    vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    blocks = _blocks_by_way(*vectors, pairs.first, BM25(targets.texts), weight)
+    return {way: targets.rank(blocks[way](), way) for way in WAYS}
+
+
 def choose_weight(encode: Encode, pairs: TextPairs) -> float:
     """The weight of BM25 with which these pairs find each other best; see `choosing.choose`.
 

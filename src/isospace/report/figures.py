@@ -287,16 +287,16 @@ def ladder(rungs: Values) -> Picture:
     """Rungs from the first on, top down: what each found, and the interval of its gain.
 
     Args:
-        rungs: of each name, value, label, state ("start", "rung", "taken" or "with BM25"), and
+        rungs: of each name, value, label, state ("start", "rung", "taken" or "BM25"), and
             where it has an interval low and high.
     """
     names = [rung["name"] for rung in rungs]
-    states, colours = ["start", "rung", "taken", "with BM25"], [_BEFORE, _AFTER, _COLOURS[2], _INK]
+    states, colours = ["start", "rung", "taken", "BM25"], [_BEFORE, _AFTER, _COLOURS[2], _INK]
     known = {rung["state"] for rung in rungs}
     shown = [(state, c) for state, c in zip(states, colours, strict=True) if state in known]
     domain, own = map(list, zip(*shown, strict=True))
     colour = alt.Color("state:N").title(None).scale(domain=domain, range=own)
-    shapes = {"start": "square", "rung": "circle", "taken": "diamond", "with BM25": "cross"}
+    shapes = {"start": "square", "rung": "circle", "taken": "diamond", "BM25": "cross"}
     shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
     y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0)
     x = alt.X("value:Q").title("MRR x 100").scale(zero=False)

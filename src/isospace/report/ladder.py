@@ -32,25 +32,25 @@ def ladder_part(run: Run, number: int) -> LadderPart | None:
         figures.ladder(_marks(ladder)), f"ladder-{number}", "Chart: MRR of each rung of the ladder"
     )
     caption = (
-        "Pairs that chose nothing. A line is the 95 % interval of the gain over the start, which "
-        "the dashed line goes through."
+        "Pairs that choose. A line is the 95 % interval of the gain over the start, which the "
+        "dashed line goes through."
     )
     rungs = Table(
         "ladder",
-        "The ladder: x 100, on the pairs that judge",
+        f"The ladder: x 100, {ladder.chosen_on}, which choose",
         ladder.rows(),
         " ".join(
             [
-                "Gains are over the start, with 95 % intervals; columns of other text are changes "
-                f"there: {ladder.elsewhere}. A rung is the best of its kind by the pairs that "
-                f"choose ({ladder.chosen_on}); minutes are its own.",
+                "Gains are over the start, with 95 % intervals; that of what was taken is "
+                "flattered, because these pairs chose it: the verdict above is of others. Columns "
+                f"of other text are changes there: {ladder.elsewhere}. Minutes are a rung's own.",
                 *ladder.story,
             ]
         ),
     )
     tried = Table(
         "tried",
-        "What was tried: x 100, on the pairs that choose",
+        "Every state that was tried, x 100",
         ladder.tried_rows(),
         "Other columns are changes on other text. What loses more there than "
         f"{ladder.may_lose:g} points may not be taken.",
@@ -61,9 +61,9 @@ def ladder_part(run: Run, number: int) -> LadderPart | None:
 
 def _marks(ladder: Ladder) -> list[dict[str, Any]]:
     marks: list[dict[str, Any]] = []
-    start = 100 * ladder.rungs[0].scores.pairs.mrr
+    start = 100 * ladder.rungs[0].mrr
     for rung in ladder.rungs:
-        value = 100 * rung.scores.pairs.mrr
+        value = 100 * rung.mrr
         state = "taken" if rung.chosen else "start" if rung.gain is None else "rung"
         label = f"{rung.name}: {value:.2f} ({rung.words})"
         mark: dict[str, Any] = {"name": rung.name, "value": value, "state": state, "label": label}
@@ -71,14 +71,8 @@ def _marks(ladder: Ladder) -> list[dict[str, Any]]:
             mark["label"] = f"{label}, gain {points(rung.gain)}"
             mark |= {"low": start + 100 * rung.gain.low, "high": start + 100 * rung.gain.high}
         marks.append(mark)
-        beside = rung.scores.beside
-        if beside is None or not (rung.gain is None or rung.chosen):
-            continue
-        others = {f"{rung.name} + BM25": beside.fused}
-        if rung.gain is None:
-            others = {"BM25": beside.bm25, **others}
-        for name, scores in others.items():
-            found = 100 * scores.mrr
-            label = f"{name}: {found:.2f}"
-            marks.append({"name": name, "value": found, "state": "with BM25", "label": label})
-    return marks
+    others = [
+        {"name": name, "value": 100 * mrr, "state": "BM25", "label": f"{name}: {100 * mrr:.2f}"}
+        for name, mrr in ladder.beside.items()
+    ]
+    return [marks[0], *others, *marks[1:]]
