@@ -59,17 +59,17 @@ from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
 
 SETTINGS = "adapt.json"
-FITTED_ON = 3_000
-"""Passages on which the maps are fitted: eight for each of 384 dimensions; the covariance is shrunk
+FITTED_ON = 2_000
+"""Passages on which the maps are fitted: five for each of 384 dimensions; the covariance is shrunk
 (Ledoit-Wolf)."""
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
-FEWEST_UPDATES = 20
+FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
 
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TIMED = 64  # texts by which the speed of encoding is measured
-_SPARE = 1.35  # what measuring takes beside encoding
+_SPARE = 1.1  # what measuring takes beside encoding
 _BY_EVALUATION = 1_300  # texts that an evaluation in training encodes, at most
 
 
@@ -138,6 +138,7 @@ class _Climb:
         self.config, self.progress, self._stop, self._started = config, progress, stop, started
         _require_one_process()
         self.training, self.data, self.story = _recipe(config)
+        self._read = time.monotonic()
         corpus = self.data.corpus
         progress.line("corpus", corpus.summary)
         self.elsewhere = self.data.elsewhere
@@ -174,8 +175,8 @@ class _Climb:
 
     def _climb(self, how: str) -> Fit:
         """Make every state, and measure it on what chooses; returns the (first) training."""
+        self._try(Kind("start", (START,)))
         with self._rung("start"):
-            self._try(Kind("start", (START,)))
             encode = self._encode(START)
             self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
             ways = rank_by_way(encode, self.choosers, self._weight)
@@ -187,13 +188,28 @@ class _Climb:
             self._try(kind)
         fit = self._train(how)
         if self._trained:
-            weights = tuple(State(share) for share in (1.0, *SHARES))
-            self._try(Kind("trained", weights[:1]))
-            self._try(Kind("merged", weights[1:]))
-            best = Kind("", weights).best(self._mrr(), self._allowed())
+            best = self._merge()
             for kind in kinds_of_maps(best.share, "trained, then mapped"):
                 self._try(kind)
         return fit
+
+    def _merge(self) -> State:
+        """Try the trained weights, and back towards the start as long as that finds more.
+
+        What loses too much elsewhere is no reason to stop: less of the training may lose less.
+        """
+        at = State(1.0)
+        self._try(Kind("trained", (at,)))
+        steps: list[State] = []
+        for nearer in map(State, SHARES):
+            self._measure(nearer, "merged")
+            steps.append(nearer)
+            mrr, allowed = self._mrr(), self._allowed()
+            if at in allowed and mrr[nearer] <= mrr[at]:
+                break
+            at = nearer
+        self._kinds.append(Kind("merged", tuple(steps)))
+        return Kind("", (State(1.0), *steps)).best(self._mrr(), self._allowed())
 
     @contextmanager
     def _rung(self, name: str) -> Iterator[None]:
@@ -232,27 +248,29 @@ class _Climb:
 
     def _try(self, kind: Kind) -> None:
         """Measure the states of a kind on the items that choose."""
+        for state in kind.states:
+            self._measure(state, kind.name)
         self._kinds.append(kind)
-        with self._rung(kind.name):
-            for state in kind.states:
-                encode = self._encode(state)
-                ranks = evaluate_retrieval(encode, self.choosers)
-                scores = mean_scores(
-                    ranks.reciprocal_ranks[None],
-                    self.choosers.group_numbers(),
-                    ranks.burdens[:, None],
-                )
-                found = self.elsewhere.measure(encode, "choose")
-                if state == START:
-                    self._start_elsewhere = found
-                gains = {
-                    name: gain(own, self._start_elsewhere[name]) for name, own in found.items()
-                }
-                self._tried[state] = _Choosing(scores, gains)
-                shown = [f"MRR {100 * _mean(scores):.2f}"]
-                if state != START:
-                    shown += [f"{name} {100 * own.mean:+.2f}" for name, own in gains.items()]
-                self.progress.line("tried", f"{state.words}: {', '.join(shown)}")
+
+    def _measure(self, state: State, rung: str) -> None:
+        """Measure a state on the items that choose."""
+        with self._rung(rung):
+            encode = self._encode(state)
+            ranks = evaluate_retrieval(encode, self.choosers)
+            scores = mean_scores(
+                ranks.reciprocal_ranks[None],
+                self.choosers.group_numbers(),
+                ranks.burdens[:, None],
+            )
+            found = self.elsewhere.measure(encode, "choose")
+        if state == START:
+            self._start_elsewhere = found
+        gains = {name: gain(own, self._start_elsewhere[name]) for name, own in found.items()}
+        self._tried[state] = _Choosing(scores, gains)
+        shown = [f"MRR {100 * _mean(scores):.2f}"]
+        if state != START:
+            shown += [f"{name} {100 * own.mean:+.2f}" for name, own in gains.items()]
+        self.progress.line("tried", f"{state.words}: {', '.join(shown)}")
 
     def _judge(self, state: State) -> Judged:
         """Measure a state on the items that judge."""
@@ -324,7 +342,7 @@ class _Climb:
         if unit == "tokens":
             updates = amount / loop.tokens_per_step / seeds
         else:
-            left = 60 * amount - (time.monotonic() - self._started) - self._measuring(seeds)
+            left = 60 * amount - (time.monotonic() - self._read) - self._measuring(seeds)
             updates = left / loop.seconds_per_step() / seeds
         most = MOST_EPOCHS * len(loop.examples) / loop.sentences_per_step
         if most < updates:
@@ -348,10 +366,12 @@ class _Climb:
         choosing = _characters(self.choosers, *elsewhere.chooses.values(), *elsewhere.dev)
         tests = [test for task in elsewhere.sts.values() for test in task.subsets.values()]
         judging = _characters(self.benchmark.pairs, *elsewhere.judges.values(), *tests)
+        # Right texts without the words of their queries, and the sample.
+        judging += sum(map(len, (*self.benchmark.pairs.second, *self.benchmark.sample)))
         corpus = self.data.corpus
         length = int(corpus.offsets[-1]) / max(1, len(corpus))
         evaluations = (1 + self.training.evaluations) * seeds * _BY_EVALUATION
-        states = 1 + len(SHARES)
+        states = 2  # more where merging goes on, which is seldom
         characters = states * choosing + judging + (FITTED_ON + evaluations) * length
         return _SPARE * a_character * characters
 

@@ -28,11 +28,11 @@ class AdaptConfig:
     model: NameOrPath = "minilm"
     """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
     budget: Annotated[tuple[PositiveFloat, Literal["minutes", "tokens"]], Strict(False)] = (
-        5.0,
+        6.0,
         "minutes",
     )
-    """How much may be done: minutes of the whole command, or tokens to train on, however long the
-    rest takes (the same on every machine)."""
+    """How much may be done once the text is read: minutes of measuring and training, or tokens to
+    train on, however long the rest takes (the same on every machine)."""
     may_lose: NonNegativeFloat = 0.5
     """How many points of 100 may be lost elsewhere, on each set of other text: what loses more on
     the pairs that choose there is not taken."""
