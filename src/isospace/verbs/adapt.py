@@ -30,7 +30,7 @@ class Adapt:
     """Options of `isospace adapt`."""
 
     corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
-    """The text to adapt to; as --corpus of `train`."""
+    """The text to adapt to: folders, files or docstrings, as for train."""
     config: _Arguments = field(default_factory=_Arguments)
     """What to adapt, to what, and how much time there is."""
     resume: Path | None = None
