@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import archived
@@ -132,7 +134,10 @@ def _whitened(source: Source, options: argparse.Namespace, name: str) -> Path:
     output: Path = options.output / "models" / name
     if not output.exists():
         text = source.text(options.folder)
-        whiten_model(WhitenConfig(text=text, power="auto", sentences=FITTED_ON, output=output))
+        config = WhitenConfig(text=text, power="auto", sentences=FITTED_ON, output=output)
+        # In a process of its own: one process has one precision, and training has another.
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            process.submit(whiten_model, config).result()
     return output
 
 
