@@ -11,8 +11,8 @@ import tyro
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.errors import TooLittle, UserError
 from isospace.system.settings import settings
-from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
+from isospace.verbs.finished import show_finished
 from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_result
 
@@ -41,8 +41,6 @@ class Adapt:
     def run(self) -> int:
         """Climb, or go on."""
         from isospace.adaptation.adapt import adapt
-        from isospace.report.run_set import collect
-        from isospace.report.write import write_report
 
         config = self.config
         if self.resume and (self.corpus or config != _Arguments()):
@@ -58,9 +56,5 @@ class Adapt:
         except TooLittle as error:
             print_result(f"Keep the start: {as_options(str(error))}")
             return 0
-        write_report(collect([outcome.run.folder]), in_words=as_options)
-        if self.json:
-            print_result(to_json(outcome.results))
-        elif self.resume:
-            print_result(outcome.verdict)
+        show_finished(outcome, self.json, resumed=self.resume is not None)
         return 0

@@ -16,10 +16,8 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
 from isospace.recipes import find
-from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
-from isospace.verbs.options import as_options
-from isospace.verbs.printing import print_result
+from isospace.verbs.finished import show_finished
 
 DEFAULT_RECIPE = "dropout"
 if TYPE_CHECKING:
@@ -74,8 +72,6 @@ class Train:
 
     def run(self) -> int:
         """Train, or go on."""
-        from isospace.report.run_set import collect
-        from isospace.report.write import write_report
         from isospace.system.processes import first
         from isospace.training.train import train
 
@@ -83,9 +79,5 @@ class Train:
         outcome = train(config, self.resume, Console(self.json))
         if not first():  # of the processes that share the run
             return 0
-        write_report(collect([outcome.run.folder]), in_words=as_options)
-        if self.json:
-            print_result(to_json(outcome.results))
-        elif self.resume:
-            print_result(outcome.verdict)
+        show_finished(outcome, self.json, resumed=self.resume is not None)
         return 0

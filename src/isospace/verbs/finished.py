@@ -1,0 +1,28 @@
+"""What a verb that made a run shows at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from isospace.system.typed_json import to_json
+from isospace.verbs.options import as_options
+from isospace.verbs.printing import print_result
+
+if TYPE_CHECKING:
+    from isospace.training.run import FinishedRun
+
+
+def show_finished(outcome: FinishedRun, json: bool, resumed: bool) -> None:
+    """Write the run's report; print results.json where JSON is asked for.
+
+    Of a run that was gone on with the verdict is printed: it may have been finished before, and
+    then has told nothing on its way.
+    """
+    from isospace.report.run_set import collect
+    from isospace.report.write import write_report
+
+    write_report(collect([outcome.run.folder]), in_words=as_options)
+    if json:
+        print_result(to_json(outcome.results))
+    elif resumed:
+        print_result(outcome.verdict)
