@@ -59,9 +59,9 @@ from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
 
 SETTINGS = "adapt.json"
-FITTED_ON = 2_000
-"""Passages on which the maps are fitted: five for each of 384 dimensions; the covariance is shrunk
-(Ledoit-Wolf)."""
+FITTED_ON = 1_000
+"""Passages on which the maps are fitted: fewer than three for each of 384 dimensions, which is why
+the covariance is shrunk (Ledoit-Wolf)."""
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
 FEWEST_UPDATES = 10
@@ -366,8 +366,7 @@ class _Climb:
         choosing = _characters(self.choosers, *elsewhere.chooses.values(), *elsewhere.dev)
         tests = [test for task in elsewhere.sts.values() for test in task.subsets.values()]
         judging = _characters(self.benchmark.pairs, *elsewhere.judges.values(), *tests)
-        # Right texts without the words of their queries, and the sample.
-        judging += sum(map(len, (*self.benchmark.pairs.second, *self.benchmark.sample)))
+        judging += sum(map(len, self.benchmark.pairs.second))  # without the words of their queries
         corpus = self.data.corpus
         length = int(corpus.offsets[-1]) / max(1, len(corpus))
         evaluations = (1 + self.training.evaluations) * seeds * _BY_EVALUATION

@@ -29,7 +29,7 @@ from isospace.evaluation.pairs import (
     ScoredPairs,
     TextPairs,
     load_scored_pairs,
-    sided,
+    remembering,
 )
 from isospace.evaluation.retrieval import RetrievalScores, halves
 from isospace.evaluation.scores import (
@@ -210,10 +210,14 @@ class Benchmark:
         )
 
     def measure(self, encode: Encode, bm25_weight: float = WEIGHT) -> Measured:
-        """Score one encoder; of pairs the first text is the query, the sample is of documents."""
+        """Score one encoder; of pairs the first text is the query, the sample is of documents.
+
+        Texts are in several of these sets, and in several STS sets: each is encoded once.
+        """
+        encode = remembering(encode)
         retrieval, beside = find_pairs(encode, self.pairs, bm25_weight)
         sts = evaluate_sts(encode, self.tasks) if self.tasks else None
-        return Measured(retrieval, sts, sided(encode).documents(self.sample), beside)
+        return Measured(retrieval, sts, encode.documents(self.sample), beside)
 
     def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
         """The weight of BM25 fused with an encoder.

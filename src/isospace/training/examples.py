@@ -96,7 +96,7 @@ class Examples:
             raise UserError(
                 f"`views` {config.views}: {number_of(len(found), 'pairs')} to train on "
                 f"({found.story}), fewer than a batch of {config.batch_size}. Give more text, "
-                "or a smaller `batch_size`"
+                "or train with a smaller `batch_size`"
             )
         return found
 
@@ -289,7 +289,7 @@ class Order:
             raise UserError(
                 f"`batch_size` {self._size}: no two pairs of a batch may be of one document, or "
                 f"share a text, and of these {len(examples):,} pairs no {self._size} are so. "
-                "Give more text, or a smaller `batch_size`"
+                "Give more text, or train with a smaller `batch_size`"
             )
         return batches
 

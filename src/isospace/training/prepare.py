@@ -456,6 +456,6 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
     elif usable < batch:
         raise TooLittle(
             f"`corpus` {' '.join(config.text.corpus)}: {number_of(usable, 'usable sentences')} for "
-            f"training ({corpus.summary}), fewer than a batch of {batch}. Give more text or a "
-            "smaller `batch_size`"
+            f"training ({corpus.summary}), fewer than a batch of {batch}. Give more text, or "
+            "train with a smaller `batch_size`"
         )
