@@ -70,7 +70,8 @@ def test_a_text_of_several_sets_is_encoded_once():
 
     benchmark = replace(benchmark_of(pairs), sample=(*pairs.second, "one more"))
     assert benchmark.measure(encode).vectors.shape == (5, 2)
-    assert len(encoded) == len(set(encoded)) and {*pairs.first, "one more"} < set(encoded)
+    assert len(encoded) == len(set(encoded))
+    assert {*pairs.first, "one more"} < set(encoded)
 
 
 def encode_with(texts: list[str], noise: float, seed: int):

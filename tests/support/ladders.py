@@ -24,18 +24,22 @@ def write_documents(file: Path) -> Path:
     return file
 
 
-def short_ladder(documents: Path, model: Path, output: Path) -> AdaptConfig:
-    """A ladder that takes what finds most, whatever it loses elsewhere."""
-    text = CorpusConfig(
-        corpus=(str(documents),),
+def titled(file: Path) -> CorpusConfig:
+    """Documents as they are, whose passages are looked for by their titles."""
+    return CorpusConfig(
+        corpus=(str(file),),
         title_column="title",
         passage_words=None,
         near_duplicates=False,
         judge="title-passage",
         held_out=420,
     )
+
+
+def short_ladder(documents: Path, model: Path, output: Path) -> AdaptConfig:
+    """A ladder that takes what finds most, whatever it loses elsewhere."""
     return AdaptConfig(
-        text=text,
+        text=titled(documents),
         model=str(model),
         budget=(50_000, "tokens"),
         may_lose=100,

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ladders import titled
 from toy import WORDS, sentences, short_run
 
 from isospace.cli import main
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import TrainConfig
 from isospace.evaluation import benchmark as benchmark_module
 from isospace.evaluation.pairs import TextPairs
 from isospace.search.about import About
@@ -31,16 +32,10 @@ def documents(toy_model: Path, tmp_path: Path) -> TrainConfig:
     ]
     file = tmp_path / "docs.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    text = CorpusConfig(
-        corpus=(str(file),),
-        title_column="title",
-        passage_words=None,
-        near_duplicates=False,
-        judge="title-passage",
-        held_out=420,
-    )
     config = short_run(toy_model, file, tmp_path / "run")
-    return replace(config, text=text, budget=(32, "sentences"), select="last", evaluations=1)
+    return replace(
+        config, text=titled(file), budget=(32, "sentences"), select="last", evaluations=1
+    )
 
 
 def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
