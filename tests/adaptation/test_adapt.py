@@ -19,6 +19,7 @@ from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted, TooLittle, UserError
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.elsewhere import Elsewhere
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.report.run_set import collect
@@ -152,12 +153,30 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
     )
 
 
+def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, climbed, monkeypatch):
+    judge = Benchmark.verdict
+
+    def unsure(*args):
+        found = judge(*args)
+        said = f"Cannot tell: {found.text.partition(': ')[2]}"
+        return replace(found, kind=VerdictKind.CANNOT_TELL, text=said)
+
+    monkeypatch.setattr(Benchmark, "verdict", unsure)
+    finished = adapt(replace(config, output=config.output.with_name("unsure")))
+    assert finished.results.verdict.kind is VerdictKind.KEEP_START
+    assert finished.results.verdict.text.startswith("Keep the start: cannot tell: +")
+    assert finished.results.verdict.gain == climbed.results.verdict.gain
+    texts = sentences(5)
+    shipped = SentenceTransformer(str(finished.model_folder)).encode(texts)
+    assert np.allclose(shipped, load_encoder(config.model).embed(texts), atol=1e-5)
+
+
 def test_without_time_there_is_no_training_and_it_is_said(config):
     config = replace(config, budget=(100, "tokens"), output=config.output.with_name("short"))
     finished = adapt(config)
     ladder = read_ladder(finished.run.folder)
     assert {rung.name for rung in ladder.rungs}.isdisjoint({"trained", "merged"})
-    assert "Nothing was trained" in ladder.story[0]
+    assert "Nothing was trained: a budget of 100 tokens is too little for 10" in ladder.story[0]
     assert finished.results.steps == 0
 
 

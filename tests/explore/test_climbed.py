@@ -30,7 +30,7 @@ def documents(tmp_path_factory):
 @pytest.fixture(scope="module")
 def climbed(documents, toy_model, tmp_path_factory):
     config = short_ladder(documents, toy_model, tmp_path_factory.mktemp("ladder") / "run")
-    config = replace(config, query_prompt="look for: ", pooling="last2", budget=(100, "tokens"))
+    config = replace(config, query_prompt="look for: ", pooling="last2")
     return Climbed.of(str(adapt(config).run.folder))
 
 

@@ -13,12 +13,12 @@ from isospace.config import CorpusConfig
 
 
 def write_documents(file: Path) -> Path:
-    """2,100 documents whose passages say the words of their titles again."""
+    """2,100 documents whose second passages say the words of their titles again, among others."""
     draw = random.Random(0)
     with file.open("w", encoding="utf-8") as out:
         for text in sentences(2100, seed=4):
             title = draw.sample(WORDS, k=6)
-            second = " ".join([*draw.sample(title, k=3), *draw.choices(WORDS, k=6)])
+            second = " ".join([*draw.sample(title, k=6), *draw.choices(WORDS, k=6)])
             row = {"title": " ".join(title), "text": f"{text}\n\n{second}"}
             out.write(json.dumps(row) + "\n")
     return file

@@ -42,7 +42,7 @@ from isospace.operators.fitted_whitening import Moments, WhiteningMap
 from isospace.statistics.choosing import choose
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
-from isospace.statistics.verdict import Verdict
+from isospace.statistics.verdict import Verdict, start_unless_adapted
 from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
 from isospace.system.progress import Logged, Progress
@@ -349,9 +349,10 @@ class _Climb:
             self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         updates = min(updates, most)
         if updates < FEWEST_UPDATES:
+            beside = " beside what measuring takes" if unit == "minutes" else ""
             self.story.append(
-                f"Nothing was trained: the budget ({amount:g} {unit}) leaves no time for "
-                f"{FEWEST_UPDATES} updates beside what measuring takes."
+                f"Nothing was trained: a budget of {amount:g} {unit} is too little for "
+                f"{FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens{beside}."
             )
             return 0
         return int(updates)
@@ -380,7 +381,7 @@ class _Climb:
         mrr = self._mrr()
         chosen = allowed[choose([mrr[state] for state in allowed])]
         before, after = self._judge(START), self._judge(chosen)
-        verdict = self._verdict(chosen, before.measured, after.measured)
+        verdict = start_unless_adapted(self._verdict(chosen, before.measured, after.measured))
         made = chosen.words if chosen not in (START, State(1.0)) else ""
         results = run_results(fit, fit.choice, before, after, verdict, made)
         better, worse = self._changed(chosen, before.measured, after.measured)

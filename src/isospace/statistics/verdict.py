@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -107,6 +107,16 @@ def start_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
     text = f"{VerdictKind.KEEP_START.value.capitalize()}: {reason}; "
     text += f"nothing to judge by {protocol}." if best is None else f"else {best} in {protocol}."
     return Verdict(VerdictKind.KEEP_START, text, protocol, best)
+
+
+def start_unless_adapted(verdict: Verdict) -> Verdict:
+    """The same in the words of who keeps the start where no gain worth having is shown."""
+    if verdict.kind in (VerdictKind.ADAPTED, VerdictKind.KEEP_START):
+        return verdict
+    kept, text = VerdictKind.KEEP_START, verdict.text
+    return replace(
+        verdict, kind=kept, text=f"{kept.value.capitalize()}: {text[0].lower()}{text[1:]}"
+    )
 
 
 def counted(gain: Gain, unit: str, items: str) -> str:
