@@ -10,6 +10,7 @@ apt-get and dpkg-deb: they are descriptions and files of Debian 12's packages.
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import json
 import re
@@ -104,6 +105,13 @@ PACKAGES = {
     ),
 }
 
+FOLDOC = Package(
+    "dict-foldoc",
+    "745cbedb55c2da609cc88ee0284e9d11a67a11ae3709daf7bad0e895ac3294c3",
+    "usr/share/dictd",
+    "foldoc.*",
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make one of them; say how it is read."""
@@ -179,6 +187,50 @@ def documents(package: Package, folder: Path, scratch: Path) -> str:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, place)
     return str(folder)
+
+
+def glossary(folder: Path, scratch: Path) -> str:
+    """The Free On-line Dictionary of Computing: headword and explanation of each entry."""
+    documents(FOLDOC, scratch / "dictd", scratch)
+    text = gzip.decompress((scratch / "dictd" / "foldoc.dict.dz").read_bytes())
+    index = (scratch / "dictd" / "foldoc.index").read_text("utf-8").splitlines()
+    words = (line.split("\t") for line in index if not line.startswith("00-database"))
+    places = {(number(start), number(length)) for _, start, length in words}
+    with (folder / "foldoc.jsonl").open("w", encoding="utf-8") as file:
+        for start, length in sorted(places):
+            row = explained(text[start : start + length].decode("utf-8"))
+            if row["text"]:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return f"{folder} --title-column title"
+
+
+def number(digits: str) -> int:
+    """A number as dictd's indices write it, in base 64.
+
+    >>> number("K5")
+    697
+    """
+    value = 0
+    for digit in digits:
+        value = 64 * value + _DIGITS.index(digit)
+    return value
+
+
+def explained(entry: str) -> dict[str, str]:
+    r"""Headword and explanation, without marks of links, subjects and dates.
+
+    >>> explained("ALEC\n\n   <language> A {language} for an\n   {ICL 1906A}.\n\n   (1995-04-19)\n")
+    {'title': 'ALEC', 'text': 'A language for an ICL 1906A.'}
+    """
+    title, *lines = entry.strip("\n").split("\n")
+    # Lines that are not indented are the same word written otherwise.
+    text = "\n".join(line for line in lines if line.startswith(" ") or not line)
+    paragraphs = [_MARKS.sub("", one_line(part)) for part in text.split("\n\n")]
+    return {"title": title.strip(), "text": "\n\n".join(filter(None, paragraphs))}
+
+
+_MARKS = re.compile(r"\A(?:\d+\. )?<[^>]*> ?|\A\(\d{4}-\d\d-\d\d\)\Z|[{}]")
+_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def require_hash(path: Path, sha256: str) -> None:
@@ -257,6 +309,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 CORPORA: dict[str, Callable[[Path, Path], str]] = {
     "docstrings": docstrings,
+    "foldoc": glossary,
     **{f"debian-{code}": partial(descriptions, code) for code in ("de", "en", "ja", "ru")},
     **{name: partial(documents, package) for name, package in PACKAGES.items()},
 }

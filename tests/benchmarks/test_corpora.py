@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib
 import json
 import re
+import string
 import zipfile
 from pathlib import Path
 
@@ -106,6 +108,33 @@ def test_descriptions_of_packages_that_there_are(corpora, tmp_path, monkeypatch)
         "text": "",
         "source": "ruby-thin",
     }
+
+
+def test_a_glossary_gives_its_entries(corpora, tmp_path, monkeypatch):
+    about = "00-database-info\n\n   Who wrote this.\n\n"
+    entry = (
+        "ALEC\nA Language\n\n   1. <language> A {language}\n   for an {ICL}.\n\n   (1995-04-19)\n\n"
+    )
+    index = f"00-database-info\tA\t{digits(len(about))}\n"
+    index += "".join(
+        f"{word}\t{digits(len(about))}\t{digits(len(entry))}\n" for word in ("a language", "alec")
+    )
+
+    def unpacked(package, folder: Path, scratch: Path) -> None:
+        folder.mkdir()
+        (folder / "foldoc.dict.dz").write_bytes(gzip.compress((about + entry).encode()))
+        (folder / "foldoc.index").write_text(index)
+
+    monkeypatch.setattr(corpora, "documents", unpacked)
+    assert corpora.glossary(tmp_path, tmp_path).endswith("--title-column title")
+    [row] = (tmp_path / "foldoc.jsonl").read_text().splitlines()
+    assert json.loads(row) == {"title": "ALEC", "text": "A language for an ICL."}
+
+
+def digits(value: int) -> str:
+    """Two digits in base 64, as dictd writes numbers."""
+    signs = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    return signs[value // 64] + signs[value % 64]
 
 
 def test_a_wheel_gives_its_python_files(corpora, tmp_path, monkeypatch):
