@@ -148,7 +148,7 @@ def _draw(name: str, results: ComparisonResults) -> None:
         PAGE,
         {
             f"verdict {name}": f"{results.verdict.text}\n\n{results.beside_text}",
-            f"gains {name}": archived.tested(results),
+            f"gains {name}": archived.tested(results, "pairs that choose"),
             f"scores {name}": _scores(results),
         },
     )
