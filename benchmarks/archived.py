@@ -113,7 +113,7 @@ def papers_columns(results: ComparisonResults) -> str:
     )
 
 
-def tested(results: ComparisonResults, chosen_by: str = "STS-B dev") -> str:
+def tested(results: ComparisonResults, chosen_by: str) -> str:
     """The gain of each row in the score of the verdict, the largest first.
 
     `chosen_by` is what chose the checkpoints.

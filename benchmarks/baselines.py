@@ -233,7 +233,7 @@ def write_paragraphs(path: Path) -> None:
 def _draw(name: str, results: ComparisonResults) -> None:
     """The record beside the page; in the page the verdict and the rows, the largest gain first."""
     archived.publish(PAGE.with_name(f"baselines-{name}.json"), results)
-    tested = archived.tested(results)
+    tested = archived.tested(results, "STS-B dev")
     draw(
         PAGE,
         {

@@ -154,10 +154,10 @@ def main() -> None:
         PAGE,
         {
             "left on": _left_on_table(),
-            "groups": archived.tested(whitened),
-            "positives": archived.tested(positives),
+            "groups": archived.tested(whitened, "STS-B dev"),
+            "positives": archived.tested(positives, "STS-B dev"),
             "weights": _weights(tried, chosen),
-            "losses": archived.tested(headless),
+            "losses": archived.tested(headless, "STS-B dev"),
         },
     )
 
