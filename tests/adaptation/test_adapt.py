@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from toy import sentences
 
-from isospace.adaptation.adapt import SETTINGS, adapt
+from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import points, read_ladder
 from isospace.adaptation.states import MAPS, START, Kind, State
@@ -28,7 +28,7 @@ from isospace.statistics.verdict import VerdictKind
 from isospace.training import fit as fit_module
 from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
-from isospace.training.run import Run, chosen_weight
+from isospace.training.run import LADDER, Run, chosen_weight
 
 
 @pytest.fixture(scope="module")
@@ -230,10 +230,10 @@ def test_refusals(config, climbed, tmp_path, monkeypatch):
         adapt()
     with pytest.raises(UserError, match="exists already"):
         adapt(replace(config, output=climbed.run.folder))
-    (climbed.run.folder / SETTINGS).rename(tmp_path / SETTINGS)
+    (climbed.run.folder / LADDER).rename(tmp_path / LADDER)
     with pytest.raises(UserError, match="no ladder"):
         adapt(resume=climbed.run.folder)
-    (tmp_path / SETTINGS).rename(climbed.run.folder / SETTINGS)
+    (tmp_path / LADDER).rename(climbed.run.folder / LADDER)
     assert main(["adapt", "--resume", str(climbed.run.folder), "--seeds", "2"]) == 2
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match="one process"):

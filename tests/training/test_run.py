@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isospace.errors import UserError
-from isospace.training.run import Run
+from isospace.training.run import LADDER, Run
 from isospace.training.train import train
 from isospace.verbs.options import as_options
 
@@ -31,7 +31,9 @@ def test_what_a_killed_process_left_half_written_goes_away(config):
 def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
     config.output.mkdir()
     (config.output / ".config.json.1.tmp").write_text("torn")
+    (config.output / LADDER).write_text("written before config.json is")
     assert Run.create(config).folder == config.output
+    assert [path.name for path in config.output.iterdir()] == ["config.json"]
     (config.output / "config.json").unlink()
     (config.output / ".notes.tmp").write_text("the user's")
     with pytest.raises(UserError, match="exists already"):

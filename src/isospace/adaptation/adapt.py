@@ -44,7 +44,6 @@ from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.verdict import Verdict, start_unless_adapted
 from isospace.system.cache import cache_folder
-from isospace.system.files import write_text
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
@@ -54,11 +53,10 @@ from isospace.training.fit import Fit
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data
 from isospace.training.results import RunResults
-from isospace.training.run import FinishedRun, Run, require_free
+from isospace.training.run import LADDER, FinishedRun, Run, begun, require_free
 from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
 
-SETTINGS = "adapt.json"
 FITTED_ON = 1_000
 """Passages on which the maps are fitted: fewer than three for each of 384 dimensions, which is why
 the covariance is shrunk (Ledoit-Wolf)."""
@@ -99,11 +97,11 @@ def adapt(
     try:
         with polite_stop() as stop:
             if run is not None:
-                if not (run.folder / SETTINGS).is_file():
-                    raise UserError(f"{run.folder}: a run, and no ladder; go on with it by `train`")
+                if not (run.folder / LADDER).is_file():
+                    raise UserError(f"{run.folder}: a run of train, no ladder; train resumes it")
                 if run.results is not None:
                     return FinishedRun(run, run.results)
-                text = (run.folder / SETTINGS).read_text(encoding="utf-8")
+                text = (run.folder / LADDER).read_text(encoding="utf-8")
                 config = AdaptConfig.from_json(text)
             else:
                 assert config is not None
@@ -161,8 +159,8 @@ class _Climb:
     def go(self, run: Run | None) -> FinishedRun:
         """Climb, choose, judge, write; or go on with what was stopped."""
         if run is None:
-            run = Run.create(replace(self.training, output=self.config.output), "adapt")
-            write_text(run.folder / SETTINGS, self.config.to_json() + "\n")
+            settings = replace(self.training, output=self.config.output)
+            run = Run.create(settings, "adapt", self.config.to_json())
         self.run = run
         how = f"nothing is lost. Continue with: `resume` {shlex.quote(str(run.folder))}"
         try:
@@ -333,7 +331,7 @@ class _Climb:
         folder = self.run.folder / "seeds" / str(number)
         if not number:
             return self.run
-        return Run(folder) if folder.exists() else Run.create(replace(settings, output=folder))
+        return Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
 
     def _updates(self, fit: Fit) -> int:
         """How many updates each training may have; 0 where there is no time for any."""

@@ -15,7 +15,7 @@ from isospace.errors import Stopped, UserError
 from isospace.system.jobs import Ended, Job, run_jobs, verb_command
 from isospace.system.processes import first
 from isospace.system.progress import Progress, Silent
-from isospace.training.run import Run
+from isospace.training.run import Run, begun
 from isospace.training.train import train
 
 _FREE = ("output", "checkpoint_minutes", "trackers")
@@ -43,7 +43,7 @@ class Cell:
     @property
     def begun(self) -> bool:
         """Whether there is a run in the folder."""
-        return (self.folder / "config.json").is_file()
+        return begun(self.folder)
 
     def __str__(self) -> str:
         """For people."""

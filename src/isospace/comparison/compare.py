@@ -33,7 +33,7 @@ from isospace.system.processes import first
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import polite_stop
 from isospace.training.prepare import Data, require_usable
-from isospace.training.run import REPORT, Run
+from isospace.training.run import REPORT, Run, begun
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
@@ -196,7 +196,7 @@ def _require_comparable(
         raise UserError(
             "`corpus` -: every run reads the text, but standard input ends; give a file"
         )
-    if (folder / "config.json").is_file():
+    if begun(folder):
         raise UserError(f"`output` {folder}: is a run; give the comparison a folder of its own")
     if "start" in candidates:
         raise UserError("start: the name of the row that all are compared with; give another")

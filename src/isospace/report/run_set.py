@@ -10,7 +10,7 @@ from typing import Any
 from isospace.comparison.results import ComparisonResults, read_results
 from isospace.config import TrainConfig, objective_name
 from isospace.system.unicode import without_surrogates
-from isospace.training.run import Run
+from isospace.training.run import Run, begun
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def collect(folders: Sequence[Path]) -> RunSet:
     comparisons: dict[str, ComparisonResults | None] = {}
     for folder, name in zip(folders, _names(folders), strict=True):
         cells = sorted(cell.parent for cell in folder.glob("*/seed-*/config.json"))
-        if cells and not (folder / "config.json").is_file():
+        if cells and not begun(folder):
             path = folder / "results.json"
             results = comparisons[name] = read_results(path) if path.is_file() else None
             prefix = f"{name}/" if len(folders) > 1 else ""

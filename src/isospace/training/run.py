@@ -1,6 +1,7 @@
 """A run: one folder that holds everything about one training.
 
 config.json     the settings
+adapt.json      those of the ladder, where the run is the trained rung of one
 metrics.jsonl   a line per logged update ("step") and per measurement ("evaluation")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the evaluation to keep)
 items.npz       what each test item came to, before and after, and its group; of STS pairs gold
@@ -40,6 +41,7 @@ from isospace.system.locks import locked
 from isospace.training.results import RunResults, read_results
 
 REPORT = "report.html"  # in the folder of a run or of a comparison
+LADDER = "adapt.json"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Run:
     """
 
     def __init__(self, folder: Path) -> None:
-        if not (folder / "config.json").is_file():
+        if not begun(folder):
             what = "not a run (no config.json in it). A run is what train writes"
             raise UserError(f"{folder}: {what}")
         self.folder = folder
@@ -83,12 +85,13 @@ class Run:
         self.report_path = folder / REPORT
 
     @classmethod
-    def create(cls, config: TrainConfig, name: str = "") -> Run:
+    def create(cls, config: TrainConfig, name: str = "", ladder: str = "") -> Run:
         """Make the folder of a new run.
 
         Args:
             config: the settings.
             name: what a new folder's name says of the work; default: the objective.
+            ladder: the settings of the ladder that the run is of, as JSON.
 
         Raises:
             UserError: the folder exists and holds something, or cannot be written.
@@ -97,7 +100,9 @@ class Run:
             folder = _new_folder(config, name) if config.output is None else config.output
             require_free(folder)
             folder.mkdir(parents=True, exist_ok=True)
-            write_text(folder / "config.json", config.to_json() + "\n")
+            if ladder:
+                write_text(folder / LADDER, ladder + "\n")
+            write_text(folder / "config.json", config.to_json() + "\n")  # a run from here on
         except OSError as error:
             where = config.output or "runs"
             raise UserError(f"`output` {where}: cannot be written ({error.strerror})") from error
@@ -295,14 +300,21 @@ class FinishedRun:
         return self.run.model_folder
 
 
+def begun(folder: Path) -> bool:
+    """Whether a folder is a run, finished or not."""
+    return (folder / "config.json").is_file()
+
+
 def require_free(folder: Path) -> None:
     """Refuse a folder that holds something already, or that cannot be made.
 
     Raises:
         UserError: with the ways out.
     """
-    for torn in folder.glob(".config.json.*.tmp"):  # by a kill before there was a run
-        torn.unlink()
+    if not begun(folder):
+        for name in (".config.json.*.tmp", f".{LADDER}.*.tmp", LADDER):
+            for torn in folder.glob(name):  # by a kill before there was a run
+                torn.unlink()
     if is_occupied(folder):
         raise UserError(
             f"`output` {folder}: exists already. Give another folder, or continue it with "
