@@ -68,7 +68,7 @@ FAMILIES = {
         )
     ),
 }  # fmt: skip
-FAST = ("bert", "roberta")
+FAST = ("bert", "roberta", "mpnet", "distilbert", "modernbert")
 
 
 @pytest.fixture(params=[*FAMILIES, *(f"{name}, general path" for name in FAST)])

@@ -2,11 +2,17 @@
 
 import pytest
 import torch
+from toy import sentences
 from transformers import (
+    AutoTokenizer,
     BertConfig,
     BertModel,
     DistilBertConfig,
     DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
+    ModernBertConfig,
+    ModernBertModel,
     MPNetConfig,
     MPNetModel,
 )
@@ -26,8 +32,30 @@ SIZES = {
 }
 
 
+ROTARY = {**SIZES, **{f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}}
+
+
 def bert(**settings):
-    return BertModel(BertConfig(**SIZES, **settings))
+    return BertModel(BertConfig(**{**SIZES, **settings}))
+
+
+def mpnet(**settings):
+    return MPNetModel(MPNetConfig(**{**SIZES, **settings}))
+
+
+def distilbert(**settings):
+    sizes = {"vocab_size": 50, "dim": 24, "n_layers": 3, "n_heads": 4, "hidden_dim": 40}
+    return DistilBertModel(DistilBertConfig(**{**sizes, **settings}))
+
+
+def modernbert(**settings):
+    return ModernBertModel(ModernBertConfig(**{**ROTARY, **settings}))
+
+
+def with_a_part(model, part, of, name):
+    """The model with a part of one of its modules replaced."""
+    setattr(model.get_submodule(of), name, part)
+    return model
 
 
 def adapted():
@@ -37,10 +65,15 @@ def adapted():
     return model
 
 
-def without_a_norm():
-    model = bert()
-    model.encoder.layer[2].output.LayerNorm = torch.nn.Identity()
-    return model
+def adapter():
+    return torch.nn.Sequential(torch.nn.Linear(24, 24))
+
+
+REPLACED = "parts of its layers were replaced"
+STRETCHED = {
+    "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 160_000.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+}
 
 
 @pytest.mark.parametrize(
@@ -49,15 +82,32 @@ def without_a_norm():
         (bert, None),
         (lambda: bert(is_decoder=True), "it is a decoder"),
         (lambda: bert(hidden_act="relu"), "its activation is relu, not gelu"),
-        (adapted, "parts of its layers were replaced"),
-        (without_a_norm, "parts of its layers were replaced"),
-        (lambda: MPNetModel(MPNetConfig(**SIZES)), "mpnet has none"),
+        (adapted, REPLACED),
         (
-            lambda: DistilBertModel(
-                DistilBertConfig(vocab_size=50, dim=24, n_layers=2, n_heads=4, hidden_dim=40)
-            ),
-            "distilbert has none",
+            lambda: with_a_part(bert(), torch.nn.Identity(), "encoder.layer.2.output", "LayerNorm"),
+            REPLACED,
         ),
+        (mpnet, None),
+        (lambda: mpnet(hidden_act="relu"), "its activation is relu, not gelu"),
+        (
+            lambda: with_a_part(mpnet(), adapter(), "encoder.layer.1.attention.attn", "o"),
+            REPLACED,
+        ),
+        (distilbert, None),
+        (lambda: distilbert(activation="relu"), "its activation is relu, not gelu"),
+        (
+            lambda: with_a_part(distilbert(), adapter(), "transformer.layer.0.ffn", "lin1"),
+            REPLACED,
+        ),
+        (modernbert, None),
+        (lambda: modernbert(hidden_activation="silu"), "its activation is silu, not gelu"),
+        (
+            lambda: modernbert(rope_parameters=STRETCHED),
+            "its rotary positions are linear, not default",
+        ),
+        (lambda: with_a_part(modernbert(), adapter(), "layers.0.attn", "Wqkv"), REPLACED),
+        (lambda: with_a_part(modernbert(), adapter(), "layers.2", "mlp_norm"), REPLACED),
+        (lambda: ElectraModel(ElectraConfig(**SIZES)), "electra has none"),
         (lambda: torch.nn.Linear(2, 2), "Linear has none"),
     ],
 )
@@ -91,6 +141,22 @@ def test_an_encoders_vectors_do_not_show_which_path_made_them(toy_model, pooling
     texts = ["the cat sat", "a big red house runs fast over the small green tree", "on"]
     quick = encoder.embed(texts)
     monkeypatch.delitem(fast.FAMILIES, "bert")
+    torch.testing.assert_close(quick, encoder.embed(texts), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("make", [mpnet, distilbert, modernbert])
+def test_other_families_vectors_do_not_show_their_path_either(
+    make, pooling, toy_model, tmp_path, monkeypatch
+):
+    tokenizer = AutoTokenizer.from_pretrained(toy_model)
+    make(vocab_size=len(tokenizer), max_position_embeddings=70).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path), pooling, device="cpu")
+    assert encoder.path == f"fast path: {make.__name__}"
+    texts = ["on", *sentences(20), "the cat " * 30]
+    quick = encoder.embed(texts)
+    monkeypatch.delitem(fast.FAMILIES, make.__name__)
     torch.testing.assert_close(quick, encoder.embed(texts), rtol=1e-5, atol=1e-5)
 
 

@@ -1,7 +1,8 @@
 """Faster arithmetic on the CPU, a file a family; values equal transformers' own to rounding.
 
 `FAMILIES` is the table: a new family is a file here and a row in it. What families share, the
-packing of tokens without their padding and the dropout, is in `packed.py`.
+packing of tokens without their padding and the dropout, is in `packed.py`; layers built like BERT's
+are in `post_norm.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from isospace.encoders.fast import bert, roberta
+from isospace.encoders.fast import bert, distilbert, modernbert, mpnet, roberta
 
 
 class Family(Protocol):
@@ -51,6 +52,9 @@ FAMILIES: dict[str, Family] = {
     "roberta": roberta,
     "xlm-roberta": roberta,
     "camembert": roberta,
+    "mpnet": mpnet,
+    "distilbert": distilbert,
+    "modernbert": modernbert,
 }
 """Model type, as in a Hugging Face config.json -> the file that computes its layers."""
 

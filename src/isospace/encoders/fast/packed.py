@@ -8,6 +8,8 @@ attention runs on the real tokens, one after the other, and a random draw serves
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,55 +22,101 @@ _LENGTHS = 16
 """Sentences are padded to a multiple of this: attention over 27 tokens is slower than over 32."""
 
 
-def round_up_length(input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids and mask with more padding on the right, up to a length that is quick."""
-    extra = (0, -input_ids.shape[1] % _LENGTHS)
-    return F.pad(input_ids, extra), F.pad(attention_mask, extra)
+@contextmanager
+def tokens_alone(input_ids: Tensor, attention_mask: Tensor, weights: Tensor) -> Iterator[Packing]:
+    """The tokens of a batch, where every step has the type that it is given.
+
+    Args:
+        input_ids: (batch, length) int64, padded on the right.
+        attention_mask: (batch, length), 1 for tokens.
+        weights: of the model; matrix products are in their type, or else in autocast's.
+    """
+    device, dtype = input_ids.device.type, weights.dtype
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    with torch.autocast(device, enabled=False):
+        yield Packing(input_ids, attention_mask, dtype)
+
+
+def _round_up_length(padded: Tensor) -> Tensor:
+    """(batch, length, ...) with more zeros on the right, up to a length that is quick."""
+    extra = -padded.shape[1] % _LENGTHS
+    return F.pad(padded, (0, 0) * (padded.dim() - 2) + (0, extra)) if extra else padded
 
 
 class Packing:
     """Where the tokens of a padded batch are; "packed" rows are the tokens alone, one by one.
 
     Args:
-        attention_mask: (batch, length), 1 for tokens, padded on the right.
+        input_ids: (batch, length) int64, padded on the right.
+        attention_mask: (batch, length), 1 for tokens.
+        dtype: of matrix products.
 
     Attributes:
+        dtype: the same.
         batch: sentences.
-        length: of a padded sentence.
+        length: of a sentence that is padded for attention, rounded up.
+        ids: (packed tokens,) int64.
         positions: (packed tokens,) place of each token in its sentence.
         first: (batch,) packed row of each sentence's first token.
+        bias: (batch, 1, 1, length), what is added to the scores, lowest at padded keys.
     """
 
-    def __init__(self, attention_mask: Tensor) -> None:
-        self.batch, self.length = attention_mask.shape
-        self._tokens = attention_mask.flatten().nonzero().squeeze(1)
+    def __init__(self, input_ids: Tensor, attention_mask: Tensor, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self._own_length = attention_mask.shape[1]
+        mask = _round_up_length(attention_mask)
+        self.batch, self.length = mask.shape
+        self._tokens = mask.flatten().nonzero().squeeze(1)
         self._count = len(self._tokens)
         self._extra = -self._count % _STEP if self._count > _STEP else 0
+        self.ids = self.pack(input_ids)
         self.positions = F.pad(self._tokens % self.length, (0, self._extra))
-        self.first = F.pad(attention_mask.sum(1).cumsum(0), (1, 0))[:-1]
+        self.first = F.pad(mask.sum(1).cumsum(0), (1, 0))[:-1]
+        bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        self.bias = bias.masked_fill_(mask == 0, torch.finfo(dtype).min)[:, None, None]
 
     def pack(self, padded: Tensor) -> Tensor:
-        """(batch * length, ...) -> (packed tokens, ...), rounded up with zeros."""
-        return _apply(_Pack, padded, self)
+        """(batch, length, ...) -> (packed tokens, ...), rounded up with zeros.
+
+        The length may be that of the batch before it was rounded up.
+        """
+        return apply(_Pack, _round_up_length(padded).flatten(0, 1), self)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """(packed tokens, ...) -> (batch * length, ...), zero at the padding."""
-        return _apply(_Unpack, packed, self)
+        """(packed tokens, ...) -> (batch, length, ...), zero at the padding."""
+        padded = apply(_Unpack, packed, self)
+        return padded.view(self.batch, self.length, *packed.shape[1:])
+
+    def result(self, packed: Tensor, first_only: bool) -> Tensor:
+        """(batch, length before it was rounded up, or 1, dim), of all tokens or the first ones.
+
+        Args:
+            packed: (packed tokens, dim), or (batch, dim) of the first tokens alone.
+            first_only: which of the two.
+        """
+        return packed.unsqueeze(1) if first_only else self.unpack(packed)[:, : self._own_length]
+
+    def by_head(self, packed: Tensor, heads: int, width: int) -> tuple[Tensor, ...]:
+        """(batch, heads, length, width) of each of the projections side by side in packed rows."""
+        padded = self.unpack(packed).view(self.batch, self.length, -1, heads, width)
+        return padded.permute(2, 0, 3, 1, 4).unbind()
 
     def take_tokens(self, padded: Tensor) -> Tensor:
-        """`pack` without its gradient."""
+        """`pack` without its gradient, of (batch * length, ...)."""
         packed = padded.new_empty(self._count + self._extra, *padded.shape[1:])
         torch.index_select(padded, 0, self._tokens, out=packed[: self._count])
         packed[self._count :] = 0
         return packed
 
     def spread_tokens(self, packed: Tensor) -> Tensor:
-        """`unpack` without its gradient."""
+        """`unpack` without its gradient, to (batch * length, ...)."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
         return padded.index_copy_(0, self._tokens, packed[: self._count])
 
 
-def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+    """What a function with a gradient of its own gives."""
     result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return result
 
@@ -124,7 +172,7 @@ def dropout(states: Tensor, rate: float) -> Tensor:
 
 def dropout_add(hidden: Tensor, residual: Tensor, rate: float) -> Tensor:
     """Residual + dropout(hidden); the residual may be of a finer type."""
-    return _apply(_DropoutAdd, hidden, residual, rate) if rate else residual + hidden
+    return apply(_DropoutAdd, hidden, residual, rate) if rate else residual + hidden
 
 
 class _DropoutAdd(torch.autograd.Function):
@@ -140,10 +188,25 @@ class _DropoutAdd(torch.autograd.Function):
         return gradients[0].to(mask.dtype, copy=True).mul_(mask), gradients[0], None
 
 
-def padding_bias(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """(batch, 1, 1, length): what is added to the scores, lowest at padded keys."""
-    bias = torch.zeros(attention_mask.shape, dtype=dtype, device=attention_mask.device)
-    return bias.masked_fill_(attention_mask == 0, torch.finfo(dtype).min)[:, None, None]
+def linear(states: Tensor, *layers: nn.Linear) -> Tensor:
+    """Linear layers of the same input, with or without bias, as one matrix product."""
+    weight: Tensor = layers[0].weight
+    bias: Tensor | None = layers[0].bias
+    if len(layers) > 1:
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = torch.cat([layer.bias for layer in layers])
+    return F.linear(
+        states, weight.to(states.dtype), None if bias is None else bias.to(states.dtype)
+    )
+
+
+def positions_behind(input_ids: Tensor, padding: int) -> Tensor:
+    """(batch, length) int64: the first token has the position behind the padding's id, and so on.
+
+    The padding's id has no position but itself, where a text has it too.
+    """
+    tokens = input_ids != padding
+    return tokens.cumsum(1) * tokens + padding
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rate: float) -> Tensor:
@@ -153,19 +216,22 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rate: float)
         query: (batch, heads, length or 1, width).
         key: (batch, heads, length, width).
         value: (batch, heads, length, width).
-        bias: what `padding_bias` made.
+        bias: (batch, heads or 1, length or 1, length), such as `Packing.bias`; where it has a
+            gradient, no size of it is 1 in place of another.
         rate: of the dropout.
 
     Returns:
-        (batch, heads, length or 1, width).
+        (batch, length or 1, heads * width).
     """
+    batch, heads, _, width = key.shape
     # Without gradients PyTorch's own is as quick and rounds less; its backward is slow on the CPU.
     if not (rate or query.requires_grad):
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-    batch, heads, length, width = key.shape
-    flat = [x.reshape(batch * heads, -1, width) for x in (query, key, value)]
-    by_head = bias.expand(batch, heads, 1, length).reshape(-1, 1, length)
-    return _apply(_Attend, *flat, by_head, rate).view(batch, heads, -1, width)
+        context = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+    else:
+        flat = [x.reshape(batch * heads, -1, width) for x in (query, key, value)]
+        by_head = bias.expand(batch, heads, -1, -1).flatten(0, 1)
+        context = apply(_Attend, *flat, by_head, rate).view(batch, heads, -1, width)
+    return context.transpose(1, 2).flatten(2)
 
 
 class _Attend(torch.autograd.Function):
@@ -190,6 +256,7 @@ class _Attend(torch.autograd.Function):
         if mask is not None:
             to_shares.mul_(mask)
         to_scores = torch._softmax_backward_data(to_shares, shares, -1, shares.dtype)
+        to_bias = to_scores.clone() if ctx.needs_input_grad[3] else None
         to_scores.mul_(ctx.scale)
         to_key = torch.bmm(to_scores.transpose(1, 2), query)
-        return torch.bmm(to_scores, key), to_key, to_value, None, None
+        return torch.bmm(to_scores, key), to_key, to_value, to_bias, None

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from isospace.encoders.fast import bert
+from isospace.encoders.fast.packed import positions_behind
 
 refusal = bert.refusal
 
@@ -23,7 +24,5 @@ def forward(
     states: Tensor | None,
 ) -> Tensor:
     """The last hidden states, as `Family.forward` says."""
-    first_position = model.embeddings.position_embeddings.padding_idx + 1
-    return bert.forward(
-        model, input_ids, attention_mask, first_only, layers, states, first_position
-    )
+    positions = positions_behind(input_ids, model.embeddings.position_embeddings.padding_idx)
+    return bert.forward(model, input_ids, attention_mask, first_only, layers, states, positions)

@@ -1,0 +1,165 @@
+"""ModernBERT: pre-norm layers with rotary positions and GeGLU, most of which see near tokens alone.
+
+Warner et al. 2024, https://arxiv.org/abs/2412.13663. There are no learned positions and no token
+types; a norm closes the last layer. Layers that see all tokens and those that see near ones rotate
+by a base each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own abbreviation
+from torch import Tensor, nn
+
+from isospace.encoders.fast import packed
+from isospace.encoders.fast.packed import Packing, rate_in_force
+
+
+def refusal(model: Any) -> str | None:
+    """Why `forward` would not compute what this model does; `None` where it does."""
+    if model.config.hidden_activation != "gelu":
+        return f"its activation is {model.config.hidden_activation}, not gelu"
+    for kind in model.rotary_emb.rope_type.values():
+        if kind != "default":
+            return f"its rotary positions are {kind}, not default"
+    if not hasattr(model, "embeddings") or not all(map(_is_plain, model.layers)):
+        return "parts of its layers were replaced"
+    return None
+
+
+def _is_plain(layer: Any) -> bool:
+    """Whether a layer has its own parts; an adapter in their place would have to be called."""
+    dense = (layer.attn.Wqkv, layer.attn.Wo, layer.mlp.Wi, layer.mlp.Wo)
+    norms_or_nothing = (nn.LayerNorm, nn.Identity)  # the first layer's input is normed already
+    return (
+        all(type(part) is nn.Linear for part in dense)
+        and type(layer.attn_norm) in norms_or_nothing
+        and type(layer.mlp_norm) is nn.LayerNorm
+    )
+
+
+def forward(
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    first_only: bool,
+    layers: slice,
+    states: Tensor | None,
+) -> Tensor:
+    """The last hidden states, as `Family.forward` says."""
+    part = model.embeddings
+    with packed.tokens_alone(input_ids, attention_mask, part.tok_embeddings.weight) as tokens:
+        if states is None:
+            states = part.norm(part.tok_embeddings(tokens.ids))
+            states = packed.dropout(states, rate_in_force(part.drop))
+        else:
+            states = tokens.pack(states)
+        turns = {kind: _turns(model, tokens, kind) for kind in model.rotary_emb.layer_types}
+        near = _near(tokens, model.config.sliding_window)
+        biases = {"full_attention": tokens.bias, "sliding_attention": near}
+        last = model.layers[-1]
+        for layer in model.layers[layers]:
+            only = tokens.first if first_only and layer is last else None
+            kind = layer.attention_type
+            normed = layer.attn_norm(states).to(tokens.dtype)
+            context = _attention(layer.attn, normed, turns[kind], biases[kind], tokens, only)
+            states = states if only is None else states[only]
+            # A model without dropout in its attention has none here.
+            end = layer.attn.out_drop
+            rate = rate_in_force(end) if isinstance(end, nn.Dropout) else 0.0
+            states = packed.dropout_add(packed.linear(context, layer.attn.Wo), states, rate)
+            states = states + _feed_forward(layer.mlp, layer.mlp_norm(states).to(tokens.dtype))
+            if layer is last:
+                states = model.final_norm(states)
+        return tokens.result(states, first_only)
+
+
+def _feed_forward(part: Any, states: Tensor) -> Tensor:
+    inner, gate = packed.linear(states, part.Wi).chunk(2, -1)
+    hidden = packed.dropout(F.gelu(inner) * gate, rate_in_force(part.drop))
+    return packed.linear(hidden, part.Wo)
+
+
+def _near(tokens: Packing, distance: int) -> Tensor:
+    """What is added to the scores where tokens farther apart than that do not see each other."""
+    if tokens.length <= distance + 1:
+        return tokens.bias
+    places = torch.arange(tokens.length, device=tokens.bias.device)
+    far = (places - places[:, None]).abs() > distance
+    return tokens.bias.masked_fill(far, torch.finfo(tokens.dtype).min)
+
+
+def _turns(model: Any, tokens: Packing, kind: str) -> tuple[Tensor, Tensor]:
+    """(packed tokens, 1, width / 2) each: cosine and sine by which a kind of layer turns a token.
+
+    They are float32 under autocast too, as transformers rotates in it.
+    """
+    weights = model.embeddings.tok_embeddings.weight
+    like = weights.new_empty(0, dtype=torch.promote_types(weights.dtype, torch.float32))
+    places = torch.arange(tokens.length, device=like.device)
+    cosine, sine = (
+        both[0, :, : both.shape[-1] // 2]  # the halves are the same
+        for both in model.rotary_emb(like, places[None], kind)
+    )
+    return cosine[tokens.positions, None], sine[tokens.positions, None]
+
+
+def _attention(
+    part: Any,
+    states: Tensor,
+    turns: tuple[Tensor, Tensor],
+    bias: Tensor,
+    tokens: Packing,
+    only: Tensor | None,
+) -> Tensor:
+    """Self-attention; sentences are padded for it alone.
+
+    Args:
+        part: the attention.
+        states: (packed tokens, dim).
+        turns: what `_turns` made.
+        bias: (batch, 1, length or 1, length), what is added to the scores.
+        tokens: where they are.
+        only: packed rows of the tokens that ask, one in each sentence; `None` for all.
+
+    Returns:
+        (packed tokens or sentences, dim).
+    """
+    rate = part.attention_dropout if part.training else 0.0
+    width, dim = part.head_dim, states.shape[1]
+    heads = dim // width
+    rows = packed.linear(states, part.Wqkv).view(-1, 3 * heads, width)
+    turned = packed.apply(_Turn, rows, *turns, 2 * heads)  # queries and keys, no values
+    query, key, value = tokens.by_head(turned, heads, width)
+    if only is None:
+        return tokens.pack(packed.attend(query, key, value, bias, rate))
+    return packed.attend(query[:, :, :1], key, value, bias[:, :, :1], rate).squeeze(1)
+
+
+class _Turn(torch.autograd.Function):
+    """Rotary positions (RoFormer, https://arxiv.org/abs/2104.09864), in three passes over memory.
+
+    Of rows (packed tokens, heads, width) the first so many heads are turned, each pair of a value
+    in the first half of a head and one in the second by the angle of the token.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, cosine: Tensor, sine: Tensor, heads: int) -> Tensor:
+        ctx.turns, ctx.heads = (cosine, sine), heads
+        return _turned(rows, cosine, sine, heads)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        cosine, sine = ctx.turns
+        return _turned(gradients[0], cosine, -sine, ctx.heads), None, None, None
+
+
+def _turned(rows: Tensor, cosine: Tensor, sine: Tensor, heads: int) -> Tensor:
+    turned = torch.empty_like(rows)
+    turned[:, heads:] = rows[:, heads:]
+    (x, y), (to_x, to_y) = (part[:, :heads].chunk(2, -1) for part in (rows, turned))
+    torch.sub(x * cosine, y * sine, out=to_x)
+    torch.add(y * cosine, x * sine, out=to_y)
+    return turned

@@ -1,0 +1,128 @@
+"""Layers built like BERT's, whatever a family calls their parts, on tokens alone.
+
+Attention, dense, dropout, residual, layer norm; dense, gelu, dense, dropout, residual, layer norm
+(post-norm, as in the Transformer of Vaswani et al. 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own abbreviation
+from torch import Tensor, nn
+
+from isospace.encoders.fast import packed
+from isospace.encoders.fast.packed import Packing
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The parts of a layer, and the dropout rates in force.
+
+    Attributes:
+        query: of the attention.
+        key: of the attention.
+        value: of the attention.
+        heads: of the attention.
+        share_rate: dropout of the attention's shares.
+        attended: dense, behind the attention.
+        attended_rate: dropout behind it.
+        attended_norm: of the residual.
+        inner: dense, before the activation.
+        outer: dense, behind the activation.
+        outer_rate: dropout behind it.
+        outer_norm: of the residual.
+    """
+
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
+    heads: int
+    share_rate: float
+    attended: nn.Linear
+    attended_rate: float
+    attended_norm: nn.LayerNorm
+    inner: nn.Linear
+    outer: nn.Linear
+    outer_rate: float
+    outer_norm: nn.LayerNorm
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the parts are their own; an adapter in their place would have to be called."""
+        dense = (self.query, self.key, self.value, self.attended, self.inner, self.outer)
+        return all(type(part) is nn.Linear for part in dense) and all(
+            type(part) is nn.LayerNorm for part in (self.attended_norm, self.outer_norm)
+        )
+
+
+def embed(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
+    """Words, their type where a family has such, and positions; layer norm, dropout.
+
+    Args:
+        part: the embeddings of a Hugging Face model.
+        ids: (packed tokens,) int64.
+        positions: (packed tokens,) int64.
+
+    Returns:
+        (packed tokens, dim).
+    """
+    states = part.word_embeddings(ids)
+    if hasattr(part, "token_type_embeddings"):
+        states = states + part.token_type_embeddings.weight[0]
+    states = states + part.position_embeddings(positions)
+    return packed.dropout(part.LayerNorm(states), packed.rate_in_force(part.dropout))
+
+
+def run(
+    layers: Sequence[Layer], states: Tensor, bias: Tensor, tokens: Packing, first_only: bool
+) -> Tensor:
+    """The states behind these layers.
+
+    Args:
+        layers: those that run.
+        states: (packed tokens, dim), what the first of them gets.
+        bias: (batch, heads or 1, length or 1, length), what is added to the scores.
+        tokens: where they are.
+        first_only: the last of the layers computes the first token of each sentence alone.
+
+    Returns:
+        (batch, length or 1, dim), zero at the padding.
+    """
+    for number, layer in enumerate(layers, 1):
+        only = tokens.first if first_only and number == len(layers) else None
+        context = _attention(layer, states.to(tokens.dtype), bias, tokens, only)
+        states = states if only is None else states[only]
+        hidden = packed.linear(context, layer.attended)
+        states = layer.attended_norm(packed.dropout_add(hidden, states, layer.attended_rate))
+        hidden = F.gelu(packed.linear(states.to(tokens.dtype), layer.inner))
+        hidden = packed.linear(hidden, layer.outer)
+        states = layer.outer_norm(packed.dropout_add(hidden, states, layer.outer_rate))
+    return tokens.result(states, first_only)
+
+
+def _attention(
+    layer: Layer, states: Tensor, bias: Tensor, tokens: Packing, only: Tensor | None
+) -> Tensor:
+    """Self-attention; sentences are padded for it alone.
+
+    Args:
+        layer: whose attention.
+        states: (packed tokens, dim).
+        bias: what is added to the scores.
+        tokens: where they are.
+        only: packed rows of the tokens that ask, one in each sentence; `None` for all.
+
+    Returns:
+        (packed tokens or sentences, dim).
+    """
+    heads, width = layer.heads, layer.query.out_features // layer.heads
+    if only is None:
+        projected = packed.linear(states, layer.query, layer.key, layer.value)
+        query, key, value = tokens.by_head(projected, heads, width)
+        return tokens.pack(packed.attend(query, key, value, bias, layer.share_rate))
+    query = packed.linear(states[only], layer.query).view(-1, heads, 1, width)
+    key, value = tokens.by_head(packed.linear(states, layer.key, layer.value), heads, width)
+    return packed.attend(query, key, value, bias[:, :, :1], layer.share_rate).squeeze(1)

@@ -1,0 +1,289 @@
+"""Every family's fast layers equal transformers' own, values and gradients."""
+
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertModel,
+    CamembertConfig,
+    CamembertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ModernBertConfig,
+    ModernBertModel,
+    MPNetConfig,
+    MPNetModel,
+    RobertaConfig,
+    RobertaModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
+from transformers.models.modernbert import modeling_modernbert
+
+from isospace.encoders import fast
+from isospace.encoders.fast import packed
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 40,
+    "max_position_embeddings": 40,
+}
+ROTARY = {
+    **SIZES,
+    **{f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")},
+    "embedding_dropout": 0.1,
+    "attention_dropout": 0.1,
+    "mlp_dropout": 0.1,
+}
+MODELS = {
+    "bert": (BertModel, BertConfig(**SIZES)),
+    "roberta": (RobertaModel, RobertaConfig(**SIZES, type_vocab_size=1)),
+    "xlm-roberta": (XLMRobertaModel, XLMRobertaConfig(**SIZES, type_vocab_size=1)),
+    "camembert": (CamembertModel, CamembertConfig(**SIZES, type_vocab_size=1)),
+    "roberta with other padding": (
+        RobertaModel,
+        RobertaConfig(**SIZES, type_vocab_size=1, pad_token_id=2),
+    ),
+    "mpnet": (MPNetModel, MPNetConfig(**SIZES)),
+    "mpnet with other padding": (MPNetModel, MPNetConfig(**SIZES, pad_token_id=2)),
+    "distilbert": (
+        DistilBertModel,
+        DistilBertConfig(
+            vocab_size=50, dim=24, n_layers=3, n_heads=4, hidden_dim=40, max_position_embeddings=40
+        ),
+    ),
+    "modernbert": (ModernBertModel, ModernBertConfig(**ROTARY, local_attention=8)),
+    "modernbert, window of all, last layer global, biases, no dropout in attention": (
+        ModernBertModel,
+        ModernBertConfig(
+            **{**ROTARY, "attention_dropout": 0.0},
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            norm_bias=True,
+            attention_bias=True,
+            mlp_bias=True,
+        ),
+    ),
+}
+KINDS = ("bert", "mpnet", "distilbert", "modernbert")
+"""One of each file of its own."""
+
+
+def _make(name, seed=0):
+    kind, config = MODELS[name]
+    torch.manual_seed(seed)
+    model = kind(config).eval()
+    for parameter in model.parameters():  # not the initial zeros and ones
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+def _batch(lengths=(5, 30, 1, 17), padding=0):
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.full((len(lengths), max(lengths)), padding)
+    mask = torch.zeros_like(ids)
+    for row, length in enumerate(lengths):
+        ids[row, :length] = torch.randint(3, 50, (length,), generator=generator)
+        mask[row, :length] = 1
+    return ids, mask
+
+
+def _check_equal(model, ids, mask, tolerance, first_only=False):
+    used = [(n, p) for n, p in model.named_parameters() if "pooler" not in n]
+    wanted = model(input_ids=ids, attention_mask=mask).last_hidden_state * mask.unsqueeze(-1)
+    wanted = wanted[:, :1] if first_only else wanted
+    weights = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1)).to(wanted)
+    wanted_gradients = torch.autograd.grad((wanted * weights).sum(), [p for _, p in used])
+    states = fast.forward(model, ids, mask, first_only)
+    gradients = torch.autograd.grad((states * weights).sum(), [p for _, p in used])
+    assert states.dtype == wanted.dtype
+    torch.testing.assert_close(states, wanted, rtol=tolerance, atol=tolerance)
+    for (name, _), a, b in zip(used, gradients, wanted_gradients, strict=True):
+        torch.testing.assert_close(
+            a, b, rtol=tolerance, atol=tolerance * float(b.abs().max() + 1), msg=name
+        )
+
+
+@pytest.fixture
+def exact_rotation(monkeypatch):
+    """ModernBERT's queries and keys pass through float32 in transformers; here they do not."""
+
+    def rotated(query, key, cosine, sine, unsqueeze_dim):
+        cosine, sine = cosine.unsqueeze(unsqueeze_dim), sine.unsqueeze(unsqueeze_dim)
+        half = modeling_modernbert.rotate_half
+        return tuple(x * cosine + half(x) * sine for x in (query, key))
+
+    monkeypatch.setattr(modeling_modernbert, "apply_rotary_pos_emb", rotated)
+
+
+@pytest.mark.usefixtures("exact_rotation")
+@pytest.mark.parametrize("first_only", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_values_and_gradients_are_the_models_own(name, first_only):
+    model = _make(name).double()
+    assert fast.refusal(model) is None
+    _check_equal(model, *_batch(padding=model.config.pad_token_id), 1e-10, first_only)
+
+
+@pytest.mark.parametrize("first_only", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_values_and_gradients_in_float32(name, first_only):
+    model = _make(name)
+    _check_equal(model, *_batch(padding=model.config.pad_token_id), 2e-5, first_only)
+
+
+@pytest.mark.usefixtures("exact_rotation")
+@pytest.mark.parametrize("name", KINDS)
+def test_rounding_up_the_number_of_tokens_changes_nothing(name):
+    ids, mask = _batch(lengths=(38, 31, 38, 38, 12))  # 157 tokens, rounded up to 256
+    _check_equal(_make(name).double(), ids, mask, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "distilbert"])
+def test_a_text_may_hold_the_paddings_own_token(name):
+    model, (ids, mask) = _make(name).double(), _batch(padding=1)
+    ids[1, 7] = 1
+    _check_equal(model, ids, mask, 1e-10)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_bf16_autocast_is_as_near_as_the_models_own(name):
+    model, (ids, mask) = _make(name), _batch()
+    with torch.inference_mode():
+        exact = fast.forward(model, ids, mask, False)
+        with torch.autocast("cpu", torch.bfloat16):
+            ours = fast.forward(model, ids, mask, False)
+            theirs = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    theirs = theirs * mask.unsqueeze(-1)
+    assert ours.dtype == torch.float32
+    assert (ours - exact).norm() < 1.1 * (theirs - exact).norm()
+    assert (ours - exact).norm() < 0.02 * exact.norm()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_bf16_gradients_are_as_near_as_the_models_own(name):
+    model, (ids, mask) = _make(name), _batch()
+    parameters = [p for n, p in model.named_parameters() if "pooler" not in n]
+    weights = torch.randn(*ids.shape, 24, generator=torch.Generator().manual_seed(1))
+    weights *= mask.unsqueeze(-1)
+
+    def gradients(run):
+        return torch.autograd.grad((run() * weights).sum(), parameters)
+
+    def quick():
+        return fast.forward(model, ids, mask, False)
+
+    exact = gradients(quick)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = gradients(quick)
+        theirs = gradients(lambda: model(input_ids=ids, attention_mask=mask).last_hidden_state)
+    # What a key's bias adds to all scores of a token alike has no gradient but rounding.
+    some = torch.stack([right.norm() > 1e-3 for right in exact])
+    ours, theirs = (
+        torch.stack([(x - y).norm() / y.norm() for x, y in zip(found, exact, strict=True)])[some]
+        for found in (ours, theirs)
+    )
+    assert ours.mean() < 1.1 * theirs.mean()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_padding_is_never_looked_at(name):
+    model, (ids, mask) = _make(name), _batch()
+    other = torch.where(mask == 1, ids, torch.full_like(ids, 7))
+    assert torch.equal(
+        fast.forward(model, ids, mask, False), fast.forward(model, other, mask, False)
+    )
+
+
+RATES = {
+    "bert": ({"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}, [0.2, 0.1, 0.1]),
+    "mpnet": ({"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}, [0.2, 0.1, 0.1]),
+    "distilbert": ({"dropout": 0.1, "attention_dropout": 0.2}, [0.2, 0.1]),
+    "modernbert": (
+        {"embedding_dropout": 0.1, "attention_dropout": 0.2, "mlp_dropout": 0.3},
+        [0.2, 0.2, 0.3],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_dropout_is_where_the_model_has_it_and_follows_its_flags(name, monkeypatch):
+    kind, config = MODELS[name]
+    rates, of_layer = RATES[name]
+    model, (ids, mask) = kind(type(config)(**{**config.to_dict(), **rates})).train(), _batch()
+    drawn, own = [], packed.keep_mask
+    monkeypatch.setattr(packed, "keep_mask", lambda x, rate: drawn.append(rate) or own(x, rate))
+    fast.forward(model, ids, mask, False)
+    assert drawn == [0.1, *of_layer * 3]
+    drawn.clear()
+    model.embeddings.eval()
+    fast.forward(model, ids, mask, False)
+    assert drawn == of_layer * 3
+    drawn.clear()
+    model.eval()
+    fast.forward(model, ids, mask, False)
+    assert drawn == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_dropout_has_the_models_own_mean_and_spread(name):
+    model, (ids, mask) = _make(name), _batch()
+    model.train()
+    torch.manual_seed(0)
+    many = (ids.repeat(400, 1), mask.repeat(400, 1))
+    with torch.no_grad():
+        ours = fast.forward(model, *many, False)
+        theirs = model(input_ids=many[0], attention_mask=many[1]).last_hidden_state
+    ours, theirs = (x.view(400, *ids.shape, -1)[:, mask == 1] for x in (ours, theirs))
+    error = (theirs.var(0) / 400 * 2).sqrt()
+    assert ((ours.mean(0) - theirs.mean(0)) / error).abs().mean() < 1.0  # 0.8 for equal means
+    assert ours.std(0).mean() == pytest.approx(float(theirs.std(0).mean()), rel=0.03)
+
+
+WEIGHTS = {
+    "bert": (
+        "encoder.layer.0.attention.self.query.weight",
+        "encoder.layer.2.output.dense.bias",
+        "embeddings.word_embeddings.weight",
+    ),
+    "mpnet": (
+        "encoder.layer.0.attention.attn.q.weight",
+        "encoder.relative_attention_bias.weight",
+        "embeddings.word_embeddings.weight",
+    ),
+    "distilbert": (
+        "transformer.layer.0.attention.q_lin.weight",
+        "transformer.layer.2.ffn.lin2.bias",
+        "embeddings.word_embeddings.weight",
+    ),
+    "modernbert": (
+        "layers.0.attn.Wqkv.weight",
+        "layers.2.mlp.Wi.weight",
+        "embeddings.tok_embeddings.weight",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), [(f, n) for f, names in WEIGHTS.items() for n in names]
+)
+def test_gradients_under_dropout_are_those_of_the_drawn_masks(family, name):
+    model, (ids, mask) = _make(family).double().train(), _batch(lengths=(3, 7))
+
+    def loss():
+        torch.manual_seed(3)  # the same masks at every call
+        return fast.forward(model, ids, mask, False).pow(3).sum()
+
+    parameter = model.get_parameter(name)
+    row = int(ids[0, 1]) if "_embeddings" in name else 0
+    index = (row, 1) if parameter.dim() == 2 else (1,)
+    (gradient,) = torch.autograd.grad(loss(), [parameter])
+    with torch.no_grad():
+        before, values = parameter[index].item(), []
+        for shift in (1e-6, -1e-6):
+            parameter[index] = before + shift
+            values.append(loss().item())
+        parameter[index] = before
+    assert gradient[index].item() == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4)
