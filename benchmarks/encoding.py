@@ -17,11 +17,11 @@ from common import lines
 PROBES = 256
 
 
-def ours(precision: str, corpus: Path, sentences: int) -> Any:
+def ours(precision: str, corpus: Path, sentences: int, model: str = "minilm") -> Any:
     """Isospace's encoder."""
     from isospace.encoders.loading import load_encoder
 
-    encoder = load_encoder("minilm", device="cpu")
+    encoder = load_encoder(model, device="cpu")
     return _encoding(lambda texts: encoder.embed(texts, precision=precision), corpus, sentences)
 
 

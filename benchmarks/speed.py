@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import BertConfig
 
 import busy
 import dev_scores
 import encoding
 import evaluating
+import families
 import operators
 import pair_training
 import training
@@ -112,7 +114,7 @@ def _table(
 def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables = []
     with tempfile.TemporaryDirectory() as folder:
-        base = str(training.random_bert_base(Path(folder)))
+        base = str(training.random_model(BertConfig(), Path(folder)))
         on_gpu = torch.cuda.is_available()
         settings = (
             ("minilm", "minilm", OBJECTIVES, 100 if on_gpu else 5, 3),
@@ -265,11 +267,12 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "operators": operators.tables,
     "scores": dev_scores.tables,
     "busy": busy.tables,
+    "families": families.tables,
 }
 
-DEFAULT = [part for part in PARTS if part not in ("scores", "busy")]
-"""`scores` trains nine encoders and `busy` measures two machines; all others together take less
-than 20 minutes."""
+DEFAULT = [part for part in PARTS if part not in ("scores", "busy", "families")]
+"""`scores` trains nine encoders, `busy` measures two machines and `families` eight base models; all
+others together take less than 20 minutes."""
 
 if __name__ == "__main__":
     main()

@@ -12,20 +12,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedConfig
 
 from common import BATCH, LENGTH, lines
 from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
 from isospace.training.loop import Loop
 
 
-def random_bert_base(folder: Path) -> Path:
-    """BERT-base with random weights and minilm's tokenizer."""
-    from transformers import BertConfig, BertModel
+def random_model(config: PreTrainedConfig, folder: Path) -> Path:
+    """A model of this configuration with random weights and minilm's tokenizer."""
+    from transformers import AutoModel
 
     from isospace.encoders.loading import load_encoder
 
     torch.manual_seed(0)
-    BertModel(BertConfig()).save_pretrained(folder)
+    AutoModel.from_config(config).save_pretrained(folder)
     load_encoder("minilm").tokenizer.save_pretrained(folder)
     return folder
 
