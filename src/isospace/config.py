@@ -210,6 +210,10 @@ class TrainConfig:
     trained_layers: PositiveInt | None = None
     """Train so many of the last layers and what follows them, in less time and memory: all below
     stays as it is, and runs once for the views of a text, without dropout. Default: all layers."""
+    lora: PositiveInt | None = None
+    """Train low-rank adapters of so high a rank beside every linear layer, such as 16, and nothing
+    else of the encoder (LoRA); they are merged into what is shipped. They take higher learning
+    rates, such as 2e-4. Needs isospace[lora]. Default: all weights."""
     views: ViewsChoice = "dropout"
     """What is drawn together: dropout, views of one text; pairs, two texts of the corpus that
     belong together (`relations` of documents, or two `columns`), in both directions; both, such

@@ -50,6 +50,7 @@ SETTINGS = {
     "pairs": {"views": "pairs"},
     "last layers": {"trained_layers": 1},
     "last layers in passes": {"trained_layers": 2, "pass_tokens": 50},
+    "adapters": {"lora": 4},
     "mined": {"views": "pairs", "mined": 2, "objective": RankCSE()},
     "mined in passes": {"mined": 2, "objective": RankCSE(variant="listmle"), "pass_tokens": 50},
 }
@@ -80,6 +81,8 @@ def make_loop(
     encoder = load_encoder(str(model), device="cpu")
     if config.trained_layers is not None:
         encoder.train_last(config.trained_layers)
+    if config.lora is not None:
+        encoder.train_adapters(config.lora, config.seed)
     of_example = 2 if config.views == "pairs" else config.objective.texts
     lines = texts * of_example
     tokens = tokenise(

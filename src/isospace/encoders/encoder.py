@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase
 
-from isospace.encoders import changes, fast
+from isospace.encoders import adapters, changes, fast
 from isospace.encoders.changes import Changes
 from isospace.encoders.layers import LastLayers, layers_of
 from isospace.encoders.noise import Noise
@@ -41,7 +41,7 @@ from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Prompts, Side
 from isospace.encoders.words import WordIds
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 from isospace.objectives.base import Read, View, describe
 from isospace.objectives.companions import Convolutions
 from isospace.objectives.edits import Template, Vocabulary
@@ -320,6 +320,8 @@ class Encoder(nn.Module):
             return f"on {self.device.type}"
         if self._transformer.config.output_hidden_states:
             return f"every layer is read (pooling {self.pooling})"
+        if adapters.stand_in(self._transformer):
+            return "adapters stand beside its layers"
         return fast.refusal(self._transformer)
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
@@ -333,6 +335,10 @@ class Encoder(nn.Module):
         if self._last is not None:
             rates += f", {self._last.described}"
         size = sum(p.numel() for p in self.parameters()) / 1e6
+        if adapters.stand_in(self.model):
+            added = sum(p.numel() for p in self.parameters() if p.requires_grad) / 1e6
+            size -= added
+            rates += f", trains adapters of {added:.1f} M"
         path, changing = self.path, [view for view in plan if view.changes_embeddings]
         if changing and self._why_general_path() is None:
             path += f" (general path where the embeddings change: {describe(changing)})"
@@ -629,6 +635,22 @@ class Encoder(nn.Module):
         for parameter, gradient in zip(trained, gradients, strict=True):
             if gradient is not None:
                 parameter.requires_grad_(False)
+
+    def train_adapters(self, rank: int, seed: int) -> None:
+        """Freeze everything, and train adapters of this rank beside all linear layers.
+
+        Raises:
+            UserError: it has none.
+        """
+        self.requires_grad_(False)
+        try:
+            adapters.put_in(self._transformer, rank, seed)
+        except ValueError as error:
+            kind = fast.model_type(self._transformer)
+            raise UserError(
+                f"`lora` {rank}: {self.source} ({kind}) has no linear layers that adapters could "
+                f"stand beside ({first_line(error)}); leave the setting out"
+            ) from error
 
     def _same_apart(self) -> bool:
         """Whether clean vectors are the same by way of the states below the last layers."""

@@ -16,6 +16,7 @@ from huggingface_hub.errors import GatedRepoError, HFValidationError, Repository
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from isospace.encoders.adapters import plain_state
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
@@ -259,9 +260,12 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
 
 
 def state_hash(module: nn.Module, about: str = "") -> str:
-    """40 hexadecimal digits that name the parameters and buffers of a module, and what is said."""
+    """40 hexadecimal digits that name the parameters and buffers of a module, and what is said.
+
+    What adapters add to a layer is part of it.
+    """
     content = hashlib.sha256(about.encode())
-    for name, tensor in sorted(module.state_dict().items()):
+    for name, tensor in sorted(plain_state(module).items()):
         content.update(name.encode())
         content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return content.hexdigest()[:40]

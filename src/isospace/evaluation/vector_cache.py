@@ -55,7 +55,9 @@ def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
     # whole package would forget every vector when a report changes.
     code = [file_hash(file) for file in imported_sources(_PACKAGE / "encoders" / "encoder.py")]
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
-    return (*code, *libraries, encoder.device.type, weights_hash(encoder, side))
+    # Two paths give the same to rounding, and adapters that are not trained yet change the path.
+    place = encoder.device.type, encoder.path
+    return (*code, *libraries, *place, weights_hash(encoder, side))
 
 
 def imported_sources(file: Path) -> list[Path]:

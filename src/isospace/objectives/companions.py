@@ -50,7 +50,8 @@ class Network(Companion):
 
     Args:
         encoder: copied as it is.
-        trained: by the optimiser, beside the encoder; else its vectors have no gradient.
+        trained: what trains of the encoder is trained here too, by the optimiser, beside it; else
+            its vectors have no gradient.
         momentum: m, after every update the copy is m times itself plus (1 - m) times the encoder;
             `None` leaves it as it is. May depend on the number of the update to come, from 2.
     """
@@ -63,7 +64,9 @@ class Network(Companion):
         momentum: float | Callable[[int], float] | None = None,
     ) -> None:
         super().__init__()
-        self.encoder = copy.deepcopy(encoder).requires_grad_(trained)
+        self.encoder = copy.deepcopy(encoder)
+        if not trained:
+            self.encoder.requires_grad_(False)
         self.trained, self.momentum = trained, momentum
         self._updates: torch.Tensor
         self.register_buffer("_updates", torch.ones((), dtype=torch.int64))

@@ -193,6 +193,8 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
     if config.trained_layers is not None:
         dropout += f", trained layers: the last {config.trained_layers}"
+    if config.lora is not None:
+        dropout += f", adapters of rank {config.lora}"
     facts = {
         "Start": f"{config.model}, pooling {results.pooling}",
         "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",

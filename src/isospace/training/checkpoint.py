@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from isospace.encoders.adapters import plain_state
 from isospace.errors import UserError
 from isospace.system.files import atomic_path
 
@@ -47,7 +48,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def save_weights(path: Path, model: nn.Module) -> None:
-    """Write a model's weights alone.
+    """Write a model's weights alone, adapters merged into them.
 
     Raises:
         OSError, SafetensorError: they cannot be written, because the disk is full for instance.
@@ -55,7 +56,7 @@ def save_weights(path: Path, model: nn.Module) -> None:
     # Copies, because tied weights share memory and the format knows no sharing.
     weights = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, value in model.state_dict().items()
+        for name, value in plain_state(model).items()
     }
     with atomic_path(path) as temporary:
         save_file(weights, temporary)

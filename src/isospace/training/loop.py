@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.tokens import Tokens
+from isospace.encoders import adapters
 from isospace.encoders.encoder import Batch, Encoder
 from isospace.encoders.loading import state_hash
 from isospace.errors import UserError
@@ -301,8 +302,11 @@ class Loop:
             weight_decay=config.weight_decay,
             fused=accelerator.device.type in ("cpu", "cuda"),
         )
-        held = encoder.parameters() if config.hold_to_start else ()
-        self._held = [(p, p.detach().clone()) for p in held if p.requires_grad]
+        # What an adapter adds is B A, so that B held to 0 is all of it held to the start.
+        held = [p for name, p in encoder.named_parameters() if adapters.IN not in name]
+        self._held = [
+            (p, p.detach().clone()) for p in held if config.hold_to_start and p.requires_grad
+        ]
         self._views: nn.Module = accelerator.prepare_model(encoder)
         self._first_terms: dict[str, float] = {}
         self._seen: Views | None = None
@@ -589,7 +593,7 @@ class Loop:
         return {
             "step": self.step,
             "total_steps": self.total_steps,
-            "encoder": self.encoder.model.state_dict(),
+            "encoder": adapters.trained_state(self.encoder.model),
             "beside": self._beside_state(),
             "frozen": self.frozen,
             "optimizer": self.optimizer.state_dict(),
@@ -599,7 +603,7 @@ class Loop:
     def load_state(self, state: dict[str, Any]) -> None:
         """Put back what `state` returned."""
         self.step, self.total_steps = state["step"], state["total_steps"]
-        self.encoder.model.load_state_dict(state["encoder"])
+        adapters.load_trained(self.encoder.model, state["encoder"])
         self._load_beside(state["beside"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._first_terms = dict(state["first_terms"])

@@ -18,6 +18,7 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.coverage import Coverage, coverage
 from isospace.corpus.overview import sample
 from isospace.corpus.tokens import Tokens, tokenise
+from isospace.encoders.adapters import require_peft
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import Side, side_of
@@ -274,7 +275,8 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
-        start = (config.model, config.pooling, config.dropout, config.trained_layers, *prompts)
+        trained = config.trained_layers, config.lora
+        start = (config.model, config.pooling, config.dropout, *trained, *prompts)
         by_start.setdefault(start, []).append(config)
     for alike in by_start.values():
         encoder = _load_encoder(alike[0], "cpu")
@@ -336,6 +338,8 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
         encoder.noise.set(config.dropout)
     if config.trained_layers is not None:
         encoder.train_last(config.trained_layers)
+    if config.lora is not None:
+        encoder.train_adapters(config.lora, config.seed)
     return encoder
 
 
@@ -375,6 +379,7 @@ def _require_settings(config: TrainConfig) -> None:
     _require_labels(config)
     _require_teacher(config)
     _require_sizes(config)
+    _require_adapters(config)
 
 
 def _require_texts(config: TrainConfig) -> None:
@@ -407,6 +412,17 @@ def _require_sizes(config: TrainConfig) -> None:
         raise UserError(
             f"`similar` {config.similar}: more texts than `batch_size` {config.batch_size}, and "
             "groups of them make a batch; give a divisor of that, such as 16"
+        )
+
+
+def _require_adapters(config: TrainConfig) -> None:
+    if config.lora is None:
+        return
+    require_peft(config.lora)
+    if config.trained_layers is not None:
+        raise UserError(
+            f"`lora` {config.lora}: puts adapters into every layer, of which `trained_layers` "
+            f"{config.trained_layers} would train the last alone; leave one of the two out"
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from isospace.config import TrainConfig
+from isospace.encoders.adapters import load_plain
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.pairs import SidedEncode
@@ -117,7 +118,7 @@ class _Session:
         if before is not None:
             fit = self.fit
             choice, encoder, data = fit.choice, fit.loop.shipped, fit.data
-            encoder.model.load_state_dict(load_file(run.kept_weights))
+            load_plain(encoder.model, load_file(run.kept_weights))
             after = before
             if choice.step:
                 encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)

@@ -64,6 +64,7 @@ _EXTRAS = {
     ("lancedb",): ("search", "index and search"),
     ("starlette", "uvicorn"): ("explore", "explore"),
     ("pypdf", "docx"): ("documents", "PDF and Word documents"),
+    ("peft",): ("lora", "train --lora"),
     ("tensorboard",): ("", "--trackers tensorboard (pip install tensorboard)"),
     ("wandb",): ("", "--trackers wandb (pip install wandb)"),
 }

@@ -1,0 +1,110 @@
+"""Low-rank adapters beside frozen weights, by peft, and the plain weights that they come to.
+
+LoRA (Hu et al. 2022, https://openreview.net/forum?id=nZeVKeeFYf9): a matrix W becomes W + B A, of
+which B and A alone are trained. B begins as 0, so that an encoder begins as it was.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isospace.errors import UserError
+
+IN, OUT = ".lora_A.", ".lora_B."
+"""In the names of parameters: A, (rank, in), and B, (out, rank)."""
+
+
+def require_peft(rank: int) -> None:
+    """Refuse adapters where the package that makes them is missing.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    if find_spec("peft") is None:
+        raise UserError(f"`lora` {rank} needs peft: pip install 'isospace[lora]'")
+
+
+def put_in(model: nn.Module, rank: int, seed: int) -> None:
+    """Freeze a Hugging Face model, and put an adapter beside every linear layer of it.
+
+    Every one, and not the two of attention that peft takes for the families it knows: it needs no
+    list of families, and adapters everywhere are what comes near to training all weights (QLoRA,
+    Dettmers et al. 2023, section 4). They have no dropout of their own and add B A as it is (peft's
+    usual scale), A drawn by the seed.
+
+    Raises:
+        ValueError: there are no linear layers.
+    """
+    from peft import LoraConfig, inject_adapter_in_model
+
+    settings = LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear")
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # GPT-2 has its matrices transposed, which peft sees and says.
+        warnings.filterwarnings("ignore", message="fan_in_fan_out")
+        torch.default_generator.manual_seed(seed)
+        inject_adapter_in_model(settings, model)
+
+
+def take_out(module: nn.Module) -> None:
+    """Put the layers back beside which adapters stand, without these."""
+    for name, layer in _adapted(module).items():
+        parent, _, own = name.rpartition(".")
+        setattr(module.get_submodule(parent), own, layer.get_base_layer())
+    for part in module.modules():
+        vars(part).pop("peft_config", None)
+
+
+def stand_in(module: nn.Module) -> bool:
+    """Whether there are adapters."""
+    return any(map(_is_adapted, module.modules()))
+
+
+def plain_state(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers as they are without adapters: the layers with what these add.
+
+    Where nothing is trained yet they are those of the start, bit for bit.
+    """
+    state: dict[str, Tensor] = module.state_dict()
+    for name, layer in _adapted(module).items():
+        own = [key for key in state if key.startswith(f"{name}.")]
+        parts = {key.removeprefix(f"{name}."): state.pop(key) for key in own}
+        with torch.no_grad():
+            added = layer.get_delta_weight(layer.active_adapters[0])
+            parts["base_layer.weight"] = parts["base_layer.weight"] + added
+        base = {key: x for key, x in parts.items() if key.startswith("base_layer.")}
+        state |= {f"{name}.{key.removeprefix('base_layer.')}": x for key, x in base.items()}
+    return state
+
+
+def trained_state(module: nn.Module) -> dict[str, Tensor]:
+    """What a checkpoint holds: all parameters and buffers, or the adapters where there are such."""
+    state: dict[str, Tensor] = module.state_dict()
+    if not stand_in(module):
+        return state
+    return {name: x for name, x in state.items() if IN in name or OUT in name}
+
+
+def load_trained(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Put back what `trained_state` returned, beside the frozen weights."""
+    module.load_state_dict({**module.state_dict(), **state})
+
+
+def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Put in what `plain_state` returned; adapters give way."""
+    take_out(module)
+    module.load_state_dict(state)
+
+
+def _adapted(module: nn.Module) -> dict[str, Any]:
+    """Name -> layer with an adapter beside it."""
+    return {name: part for name, part in module.named_modules() if _is_adapted(part)}
+
+
+def _is_adapted(part: nn.Module) -> bool:
+    return hasattr(part, "lora_A")

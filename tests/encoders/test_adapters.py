@@ -1,0 +1,131 @@
+"""Adapters beside frozen layers: what they leave as it is, what they come to, where they fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from toy import sentences
+from toy_t5 import write_toy_t5
+from transformers import AlbertConfig, AlbertModel, AutoTokenizer, GPT2Config, GPT2Model
+
+from isospace.encoders import adapters
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.saving import save_model
+from isospace.errors import UserError
+from isospace.objectives.base import View
+
+TEXTS = sentences(6)
+
+
+@pytest.fixture(params=["bert", "albert", "t5", "gpt2"])
+def model(request, toy_model, tmp_path):
+    """The folder of a model: of layers of their own, shared ones, without bias, transposed ones."""
+    if request.param == "bert":
+        return toy_model
+    folder = tmp_path / request.param
+    if request.param == "t5":
+        return write_toy_t5(toy_model, folder)
+    tokenizer = AutoTokenizer.from_pretrained(toy_model)
+    ids = {f"{name}_token_id": 0 for name in ("pad", "bos", "eos")}
+    size = {"vocab_size": len(tokenizer), **ids}
+    torch.manual_seed(0)
+    made = {
+        "albert": lambda: AlbertModel(
+            AlbertConfig(hidden_size=32, embedding_size=16, num_hidden_layers=2,
+                         num_attention_heads=4, intermediate_size=40, **size)
+        ),
+        "gpt2": lambda: GPT2Model(GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, **size)),
+    }  # fmt: skip
+    made[request.param]().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def adapted(folder, rank=4, seed=1) -> Encoder:
+    encoder = load_encoder(str(folder), device="cpu")
+    encoder.train_adapters(rank, seed)
+    return encoder
+
+
+def move(encoder):
+    """Something of a size that training could have come to."""
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+
+
+def batch_of(encoder):
+    return encoder.collate(encoder.token_ids(TEXTS))
+
+
+def test_the_start_is_as_it_was_and_the_adapters_alone_get_gradients(model):
+    plain, encoder = load_encoder(str(model), device="cpu"), adapted(model)
+    np.testing.assert_allclose(encoder.embed(TEXTS), plain.embed(TEXTS), atol=1e-6)
+    assert weights_hash(encoder) == weights_hash(plain)
+    assert encoder.path == "general path: adapters stand beside its layers"
+    move(encoder)
+    [vectors] = encoder(batch_of(encoder), [View(dropout=0.0)])
+    vectors.square().sum().backward()
+    with_gradient = {name for name, p in encoder.named_parameters() if p.grad is not None}
+    trained = {name for name, p in encoder.named_parameters() if p.requires_grad}
+    assert with_gradient
+    assert with_gradient <= trained
+    assert all(adapters.IN in name or adapters.OUT in name for name in trained)
+
+
+def test_the_plain_weights_are_what_the_adapters_come_to(model, tmp_path):
+    """In sentence-transformers too, which needs no peft for the folder."""
+    encoder, bare = adapted(model), load_encoder(str(model), device="cpu")
+    start = weights_hash(encoder)
+    move(encoder)
+    vectors, state = encoder.embed(TEXTS), adapters.plain_state(encoder.model)
+    assert np.abs(vectors - bare.embed(TEXTS)).max() > 1e-3
+    assert state.keys() == bare.model.state_dict().keys()
+    moved = weights_hash(encoder)
+    assert moved != start
+    adapters.load_plain(encoder.model, state)
+    assert not adapters.stand_in(encoder.model)
+    np.testing.assert_allclose(encoder.embed(TEXTS), vectors, atol=1e-6)
+    assert weights_hash(encoder) == moved
+    save_model(encoder, tmp_path / "folder")
+    assert not list((tmp_path / "folder").glob("adapter*"))
+    theirs = SentenceTransformer(str(tmp_path / "folder"), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(theirs, vectors, atol=1e-6)
+
+
+def test_a_checkpoint_holds_the_adapters_alone(toy_model):
+    encoder, other = adapted(toy_model), adapted(toy_model, seed=2)
+    move(encoder)
+    state = adapters.trained_state(encoder.model)
+    whole = sum(x.numel() for x in encoder.model.state_dict().values())
+    assert sum(x.numel() for x in state.values()) < whole / 2
+    adapters.load_trained(other.model, state)
+    for name, value in encoder.model.state_dict().items():
+        assert torch.equal(other.model.state_dict()[name], value), name
+
+
+def test_the_seed_alone_decides_where_adapters_begin(toy_model):
+    def first(seed):
+        torch.rand(3)  # whatever was drawn before
+        before = torch.get_rng_state()
+        state = adapters.trained_state(adapted(toy_model, seed=seed).model)
+        assert torch.equal(torch.get_rng_state(), before)
+        return torch.cat([x.flatten() for x in state.values()])
+
+    assert torch.equal(first(1), first(1))
+    assert not torch.equal(first(1), first(2))
+
+
+def test_a_model_without_linear_layers_is_refused(toy_model, monkeypatch):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.model[0].model.encoder.layer = torch.nn.ModuleList()
+    encoder.model[0].model.pooler = None
+    with pytest.raises(
+        UserError, match=r"`lora` 4: .* \(bert\) has no linear layers that adapters"
+    ):
+        encoder.train_adapters(4, 1)
