@@ -196,6 +196,9 @@ class TrainConfig:
     """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    bidirectional: bool = False
+    """Let every token of a decoder see those after it too, before, during and after the training;
+    best with the `pooling` mean."""
     query_prompt: str | None = None
     """Put before every text that looks for others (the first of `columns` and of pairs), such as
     "query: ", or the name of one of the encoder's own prompts; "" for none. Default: the encoder's

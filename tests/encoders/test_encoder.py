@@ -156,7 +156,9 @@ def test_poolings_by_hand():
     states[3][0, :, 0] = torch.tensor([5.0, 7.0, 100.0])
     mask = torch.tensor([[1, 1, 0]])
     values = {name: float(pool(states, mask)) for name, pool in POOLINGS.items()}
-    assert values == {"cls": 5, "mean": 6, "first_last": 3.5, "embedding_last": 3, "last2": 4}
+    assert values == {
+        "cls": 5, "mean": 6, "first_last": 3.5, "embedding_last": 3, "last2": 4, "lasttoken": 7,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])

@@ -21,7 +21,6 @@ from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import TrainConfig, shared_options
-from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.evaluation.vector_cache import cached
@@ -32,6 +31,7 @@ from isospace.system.locks import locked
 from isospace.system.processes import first
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import polite_stop
+from isospace.training.finish import start_of
 from isospace.training.prepare import Data, require_usable
 from isospace.training.run import REPORT, Run, begun
 
@@ -251,13 +251,7 @@ def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
 
 def _can_be_shown(config: TrainConfig, benchmark: Benchmark, measure: Measure) -> str:
     """The gains that the verdict's items can show; what the runs measure again is in the cache."""
-    encoder = load_encoder(
-        config.model,
-        config.pooling,
-        query_prompt=config.query_prompt,
-        document_prompt=config.document_prompt,
-    )
-    start = benchmark.measure(cached(encoder, cache_folder()))
+    start = benchmark.measure(cached(start_of(config), cache_folder()))
     if measure == "pairs":
         return benchmark.what_can_be_shown(start)
     shared = _shared_items(config, benchmark)

@@ -201,6 +201,9 @@ class Encoder(nn.Module):
         self._last: LastLayers | None = None
         own = Prompts.own(model.prompts, model.default_prompt_name)
         self.prompts = own if prompts is None else prompts
+        if self.tokenizer.pad_token_id is None and self.tokenizer.eos_token is not None:
+            # As is usual for decoders: the mask says what is padding, whichever token stands there.
+            self.tokenizer.pad_token = self.tokenizer.eos_token
         if self.tokenizer.pad_token_id is None:
             raise UserError(
                 f"{source}: its tokenizer has no padding token, so sentences cannot be batched; "
@@ -346,6 +349,45 @@ class Encoder(nn.Module):
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
             f"{self.device.type}, {arithmetic}; {path}"
         )
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no token's state depends on those after it, as a decoder's do not.
+
+        It is tried: families have many words for it.
+        """
+        if not self.is_transformer:
+            return False
+        first_states = []
+        for last in (1, 2):
+            ids = torch.tensor([[0, 0, last]], device=self.device)
+            batch = Batch(ids, torch.ones_like(ids))
+            with torch.no_grad(), self.noise.at(0.0):
+                states = self.model[0](self._features(batch))["token_embeddings"]
+            first_states.append(states[:, :2])
+        return torch.equal(*first_states)
+
+    def attend_both_ways(self) -> None:
+        """Let every token of a decoder see those after it too.
+
+        transformers makes the mask of its decoders so where their configuration says that they are
+        not causal, which a saved folder says as well (LLM2Vec, BehnamGhader et al. 2024).
+
+        Raises:
+            UserError: it is no decoder, or one whose mask transformers leaves as it is.
+        """
+        kind = fast.model_type(self._transformer) if self.is_transformer else "word vectors"
+        if not self.is_causal:
+            raise UserError(
+                f"`bidirectional`: {self.source} ({kind}) is no decoder: its tokens see those "
+                "after them already; leave the setting out"
+            )
+        self._transformer.config.is_causal = False
+        if self.is_causal:
+            raise UserError(
+                f"`bidirectional`: transformers has no such mask for {self.source} ({kind}); leave "
+                "the setting out"
+            )
 
     def set_pooling(self, name: PoolingName) -> None:
         """Replace the modules that pool by those of one of `isospace.encoders.pooling.POOLINGS`.

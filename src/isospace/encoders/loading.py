@@ -14,6 +14,7 @@ import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
 
 from isospace.encoders.adapters import plain_state
@@ -147,18 +148,20 @@ def load_encoder(
     device: str | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
+    bidirectional: bool = False,
 ) -> Encoder:
     """Load an encoder.
 
     Args:
         name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
             folder, a Hub name, or glove:FILE for word vectors (`words.word_file`).
-        pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own (mean over
-            tokens for a Hugging Face folder, which has none).
+        pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own; for a
+            Hugging Face folder, which has none, the last token of a decoder and else the mean.
         device: default: `devices.default_device()`.
         query_prompt: put before every query, or the name of one of the encoder's prompts; default:
             the encoder's own (`prompts.Prompts.own`).
         document_prompt: put before every document, in the same way.
+        bidirectional: let every token of a decoder see those after it too.
 
     Raises:
         UserError: not found, not reachable, not readable, or not a text encoder.
@@ -186,6 +189,11 @@ def load_encoder(
         )
     # Weights saved in half precision: small updates would be rounded away.
     encoder = Encoder(model.float(), name)
+    unread = words is None and not is_sentence_transformer_model(path, local_files_only=local)
+    if pooling is None and unread and encoder.pooling == "mean" and encoder.is_causal:
+        pooling = "lasttoken"  # no earlier state has seen the whole text
+    if bidirectional:
+        encoder.attend_both_ways()
     if pooling is not None:
         encoder.set_pooling(pooling)
     set_prompts(encoder, query_prompt, document_prompt)

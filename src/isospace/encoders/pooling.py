@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2"]
+PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2", "lasttoken"]
 
 
 @dataclass(frozen=True)
 class PoolingRule:
-    """Mean of some layers, then the first token or the mean over tokens.
+    """Mean of some layers, then the first token, the last one or the mean over tokens.
 
     Attributes:
         layers: indices into `hidden_states`, averaged with equal weight; negative: from L.
-        tokens: "cls" takes position 0; "mean" averages the positions that the mask marks.
+        tokens: "cls" takes position 0; "mean" averages the positions that the mask marks;
+            "lasttoken" takes the last of these, on whichever side the padding is.
         formula: for tables and help texts.
     """
 
     layers: tuple[int, ...]
-    tokens: Literal["cls", "mean"]
+    tokens: Literal["cls", "mean", "lasttoken"]
     formula: str
 
     def __call__(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
@@ -46,6 +47,10 @@ class PoolingRule:
         states = states / len(self.layers)
         if self.tokens == "cls":
             return states[:, 0]
+        if self.tokens == "lasttoken":
+            rows, ends = range(len(mask)), mask.shape[1] - 1 - mask.flip(1).argmax(1)
+            # A text without a token, as the empty one of many decoders, has no last one.
+            return states[rows, ends] * mask[rows, ends].unsqueeze(-1)
         weight = mask.unsqueeze(-1).to(states.dtype)
         return (states * weight).sum(1) / weight.sum(1).clamp(min=1)
 
@@ -56,4 +61,5 @@ POOLINGS: dict[PoolingName, PoolingRule] = {
     "first_last": PoolingRule((1, -1), "mean", "mean over tokens of (h_1 + h_L) / 2"),
     "embedding_last": PoolingRule((0, -1), "mean", "mean over tokens of (h_0 + h_L) / 2"),
     "last2": PoolingRule((-2, -1), "mean", "mean over tokens of (h_(L-1) + h_L) / 2"),
+    "lasttoken": PoolingRule((-1,), "lasttoken", "h_L at the last token"),
 }

@@ -117,6 +117,10 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
     ]
     if rule.tokens == "cls":
         lines.append("vectors = states[:, 0]")
+    elif rule.tokens == "lasttoken":
+        lines.append('mask = batch["attention_mask"]')
+        lines.append("rows, ends = torch.arange(len(mask)), mask.cumsum(1).argmax(1)")
+        lines.append("vectors = states[rows, ends] * mask[rows, ends].unsqueeze(-1)")
     else:
         lines.append('mask = batch["attention_mask"].unsqueeze(-1)')
         lines.append("vectors = (states * mask).sum(1) / mask.sum(1)")

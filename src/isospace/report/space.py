@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from sklearn.manifold import TSNE
 
-from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
+from isospace.training.finish import start_of
 from isospace.training.loop import make_companions, make_shipped
 from isospace.training.run import Run, Sample
 
@@ -161,12 +161,7 @@ def query_neighbours(
     if not run.kept_weights.is_file():
         raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
     config = run.config
-    encoder = load_encoder(
-        config.model,
-        config.pooling,
-        query_prompt=config.query_prompt,
-        document_prompt=config.document_prompt,
-    )
+    encoder = start_of(config)
     before = after = encoder.embed(queries, side="query")
     if run.finished.choice.step:
         shipped = make_shipped(config, encoder, make_companions(config, encoder))

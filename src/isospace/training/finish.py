@@ -53,6 +53,7 @@ def start_of(config: TrainConfig) -> Encoder:
         config.pooling,
         query_prompt=config.query_prompt,
         document_prompt=config.document_prompt,
+        bidirectional=config.bidirectional,
     )
 
 

@@ -276,7 +276,8 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
         trained = config.trained_layers, config.lora
-        start = (config.model, config.pooling, config.dropout, *trained, *prompts)
+        read = config.pooling, config.bidirectional, *prompts
+        start = (config.model, config.dropout, *trained, *read)
         by_start.setdefault(start, []).append(config)
     for alike in by_start.values():
         encoder = _load_encoder(alike[0], "cpu")
@@ -325,7 +326,12 @@ def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     encoder = load_encoder(
-        config.model, config.pooling, device, config.query_prompt, config.document_prompt
+        config.model,
+        config.pooling,
+        device,
+        config.query_prompt,
+        config.document_prompt,
+        config.bidirectional,
     )
     if not encoder.is_transformer:
         raise UserError(

@@ -1,0 +1,112 @@
+"""Decoders as encoders: read at the last token, with their own mask or without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from toy import sentences
+from toy_decoder import END, write_toy_decoder
+
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import PROBES
+from isospace.encoders.saving import save_model
+from isospace.errors import UserError
+from isospace.export.hf import save_hf
+
+TEXTS = [*sentences(20), "x", *PROBES]
+FAMILIES = ("qwen3", "llama", "gemma", "gpt2")
+
+
+@pytest.fixture(scope="module", params=[*FAMILIES, "llama, padded left"])
+def model(request, tmp_path_factory):
+    family, *left = request.param.split(", ")
+    folder = tmp_path_factory.mktemp("decoder") / family
+    return write_toy_decoder(folder, family, "left" if left else "right")
+
+
+def test_a_folder_without_a_pooling_is_read_at_the_last_token(model):
+    encoder = load_encoder(str(model), device="cpu")
+    assert encoder.pooling == "lasttoken"
+    assert encoder.is_causal
+    assert encoder.tokenizer.pad_token == END
+    ids = encoder.token_ids(TEXTS[:1])
+    with torch.no_grad():
+        states = encoder.model[0].model(input_ids=torch.tensor(ids)).last_hidden_state
+    np.testing.assert_allclose(encoder.embed(TEXTS[:1])[0], states[0, -1].numpy(), atol=1e-6)
+
+
+def test_vectors_are_those_of_sentence_transformers(model, tmp_path):
+    """Made by itself of the same folder, and of the one that is written, the empty text too."""
+    encoder = load_encoder(str(model), device="cpu")
+    transformer = Transformer(str(model))
+    transformer.tokenizer.pad_token = transformer.tokenizer.eos_token
+    theirs = SentenceTransformer(modules=[transformer, Pooling(32, "lasttoken")], device="cpu")
+    np.testing.assert_allclose(encoder.embed(TEXTS), theirs.encode(TEXTS), atol=2e-6)
+    save_model(encoder, tmp_path / "model")
+    again = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    np.testing.assert_allclose(again.encode(TEXTS), encoder.embed(TEXTS), atol=2e-6)
+    assert load_encoder(str(tmp_path / "model"), device="cpu").pooling == "lasttoken"
+
+
+def test_the_code_on_the_card_of_a_hugging_face_folder_finds_the_last_token(model, tmp_path):
+    encoder = load_encoder(str(model), device="cpu")
+    cards = []
+    assert save_hf(encoder, tmp_path / "hf", lambda usage: cards.append(usage.text) or "") <= 1e-6
+    assert "Pooling `lasttoken`" in cards[0]
+    assert load_encoder(str(tmp_path / "hf"), device="cpu").pooling == "lasttoken"
+
+
+def test_a_vector_depends_on_its_text_alone(model):
+    encoder = load_encoder(str(model), device="cpu")
+    alone = np.concatenate([encoder.embed([text]) for text in TEXTS])
+    np.testing.assert_allclose(encoder.embed(TEXTS, batch_tokens=100_000), alone, atol=2e-6)
+
+
+def test_another_pooling_is_taken_and_kept(tmp_path):
+    folder = write_toy_decoder(tmp_path / "model")
+    encoder = load_encoder(str(folder), "mean", device="cpu")
+    assert encoder.pooling == "mean"
+    save_model(encoder, tmp_path / "mean")
+    assert load_encoder(str(tmp_path / "mean"), device="cpu").pooling == "mean"
+
+
+def test_what_is_no_decoder_keeps_the_mean(toy_model):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    assert not encoder.is_causal
+    assert encoder.pooling == "mean"
+    assert encoder.tokenizer.pad_token == "[PAD]"
+
+
+def test_every_token_sees_all_where_the_mask_goes_both_ways(model, tmp_path):
+    """In sentence-transformers too, whatever the padding."""
+    causal = load_encoder(str(model), "mean", device="cpu")
+    encoder = load_encoder(str(model), "mean", device="cpu", bidirectional=True)
+    assert not encoder.is_causal
+    texts = [text for text in TEXTS if text]
+    assert np.abs(encoder.embed(texts) - causal.embed(texts)).max() > 1e-4
+    alone = np.concatenate([encoder.embed([text]) for text in texts])
+    np.testing.assert_allclose(encoder.embed(texts, batch_tokens=100_000), alone, atol=2e-6)
+    save_model(encoder, tmp_path / "model")
+    again = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    np.testing.assert_allclose(again.encode(texts), encoder.embed(texts), atol=2e-6)
+    assert not load_encoder(str(tmp_path / "model"), device="cpu").is_causal
+
+
+def test_the_last_token_may_be_read_both_ways_too(tmp_path):
+    folder = write_toy_decoder(tmp_path / "model")
+    encoder = load_encoder(str(folder), device="cpu", bidirectional=True)
+    assert encoder.pooling == "lasttoken"
+    assert not encoder.is_causal
+
+
+def test_a_mask_that_cannot_go_both_ways_is_refused(toy_model, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match=r"`bidirectional`: .* \(bert\) is no decoder"):
+        load_encoder(str(toy_model), device="cpu", bidirectional=True)
+    folder = write_toy_decoder(tmp_path / "model")
+    monkeypatch.setattr(Encoder, "is_causal", property(lambda _self: True))
+    with pytest.raises(UserError, match=r"transformers has no such mask for .* \(qwen3\); leave"):
+        load_encoder(str(folder), device="cpu", bidirectional=True)
