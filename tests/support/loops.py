@@ -78,7 +78,7 @@ def make_loop(
     texts: int = 40,
     precision: str = "no",
 ) -> Loop:
-    encoder = load_encoder(str(model), device="cpu")
+    encoder = load_encoder(str(model), device="cpu").to(torch.get_default_dtype())
     if config.trained_layers is not None:
         encoder.train_last(config.trained_layers)
     if config.lora is not None:
@@ -127,8 +127,9 @@ def clean_terms(model: Path, cache: Path, name: str):
     return terms, {n: p.grad for n, p in parts if p.grad is not None}
 
 
-def save_clean_terms(model: Path, folder: Path) -> None:
+def save_clean_terms(model: Path, folder: Path, dtype: torch.dtype) -> None:
     """The terms and gradients of every objective, in a file of this process's rank."""
+    torch.set_default_dtype(dtype)
     found = {name: clean_terms(model, folder, name) for name in NAMES}
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
     torch.save(found, folder / f"{rank}.pt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from dataclasses import replace
 
@@ -264,28 +265,42 @@ def test_timing_leaves_no_trace(toy_model, tmp_path):
 
 @pytest.fixture(scope="module")
 def by_processes(toy_model, tmp_path_factory):
-    """What one process makes of all objectives, and what each of two makes."""
-    results = {}
-    for count in (1, 2):
+    """What each of some processes makes of all objectives; made once."""
+
+    @functools.cache
+    def found(count, dtype):
         folder = tmp_path_factory.mktemp("processes")
-        run_together(count, save_clean_terms, toy_model, folder)
-        results[count] = [torch.load(folder / f"{rank}.pt") for rank in range(count)]
-    return results
+        run_together(count, save_clean_terms, toy_model, folder, dtype)
+        return [torch.load(folder / f"{rank}.pt") for rank in range(count)]
+
+    return found
+
+
+def assert_equal_to_one(by_processes, name, count, dtype, relative, rounding):
+    """Loss and gradient of W x B/W sentences are those of 1 x B (design contract 3)."""
+    terms, grads = by_processes(1, dtype)[0][name]
+    total = torch.stack([gradient.norm() for gradient in grads.values()]).norm()
+    for process in by_processes(count, dtype):
+        theirs, their_grads = process[name]
+        assert theirs == pytest.approx(terms, rel=relative, abs=rounding)
+        assert their_grads.keys() == grads.keys()
+        for parameter, gradient in grads.items():
+            assert gradient.dtype == dtype
+            gap = (their_grads[parameter] - gradient).norm()
+            # Whitening undoes the last bias: its gradient is rounding, and has no relative error.
+            assert gap < 10 * relative * gradient.norm() + rounding * total, parameter
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_processes_equal_one(by_processes, name):
-    """Loss and gradient of 2 x B/2 sentences are those of 1 x B (design contract 3)."""
-    terms, grads = by_processes[1][0][name]
-    total = torch.stack([gradient.norm() for gradient in grads.values()]).norm()
-    for found in by_processes[2]:
-        theirs, their_grads = found[name]
-        assert theirs == pytest.approx(terms, rel=1e-5)
-        assert their_grads.keys() == grads.keys()
-        for parameter, gradient in grads.items():
-            gap = (their_grads[parameter] - gradient).norm()
-            # Whitening undoes the last bias: its gradient is rounding, and has no relative error.
-            assert gap < 1e-4 * gradient.norm() + 1e-6 * total, parameter
+    assert_equal_to_one(by_processes, name, 2, torch.float32, 1e-5, 1e-6)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_two_and_four_processes_equal_one_to_the_rounding_of_float64(by_processes, name, count):
+    assert_equal_to_one(by_processes, name, count, torch.float64, 1e-13, 1e-14)
 
 
 def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
