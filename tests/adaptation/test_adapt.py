@@ -17,7 +17,7 @@ from isospace.adaptation.results import points, read_ladder
 from isospace.adaptation.states import MAPS, START, Kind, State
 from isospace.cli import main
 from isospace.config import CorpusConfig
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import LADDER, load_encoder
 from isospace.errors import Interrupted, TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.elsewhere import Elsewhere
@@ -28,7 +28,8 @@ from isospace.statistics.verdict import VerdictKind
 from isospace.training import fit as fit_module
 from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
-from isospace.training.run import LADDER, Run, chosen_weight
+from isospace.training.run import Run, chosen_weight
+from isospace.training.train import train
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monk
             raise KeyboardInterrupt
 
         patch.setattr(fit_module.Fit, "_train", stopped)
-        with pytest.raises(Interrupted, match="`resume`"):
+        with pytest.raises(Interrupted, match="adapt `resume`"):
             adapt(config)
     again = adapt(resume=config.output)
     assert again.results.verdict.gain == climbed.results.verdict.gain
@@ -234,6 +235,8 @@ def test_refusals(config, climbed, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="no ladder"):
         adapt(resume=climbed.run.folder)
     (tmp_path / LADDER).rename(climbed.run.folder / LADDER)
+    with pytest.raises(UserError, match="a ladder; go on with it by adapt `resume`"):
+        train(resume=climbed.run.folder)
     assert main(["adapt", "--resume", str(climbed.run.folder), "--seeds", "2"]) == 2
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match="one process"):

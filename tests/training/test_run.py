@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from isospace.encoders.loading import LADDER
 from isospace.errors import UserError
-from isospace.training.run import LADDER, Run
+from isospace.training.run import Run
 from isospace.training.train import train
 from isospace.verbs.options import as_options
 

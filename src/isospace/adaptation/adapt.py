@@ -10,7 +10,6 @@ taken, and judged against the start on pairs and text that chose nothing.
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladd
 from isospace.adaptation.states import SHARES, START, Kind, State, kinds_of_maps
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import LADDER
 from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.saving import require_classic
@@ -53,7 +53,7 @@ from isospace.training.fit import Fit
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data
 from isospace.training.results import RunResults
-from isospace.training.run import LADDER, FinishedRun, Run, begun, require_free
+from isospace.training.run import FinishedRun, Run, begun, require_free
 from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
 
@@ -162,16 +162,15 @@ class _Climb:
             settings = replace(self.training, output=self.config.output)
             run = Run.create(settings, "adapt", self.config.to_json())
         self.run = run
-        how = f"nothing is lost. Continue with: `resume` {shlex.quote(str(run.folder))}"
         try:
-            fit = self._climb(how)
+            fit = self._climb()
             return self._finish(fit)
         except KeyboardInterrupt as error:
-            raise Interrupted(f"interrupted; {how}") from error
+            raise Interrupted(f"interrupted; {run.how_to_resume}") from error
         except OSError as error:  # a full disk
-            raise Stopped(f"{error}; {how}") from error
+            raise Stopped(f"{error}; {run.how_to_resume}") from error
 
-    def _climb(self, how: str) -> Fit:
+    def _climb(self) -> Fit:
         """Make every state, and measure it on what chooses; returns the (first) training."""
         self._try(Kind("start", (START,)))
         with self._rung("start"):
@@ -184,7 +183,7 @@ class _Climb:
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
         for kind in kinds_of_maps(0.0):
             self._try(kind)
-        fit = self._train(how)
+        fit = self._train()
         if self._trained:
             best = self._merge()
             for kind in kinds_of_maps(best.share, "trained, then mapped"):
@@ -293,7 +292,7 @@ class _Climb:
             if min((one.mean for one in found.elsewhere.values()), default=0.0) >= -margin
         ]
 
-    def _train(self, how: str) -> Fit:
+    def _train(self) -> Fit:
         """Train once for each seed, as long as the budget allows."""
         fits: list[Fit] = []
         updates: int | None = None
@@ -302,7 +301,7 @@ class _Climb:
             run = self._run_of(number, settings)
             with self._rung("trained"):
                 fit = Fit(settings, self.progress, self._stop, self.data)
-                with fit.holding(run, how):
+                with fit.holding(run, self.run.how_to_resume):
                     fit.begin(run)
                     if updates is None:
                         updates = self._updates(fit) if fit.begun is None else fit.begun

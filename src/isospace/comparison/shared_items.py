@@ -54,7 +54,7 @@ class SharedItems:
         if parts["group"].keys() != {"MRR", *parts["gold"]}:
             raise UserError(
                 f"{run.folder}: an older isospace made this run. To score it again remove its "
-                f"model/ and run `resume` {run.folder}"
+                f"model/ and run {run.to_resume[0]}"
             )
         return cls.among(parts, run.finished.labels)
 

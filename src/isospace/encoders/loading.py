@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import logging
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -24,6 +25,9 @@ from isospace.encoders.prompts import Side, prompt_text
 from isospace.encoders.words import load_words, word_file
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
+
+LADDER = "adapt.json"
+"""The settings of a ladder, in the folder of the run that its first training is."""
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +103,16 @@ def run_model(folder: Path) -> Path | None:
     if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
         return None
     if not (folder / "results.json").is_file():
-        raise UserError(f"{folder}: this run is not finished. Go on with it: `resume` {folder}")
+        raise UserError(
+            f"{folder}: this run is not finished. Go on with it: {resume_command(folder)}"
+        )
     return folder / "model"
+
+
+def resume_command(folder: Path) -> str:
+    """What goes on with the run in a folder, for messages."""
+    verb = "adapt " if (folder / LADDER).is_file() else ""
+    return f"{verb}`resume` {shlex.quote(str(folder))}"
 
 
 def resolve(name: str) -> tuple[str, bool]:

@@ -66,6 +66,7 @@ class Fit:
         self.evaluations: list[dict[str, float]] = []
         self.ranks: list[torch.Tensor] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
+        self._how_to_resume = ""
         self._state: dict[str, Any] | None = None
 
     @contextmanager
@@ -75,6 +76,7 @@ class Fit:
         Raises:
             Stopped: a loss that diverged, a full disk, or a signal (`Interrupted`).
         """
+        self._how_to_resume = how_to_resume
         if self.config.trackers:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
@@ -289,7 +291,7 @@ class Fit:
                     self._save(run)
                 if stopping:
                     raise Interrupted(
-                        f"interrupted after step {loop.step} of {total}; {run.how_to_resume}"
+                        f"interrupted after step {loop.step} of {total}; {self._how_to_resume}"
                     )
 
     def _show_plan(self, run: Run) -> None:

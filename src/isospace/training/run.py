@@ -16,7 +16,6 @@ report.html     the same for people
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from isospace.config import TrainConfig, objective_name
-from isospace.encoders.loading import folder_of, run_model
+from isospace.encoders.loading import LADDER, folder_of, resume_command, run_model
 from isospace.errors import UserError
 from isospace.system.files import (
     atomic_path,
@@ -41,7 +40,6 @@ from isospace.system.locks import locked
 from isospace.training.results import RunResults, read_results
 
 REPORT = "report.html"  # in the folder of a run or of a comparison
-LADDER = "adapt.json"
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class Run:
     def to_resume(self) -> tuple[str, str]:
         """The command that goes on with the run, and what else it needs, in words or empty."""
         needs = "with the same text on standard input" if "-" in self.config.text.corpus else ""
-        return f"`resume` {shlex.quote(str(self.folder))}", needs
+        return resume_command(self.folder), needs
 
     @property
     def how_to_resume(self) -> str:
@@ -318,7 +316,7 @@ def require_free(folder: Path) -> None:
     if is_occupied(folder):
         raise UserError(
             f"`output` {folder}: exists already. Give another folder, or continue it with "
-            f"`resume` {folder}"
+            f"{resume_command(folder)}"
         )
     require_writable(folder, inside=True)
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from isospace.config import TrainConfig
 from isospace.encoders.adapters import load_plain
+from isospace.encoders.loading import LADDER
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.pairs import SidedEncode
@@ -58,6 +59,8 @@ def train(
     try:
         with polite_stop() as stop:
             if run is not None and config is None:
+                if (run.folder / LADDER).is_file():
+                    raise UserError(f"{run.folder}: a ladder; go on with it by {run.to_resume[0]}")
                 # A model that somebody removed is made again, of the weights that were kept.
                 removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
                 if run.results is not None and not removed:

@@ -12,13 +12,13 @@ from typing import Any, get_args, get_type_hints
 
 import docstring_parser
 
-_SETTING = re.compile(r"`([a-z][a-z0-9_]*)`")
+_SETTING = re.compile(r"(adapt )?`([a-z][a-z0-9_]*)`")
 
 
 def as_options(text: str) -> str:
     """A text of the core, in which settings are `named_so`, with their options in place of them.
 
-    `resume`, which only a run has, becomes the whole command.
+    `resume`, which only a run has, becomes the whole command, of train or, where it says so, adapt.
 
     >>> as_options("`batch_size` 1: expected 2 or more; `resume` runs/a")
     '--batch-size 1: expected 2 or more; isospace train --resume runs/a'
@@ -27,8 +27,9 @@ def as_options(text: str) -> str:
 
 
 def _option(setting: re.Match[str]) -> str:
-    option = "--" + setting[1].replace("_", "-")
-    return f"{_command()} train {option}" if setting[1] == "resume" else option
+    verb, name = setting.groups("")
+    option = "--" + name.replace("_", "-")
+    return f"{_command()} {verb or 'train '}{option}" if name == "resume" else verb + option
 
 
 def _command() -> str:
