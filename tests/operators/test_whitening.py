@@ -16,7 +16,9 @@ from torch.autograd import gradcheck
 from isospace.operators.inverse_sqrt import pca, zca
 from isospace.operators.whitening import (
     INVERSE_ROOTS,
+    centre,
     covariance,
+    join_groups,
     permute_columns,
     regularise,
     split_groups,
@@ -306,3 +308,27 @@ def test_full_whitening(path: Path, ddof: int) -> None:
         vector(torch.autograd.grad(loss, x)[0], file[f"grad_zca_{key}_ddof{ddof}"], 1e-7)
     out = whiten(file["x"], method="pca").double()
     torch.testing.assert_close(out @ out.T, file["gram_pca_ddof0"], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("stop_gradient", [False, True])
+@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.1])
+@pytest.mark.parametrize(("batch", "groups"), [(6, 1), (4, 2), (9, 1)])
+def test_fewer_rows_than_columns_are_whitened_as_by_the_columns_matrix(
+    batch: int, groups: int, eps: float, stop_gradient: bool
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, batch, 10, dtype=torch.float64)
+    wanted_x = x.clone().requires_grad_()
+    x.requires_grad_()
+    parts = split_groups(centre(wanted_x), groups)
+    with torch.set_grad_enabled(not stop_gradient):
+        matrices = zca(regularise(parts.mT @ parts / batch, eps=eps))
+    wanted = join_groups(parts @ matrices)
+    out = whiten(x, groups=groups, eps=eps, stop_gradient=stop_gradient)
+    torch.testing.assert_close(out, wanted, rtol=0, atol=1e-11)
+    gradient = torch.randn_like(wanted)
+    wanted.backward(gradient)
+    out.backward(gradient)
+    assert wanted_x.grad is not None
+    assert x.grad is not None
+    assert (x.grad - wanted_x.grad).abs().max() < 1e-10 * wanted_x.grad.abs().max()

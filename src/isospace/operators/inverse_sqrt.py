@@ -71,17 +71,41 @@ def _floor(x: Tensor) -> float:
     return float(torch.finfo(x.dtype).tiny ** 0.5)
 
 
-def _divided_differences(root: Tensor) -> Tensor:
-    """`(f(s_i) - f(s_j)) / (s_i - s_j)` of `f(s) = s ** -0.5`, given `root = f(s)`.
+def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
+    """`(f(s_i) - f(s_j)) / (s_i - s_j)` of `f(s) = s ** -0.5`, given `r = f(s)` of both.
 
     Written without the difference, `-(r_i r_j)^2 / (r_i + r_j)`, so that it is exact where
     eigenvalues meet. For a null direction (r_j = 0) it is `f(s_i) / s_i = r_i^3`.
     """
-    r_i, r_j = root.unsqueeze(-1), root.unsqueeze(-2)
     total = r_i + r_j
     one_is_null = (r_i == 0) | (r_j == 0)
     inside = -((r_i * r_j).square() / torch.where(total > 0, total, 1.0))
     return torch.where(one_is_null, total**3, inside)
+
+
+def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]:
+    """The symmetric root of a covariance, by fewer rows than columns; no gradient.
+
+    Of rows X (n, dim) the covariance X^T X / N has the eigenvalues of X X^T / N, and 0 beyond. With
+    f(s) = (s + eps)^-1/2 and W = f(X^T X / N), by the eigenvectors of the second alone,
+
+        X W = left X,    and for any rows G:    G W = f(0) G + G X^T inner X.
+
+    Args:
+        products: X X^T / N, (..., n, n).
+        eps: added to every variance.
+
+    Returns:
+        `left` = f(X X^T / N) and N `inner`, both (..., n, n), and f(0), which is 0 without `eps`.
+    """
+    eigenvalues, eigenvectors = eigensystem(products)
+    root = _inverse_root(eigenvalues + eps)
+    beyond = eps**-0.5 if eps else 0.0
+    slope = _divided_difference(root, torch.full_like(root, beyond))
+    left, inner = (
+        (eigenvectors * scale.unsqueeze(-2)) @ eigenvectors.mT for scale in (root, slope)
+    )
+    return left, inner, beyond
 
 
 def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,7 +166,8 @@ class _ZCA(torch.autograd.Function):
         else:
             root, eigenvectors = saved
         rotated = eigenvectors.mT @ gradient @ eigenvectors
-        return eigenvectors @ (_divided_differences(root) * rotated) @ eigenvectors.mT
+        slopes = _divided_difference(root.unsqueeze(-1), root.unsqueeze(-2))
+        return eigenvectors @ (slopes * rotated) @ eigenvectors.mT
 
 
 class _PCA(torch.autograd.Function):

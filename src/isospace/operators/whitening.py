@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from isospace.operators.inverse_sqrt import in_float64, pca, zca, zca_pairs
+from isospace.operators.inverse_sqrt import in_float64, pca, zca, zca_by_rows, zca_pairs
 from isospace.operators.similarity import (
     back_through_centre,
     centre,
@@ -148,15 +148,42 @@ def whiten(
         centred = centre(x)
         dealt = centred if permutation is None else permute_columns(centred, permutation)
         grouped = split_groups(dealt, groups)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
-            # In float32 what is added can lie below the rounding of the largest variance.
-            rows = in_float64(grouped) if eps else grouped
-            cov = rows.mT @ rows / (x.shape[-2] - ddof)
-            matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps))
-        out = join_groups(grouped @ matrices.to(x))
+        few = method == "zca" and grouped.shape[-2] < grouped.shape[-1]
+        by = _whiten_few_rows if few else _whiten_columns
+        out = join_groups(by(grouped, x.shape[-2] - ddof, method, eps, stop_gradient))
         return (
             out if permutation is None else permute_columns(out, inverse_permutation(permutation))
         )
+
+
+def _whiten_columns(
+    rows: Tensor, divisor: int, method: Method, eps: float, stop_gradient: bool
+) -> Tensor:
+    """Centred rows (..., batch, dim) times the inverse root of their covariance."""
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
+        # In float32 what is added can lie below the rounding of the largest variance.
+        exact = in_float64(rows) if eps else rows
+        cov = exact.mT @ exact / divisor
+        matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps))
+    return rows @ matrices.to(rows)
+
+
+def _whiten_few_rows(
+    rows: Tensor, divisor: int, method: Method, eps: float, stop_gradient: bool
+) -> Tensor:
+    """The same of fewer rows than columns, by the symmetric root.
+
+    The products of rows are a smaller matrix than those of columns; its root multiplies from the
+    left. A constant matrix from the right is not one from the left: the gradient is added apart.
+    """
+    x = in_float64(rows) if eps else rows
+    if not stop_gradient:
+        return (INVERSE_ROOTS[method](regularise(x @ x.mT / divisor, eps=eps)) @ x).to(rows)
+    constant = x.detach()
+    left, inner, beyond = zca_by_rows(constant @ constant.mT / divisor, eps=eps)
+    nothing = x - constant  # in value; it has the gradient
+    through = (nothing @ constant.mT) @ (inner / divisor) @ constant + beyond * nothing
+    return (left @ constant + through).to(rows)
 
 
 def _partners(x: Tensor, permutation: Tensor | None) -> Tensor:
