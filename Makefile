@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check types tests bench bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo st-versions constraints clean
+.PHONY: demo test test-all check types tests bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
@@ -34,6 +34,10 @@ tests:
 # CORPUS is a file of sentences, STS the folder of the STS sets; both are read where they lie.
 bench: .venv/bench
 	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS)
+
+# Fails where a ratio fell below all that the page's rounds saw.
+guard: .venv/bench
+	$(BIN)/python benchmarks/guard.py $(CORPUS) $(STS)
 
 bench-gpu: .venv/bench
 	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS) --parts train operators --page speed-gpu
