@@ -47,9 +47,14 @@ STATES = (State(1.0), State(0.5))
 
 
 def settings() -> dict[str, TrainConfig]:
-    """The rows, each another way to train on pairs; the first is the recipe as it is."""
+    """The rows, each another way to train on pairs; the first is the recipe as it was."""
     pairs = replace(
-        find("pairs").config, budget=(TOKENS, "tokens"), select="last", evaluations=1, seed=0
+        find("pairs").config,
+        budget=(TOKENS, "tokens"),
+        learning_rate=5e-5,
+        select="last",
+        evaluations=1,
+        seed=0,
     )
     last = replace(pairs, trained_layers=3, budget=(FASTER * TOKENS, "tokens"))
     similar = replace(pairs, similar=16, learning_rate=1e-4)
