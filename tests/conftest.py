@@ -18,7 +18,7 @@ from isospace.system.cache import cache_folder
 from isospace.training.run import Run
 from isospace.training.train import train
 
-pytest_plugins = ["comparisons", "encode_files", "search_index"]
+pytest_plugins = ["comparisons", "encode_files", "ray_cluster", "search_index"]
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,12 @@
 """The cells of a comparison: runs one after the other here, or side by side in their own processes.
 
-A cell that is finished is read, one that was stopped is resumed, the rest are begun.
+Those are on this machine, or on the machines of a cluster. A cell that is finished is read, one
+that was stopped is resumed, the rest are begun.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +14,10 @@ from pathlib import Path
 
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
+from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs, verb_command
 from isospace.system.processes import first
-from isospace.system.progress import Progress, Silent
+from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.run import Run, begun
 from isospace.training.train import train
 
@@ -50,7 +53,7 @@ class Cell:
         return f"{self.name}, seed {self.config.seed}"
 
 
-def require_runnable(cells: Sequence[Cell], jobs: int) -> None:
+def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
     """Refuse what `run_cells` cannot run.
 
     Raises:
@@ -60,14 +63,18 @@ def require_runnable(cells: Sequence[Cell], jobs: int) -> None:
     for cell in cells:
         if cell.begun:
             _require_same_settings(cell)
-    if jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UserError(f"`jobs` {jobs}: several processes share each run already; give 1")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if engine == "ray":
+            raise UserError("`engine` ray: several processes share each run already; leave it out")
+        if jobs > 1:
+            raise UserError(f"`jobs` {jobs}: several processes share each run already; give 1")
 
 
-def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> bool:
+def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> bool:
     """Run what is missing of the cells, which `require_runnable` allows.
 
-    Several `jobs` share the processor's threads, and the GPUs where there are several.
+    Several `jobs` share the processor's threads, and the GPUs where there are several; with the
+    engine ray those of a cluster.
 
     Returns:
         Whether this process holds the results: of several that share a run, only the first.
@@ -77,8 +84,8 @@ def run_cells(cells: Sequence[Cell], jobs: int, progress: Progress) -> bool:
         Stopped, KeyboardInterrupt: a cell diverged or was stopped; called again, this goes on from
             there.
     """
-    if jobs > 1:
-        _side_by_side(cells, jobs, progress)
+    if jobs > 1 or engine == "ray":
+        _side_by_side(cells, jobs, engine, progress)
     else:
         _one_by_one(cells, progress if first() else Silent())
     return first()
@@ -103,7 +110,7 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
             train(None if resume else cell.config, resume, progress)
 
 
-def _side_by_side(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
+def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
     """Run the cells that are missing, each a process of its own with a log in its folder."""
     missing = [cell for cell in cells if not cell.finished]
     done = len(cells) - len(missing)
@@ -112,10 +119,13 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
     def say(cell: Cell, what: str) -> None:
         progress.line("cell", f"{cells.index(cell) + 1} of {len(cells)}: {cell}: {what}")
 
-    def begin(cell: Cell) -> Job:
+    def begin(cell: Cell) -> None:
         if not cell.begun:
             Run.create(cell.config)
         say(cell, f"started; its progress: {cell.log}")
+
+    def begin_job(cell: Cell) -> Job:
+        begin(cell)
         return Job(verb_command("train", resume=str(cell.folder)), cell.log)
 
     def end(cell: Cell, ended: Ended) -> None:
@@ -128,4 +138,21 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, progress: Progress) -> None:
         advance(1)
 
     with progress.bar("cells", len(cells), done) as advance:
-        run_jobs(missing, jobs, begin, end)
+        if engine == "ray":
+            run_on_cluster(missing, jobs, _finish, begin, end)
+        else:
+            run_jobs(missing, jobs, begin_job, end)
+
+
+def _finish(cell: Cell) -> Ended:
+    """What a worker on a cluster does with a cell that was begun."""
+    require_seen(cell.folder / "config.json")
+    logger = logging.getLogger("isospace")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(logging.FileHandler(cell.log))
+    try:
+        train(resume=cell.folder, progress=Logged())
+    except (UserError, Stopped) as error:
+        logger.error("%s", error)
+        return Ended(2 if isinstance(error, UserError) else 1, str(error))
+    return Ended(0, "")

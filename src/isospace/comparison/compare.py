@@ -27,6 +27,7 @@ from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import what_can_be_shown
 from isospace.system.cache import cache_folder
+from isospace.system.cluster import Engine, connected
 from isospace.system.locks import locked
 from isospace.system.processes import first
 from isospace.system.progress import Logged, Progress
@@ -93,6 +94,7 @@ def compare(
     jobs: int = 1,
     baselines: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    engine: Engine = "local",
 ) -> ComparisonResults | None:
     """Run what is missing and compare; `None` in other processes than the first.
 
@@ -107,19 +109,21 @@ def compare(
         baselines: name -> model, as `isospace.load` takes it: encoders that are scored as they
             are, once, each a row of its own that the verdict does not choose among.
         progress: where it is shown; default: the log.
+        engine: where the runs go on, here or on the machines of a Ray cluster.
 
     Raises:
         UserError: bad input, refused before the first run; or a folder that holds other settings.
         Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
     try:
-        with polite_stop():
+        with connected(engine), polite_stop():
             return _compare(
                 candidates,
                 seeds,
                 Path(folder),
                 measure,
                 jobs,
+                engine,
                 baselines or {},
                 progress or Logged(),
             )
@@ -134,6 +138,7 @@ def _compare(
     folder: Path,
     measure: Measure,
     jobs: int,
+    engine: Engine,
     baselines: Mapping[str, str],
     progress: Progress,
 ) -> ComparisonResults | None:
@@ -148,7 +153,7 @@ def _compare(
         for number in range(seeds)
         for name, config in settings.items()
     ]
-    require_runnable(cells, jobs)
+    require_runnable(cells, jobs, engine)
     if folder.is_dir():
         with _held(folder):
             pass  # refused now, and not after the checks, which take long and make no folder
@@ -170,7 +175,7 @@ def _compare(
                 (folder / old).unlink(missing_ok=True)
         for name, baseline in scored_now.items():
             baseline.write(_baseline_folder(folder, name))
-        if not run_cells(cells, jobs, progress):
+        if not run_cells(cells, jobs, engine, progress):
             return None
         runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
         rows = {name: (scored | scored_now)[name] for name in baselines}

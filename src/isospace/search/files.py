@@ -16,7 +16,8 @@ from isospace.corpus.overview import SAMPLE
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
-from isospace.search.index import SLICE, Changes, SearchIndex
+from isospace.search.index import SLICE, Changes, Row, SearchIndex
+from isospace.system.cluster import Engine, connected
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.texts import TextFile, TextRow, Texts, open_texts
 
@@ -44,6 +45,8 @@ def index_files(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     bm25_weight: float | None = None,
+    engine: Engine = "local",
+    workers: int = 1,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
@@ -64,6 +67,8 @@ def index_files(
         query_prompt: of a new index, as for `SearchIndex.create`; an index keeps its prompts.
         document_prompt: of a new index.
         bm25_weight: of a new index, as for `SearchIndex.create`.
+        engine: where texts are encoded: here, or on the machines of a Ray cluster.
+        workers: how many encode there.
 
     Raises:
         UserError: input, prompts, model or index is not what is expected.
@@ -72,6 +77,7 @@ def index_files(
     inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), Path(to)
     if not inputs:
         raise UserError("give one or more files to index, - for standard input, or `delete` FILTER")
+    on_cluster = _on_cluster(engine, workers)
     about = About.read(to) if (to / ABOUT).exists() else None
     keep = tuple(dict.fromkeys(keep)) or tuple(about.columns if about else ())
     if about is not None and set(keep) != set(about.columns):
@@ -86,7 +92,10 @@ def index_files(
             f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "
             "them out, or make an index with others in another folder (`to`)"
         )
-    with open_texts(inputs, column, id_column, encoding, keep, layout=None) as records:
+    with (
+        connected(engine),
+        open_texts(inputs, column, id_column, encoding, keep, layout=None) as records,
+    ):
         progress.line("reading", ", ".join(inputs))
         rows, columns, superseded, first = _survey(records, about.columns if about else None)
         if about is None:
@@ -103,10 +112,19 @@ def index_files(
         places = count()
         with progress.bar("index", rows - changes.repeated) as advance:
             for part in records.files():
-                changes += _add(index, records, part, places, superseded, advance)
+                changes += _add(index, records, part, places, superseded, advance, on_cluster)
     index.refresh()
     rows = len(index)
     return IndexedFiles(changes, rows, index.approximate(rows))
+
+
+def _on_cluster(engine: Engine, workers: int) -> int:
+    """How many workers encode on a cluster."""
+    if workers < 1:
+        raise UserError(f"`workers` {workers}: expected 1 or more")
+    if engine == "local" and workers > 1:
+        raise UserError(f"`workers` {workers}: this process indexes alone; give `engine` ray too")
+    return workers if engine == "ray" else 0
 
 
 def _survey(
@@ -154,9 +172,10 @@ def _add(
     places: Iterator[int],
     superseded: frozenset[int],
     advance: Callable[[int], None],
+    on_cluster: int,
 ) -> Changes:
     """Add the rows of a source, and delete what it had before and has no more."""
-    changes, begin = Changes(), f"{part.name}:"
+    begin = f"{part.name}:"
     numbered = enumerate(zip(part.rows, places, strict=False), 1)  # places never end
     last_number = 0
     numbered_ids: set[str] = set()  # among the ids of a column: those of rows that have none
@@ -166,18 +185,26 @@ def _add(
             return int(key.removeprefix(begin)) <= last_number
         return key in numbered_ids
 
-    while batch := list(islice(numbered, SLICE)):
-        last_number = batch[-1][0]
-        rows = [(number, row) for number, (row, place) in batch if place not in superseded]
-        changes += index.add(
-            [row.text for _, row in rows],
-            [_id(part, number, row) for number, row in rows],
-            [fit(index.columns, *_metadata(records, part, number, row)) for number, row in rows],
-            advance,
-        )
-        if records.id_column is not None:
-            ids = (_id(part, number, row) for number, (row, _) in batch)
-            numbered_ids.update(key for key in ids if key.startswith(begin))
+    def slices() -> Iterator[Sequence[Row]]:
+        nonlocal last_number
+        while batch := list(islice(numbered, SLICE)):
+            last_number = batch[-1][0]
+            rows: list[Row] = [
+                (
+                    row.text,
+                    _id(part, number, row),
+                    fit(index.columns, *_metadata(records, part, number, row)),
+                )
+                for number, (row, place) in batch
+                if place not in superseded
+            ]
+            if rows:
+                yield rows
+            if records.id_column is not None:
+                ids = (_id(part, number, row) for number, (row, _) in batch)
+                numbered_ids.update(key for key in ids if key.startswith(begin))
+
+    changes = index.add_slices(slices(), advance, on_cluster)
     return changes + Changes(deleted=index.delete_numbered(part.name, has))
 
 

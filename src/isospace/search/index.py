@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import partial
+from itertools import tee
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,12 +24,16 @@ from isospace.search.about import About, ApproximateIndex, load_model, require_r
 from isospace.search.columns import ColumnType, check_names, fit
 from isospace.search.database import Database, Hit, lancedb
 from isospace.statistics.counts import number_of
+from isospace.system.cluster import map_on_cluster
 from isospace.system.unicode import without_surrogates
 
 EXACT_ROWS = 20_000
 """Up to so many rows a query is compared with each."""
 SLICE = 8192
 """Rows that are encoded and written together: what a kill can cost."""
+
+Row: TypeAlias = tuple[str, str, Mapping[str, Any]]
+"""A text, its id, and metadata by column."""
 
 _DEPTH = 100
 """Hits by cosine and hits by words that fusion starts from, each."""
@@ -199,30 +205,74 @@ class SearchIndex:
         last_rows = sorted({key: row for row, key in enumerate(ids)}.values())
         repeated = len(texts) - len(last_rows)
         advance(repeated)
-        changes = Changes(repeated=repeated)
-        for start in range(0, len(last_rows), SLICE):
-            rows = {}
-            for row in last_rows[start : start + SLICE]:
-                values = fit(self.columns, metadata[row], f"row {ids[row]}").values()
-                rows[ids[row]] = without_surrogates(texts[row]), *values
-            changes += self._add(rows, advance)
+        slices = (
+            [(texts[row], ids[row], metadata[row]) for row in last_rows[start : start + SLICE]]
+            for start in range(0, len(last_rows), SLICE)
+        )
+        return Changes(repeated=repeated) + self.add_slices(slices, advance)
+
+    def add_slices(
+        self,
+        slices: Iterable[Sequence[Row]],
+        advance: Callable[[int], None] = lambda rows: None,
+        on_cluster: int = 0,
+    ) -> Changes:
+        """Add slices of rows, each of which is encoded together and written whole or not at all.
+
+        Args:
+            slices: of rows, with no id twice in all of them.
+            advance: called with numbers of rows that are done.
+            on_cluster: so many workers there encode, a slice each at a time; 0: this process does.
+
+        Raises:
+            UserError: as for `add`.
+            Stopped: workers of the cluster died again and again over one slice.
+        """
+        to_write, ahead = tee(self._changed(rows, advance) for rows in slices)
+        texts = ([text for text, *_ in rows.values()] for rows, _ in ahead if rows)
+        vectors = self._encoded(texts, on_cluster, advance)
+        changes = Changes()
+        for rows, change in to_write:
+            if rows:
+                self._database.write(rows, next(vectors))
+            changes += change
         return changes
 
-    def _add(self, rows: Mapping[str, tuple[Any, ...]], advance: Callable[[int], None]) -> Changes:
-        known = self._database.known(list(rows))
-        empty = {key for key, (text, *_) in rows.items() if not text.strip()}
+    def _changed(
+        self, rows: Sequence[Row], advance: Callable[[int], None]
+    ) -> tuple[dict[str, tuple[Any, ...]], Changes]:
+        """What to write of a slice, id -> text and metadata, and what that changes.
+
+        Rows that are there and have no text now are deleted.
+        """
+        wanted: dict[str, tuple[Any, ...]] = {}
+        for text, key, metadata in rows:
+            values = fit(self.columns, metadata, f"row {key}").values()
+            wanted[key] = without_surrogates(text), *values
+        known = self._database.known(list(wanted))
+        empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
         changed = {
-            key: row for key, row in rows.items() if key not in empty and known.get(key) != row
+            key: row for key, row in wanted.items() if key not in empty and known.get(key) != row
         }
         if gone := sorted(empty & set(known)):
             self._database.remove(gone)
-        advance(len(rows) - len(changed))
-        if changed:
-            vectors = self._vectors([text for text, *_ in changed.values()], "document", advance)
-            self._database.write(changed, vectors)
+        advance(len(wanted) - len(changed))
         replaced = len(set(changed) & set(known))
-        unchanged = len(rows) - len(empty) - len(changed)
-        return Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
+        unchanged = len(wanted) - len(empty) - len(changed)
+        changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
+        return changed, changes
+
+    def _encoded(
+        self, texts: Iterator[list[str]], on_cluster: int, advance: Callable[[int], None]
+    ) -> Iterator[np.ndarray]:
+        """Vectors (n, dim) of each slice of texts, in order."""
+        if not on_cluster:
+            yield from (self._vectors(some, "document", advance) for some in texts)
+            return
+        begin = partial(_document_encoder, self.folder, self.about, self.encoder.source)
+        for vectors in map_on_cluster(begin, texts, on_cluster, in_order=True):
+            advance(len(vectors))
+            yield self._checked(vectors)
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; how many there were.
@@ -371,9 +421,19 @@ class SearchIndex:
     ) -> np.ndarray:
         with self._encoding:
             vectors = self.encoder.embed(texts, on_batch=advance, side=side)
+        return self._checked(vectors)
+
+    def _checked(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors (n, dim) that are numbers, at length 1."""
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.about.model}: gives vectors that are no numbers; it is broken")
         return unit_rows(vectors)
+
+
+def _document_encoder(folder: Path, about: About, model: str) -> Callable[[list[str]], np.ndarray]:
+    """What a worker on a cluster does with the texts of a slice."""
+    encoder = load_model(folder, about, model)
+    return partial(encoder.embed, side="document")
 
 
 def measure_recall(database: Database, rows: int) -> tuple[float, int]:

@@ -16,6 +16,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
 from isospace.errors import Stopped, UserError
 from isospace.statistics.counts import number_of
+from isospace.system.cluster import connected
 from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import EncodeConfig
@@ -62,7 +63,10 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     """
     progress = progress or Logged()
     _require_room(config)
-    with open_texts(config.inputs, config.column, config.id_column, config.encoding) as texts:
+    with (
+        connected(config.engine),
+        open_texts(config.inputs, config.column, config.id_column, config.encoding) as texts,
+    ):
         encoder = load_model(config)
         if prompt := encoder.prompts.of(config.side):
             progress.line("prompt", f"{prompt!r} before every text")

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, get_args
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
+from isospace.system.cluster import Engine
 
 Dtype = Literal["float32", "float16", "int8", "binary"]
 Format = Literal["parquet", "npy"]
@@ -61,6 +62,9 @@ class EncodeConfig:
     passage or corpus prompt."""
     workers: int = 1
     """Processes, each with the model in memory; the processor's threads are divided among them."""
+    engine: Engine = "local"
+    """Where the workers are: on this machine, or on the machines of a Ray cluster (RAY_ADDRESS
+    names it), which share the folder of the output."""
 
     WINDOW: ClassVar[int] = 4096
     """So many rows are sorted by length together; a shard is a multiple of it."""

@@ -3,7 +3,7 @@
 The processes are new interpreters that load the model themselves: a fork of a process with threads
 can hang. Each takes its part of the threads (and, where there are several GPUs, one of them). They
 are a pool and not jobs of `system.jobs`, because each loads the model once and is then handed shard
-after shard, texts and all.
+after shard, texts and all. With the engine ray they are on the machines of a cluster.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,12 +26,14 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.system.files import file_hash
+from isospace.system.cluster import map_on_cluster, require_seen
+from isospace.system.files import file_hash, remove_torn
 from isospace.system.jobs import threads_of_each
 from isospace.system.signals import end_with_parent
 from isospace.vectors.encode_config import EncodeConfig
+from isospace.vectors.shards import MANIFEST
 from isospace.vectors.vector_files import Layout
 
 _POLL_SECONDS = 0.5
@@ -92,15 +96,23 @@ def write_shards(
     """Write shards; gives index and hash of each when it is there.
 
     Args:
-        task: how, and by how many workers; 1 is this process.
+        task: how, and by how many workers; 1 is this process, where the engine is local.
         encoder: the task's model, for a single worker.
         shards: read as workers come free, one ahead.
         tick: called with numbers of rows that were encoded.
 
     Raises:
-        UserError: a worker died.
+        UserError: a worker died, or has another model or sees another disk.
+        Stopped: workers of a cluster died again and again over one shard.
     """
     workers = task.config.workers
+    if task.config.engine == "ray":
+        for path, rows, written in map_on_cluster(partial(_writer, task), shards, workers):
+            require_seen(path)
+            tick(rows)
+            yield written
+        remove_torn(task.config.shard_folder)  # of workers that died
+        return
     if workers == 1:
         for shard in shards:
             yield task.write(encoder, shard, tick)
@@ -128,6 +140,27 @@ def write_shards(
     finally:
         state.stop.set()
         executor.shutdown(cancel_futures=True)
+
+
+def _writer(task: Task) -> Callable[[ShardTexts], tuple[Path, int, tuple[int, str]]]:
+    """What a worker on a cluster does with a shard; gives path, rows, and what `Task.write` gives.
+
+    Raises:
+        UserError: the worker does not see the output, or has another model.
+    """
+    require_seen(task.config.shard_folder / MANIFEST)
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    encoder = load_model(task.config)
+    if weights_hash(encoder, task.config.side) != task.layout.about["model"]:
+        raise UserError(
+            f"{task.config.model}: the machine {socket.gethostname()} has another model by this "
+            "name; give a folder that the machines share"
+        )
+
+    def write(shard: ShardTexts) -> tuple[Path, int, tuple[int, str]]:
+        return shard.path, len(shard.texts), task.write(encoder, shard, lambda rows: None)
+
+    return write
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import tyro
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import find
+from isospace.system.cluster import Engine
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.options import as_options
@@ -39,6 +40,9 @@ class Compare:
     jobs: int = 1
     """How many runs go on at a time, each as a process with its part of the cores, or with a GPU of
     its own. Two at a time on two cores finish sooner than one after the other."""
+    engine: Engine = "local"
+    """Where the runs go on: on this machine, or on those of a Ray cluster (RAY_ADDRESS names it),
+    which share the folder of the comparison."""
     json: bool = False
     """Print results.json on standard output, and no progress."""
 
@@ -66,6 +70,7 @@ class Compare:
             self.jobs,
             named_models(self.baselines),
             console,
+            self.engine,
         )
         if results is None:  # another process than the first
             return 0

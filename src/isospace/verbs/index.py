@@ -10,6 +10,7 @@ import tyro
 
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
+from isospace.system.cluster import Engine
 from isospace.verbs.console import Console
 from isospace.verbs.printing import print_json
 
@@ -48,6 +49,11 @@ class Index:
     passage or corpus prompt."""
     delete: str | None = None
     """Delete the rows that match this SQL condition on id, text and the columns that were kept."""
+    engine: Engine = "local"
+    """Where texts are encoded: in this process, or on the machines of a Ray cluster (RAY_ADDRESS
+    names it); this process writes the index in any case."""
+    workers: int = 1
+    """With --engine ray: how many encode at once, each with the model in memory."""
     json: bool = False
     """Print the outcome as JSON and no progress."""
 
@@ -72,6 +78,8 @@ class Index:
                 self.query_prompt,
                 self.document_prompt,
                 None if self.model is None else chosen_weight(self.model),
+                self.engine,
+                self.workers,
             )
         except KeyboardInterrupt:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")

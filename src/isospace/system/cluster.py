@@ -1,0 +1,254 @@
+"""Work on a Ray cluster: Ray says which machine does what, and gives it out again where one fails.
+
+The cluster is the one that Ray's own variable RAY_ADDRESS names, or that this machine is part of;
+without either, Ray begins one of this machine alone. `jobs` is the same for one machine, without
+Ray. Workers import isospace, so it is installed on every machine of the cluster.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from isospace.errors import Stopped, UserError, first_line
+from isospace.system.signals import polite_stop
+
+Engine = Literal["local", "ray"]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_POLL_SECONDS = 0.2
+_RETRIES = 3
+"""How often an item is begun again whose worker died; one that kills its workers is no accident."""
+_AHEAD = 2
+"""Results for each worker, at most, that wait for an earlier one where they are given in order."""
+
+
+@contextmanager
+def connected(engine: Engine) -> Iterator[None]:
+    """A cluster for `map_on_cluster` and `run_on_cluster`, where the engine needs one.
+
+    A connection that there was before stays. What Ray itself says goes to the standard error.
+
+    Raises:
+        UserError: Ray is not installed, or there is no cluster where RAY_ADDRESS says.
+    """
+    if engine == "local":
+        yield
+        return
+    try:
+        ray = _ray()
+    except ImportError as error:
+        raise UserError("`engine` ray needs Ray: pip install 'isospace[ray]'") from error
+    with redirect_stdout(sys.stderr):
+        ours = not ray.is_initialized()
+        if ours:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster begun here
+            try:
+                ray.init(log_to_driver=False, logging_level=logging.ERROR)
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                where = os.environ.get("RAY_ADDRESS", "not set")
+                raise UserError(
+                    f"`engine` ray: no cluster (RAY_ADDRESS: {where}): {first_line(error)}"
+                ) from error
+        try:
+            yield
+        finally:
+            if ours:
+                ray.shutdown()
+
+
+def map_on_cluster(
+    begin: Callable[[], Callable[[Item], Result]],
+    items: Iterator[Item],
+    at_once: int,
+    in_order: bool = False,
+) -> Iterator[Result]:
+    """What a function makes of items, by workers that each begin once.
+
+    Args:
+        begin: makes the function, in every worker; it and the items can be pickled.
+        items: read as workers come free.
+        at_once: workers; they share the cluster's processors, or have a GPU each.
+        in_order: give results in the order of the items; else as they come.
+
+    Raises:
+        Exception: what `begin` or the function raised.
+        Stopped: workers died again and again over one item.
+    """
+    ray = _ray()
+    share = _share(ray, at_once)
+    worker_class = ray.remote(**share, max_restarts=-1, max_task_retries=_RETRIES)(_Worker)
+    entered = partial(_enter, os.getcwd(), share["num_cpus"])
+    idle = [worker_class.remote(entered, begin) for _ in range(at_once)]
+    workers = tuple(idle)
+    running: dict[Any, Any] = {}  # a result to come, and who makes it
+    waiting: deque[Any] = deque()  # results that were not given yet, in the order of the items
+    try:
+        while True:
+            room = len(idle)
+            if in_order:
+                room = min(room, _AHEAD * at_once - len(waiting))
+            for item in islice(items, room):
+                worker = idle.pop()
+                result = worker.work.remote(item)
+                running[result] = worker
+                waiting.append(result)
+            if not waiting:
+                return
+            for result in ray.wait(list(running))[0]:
+                idle.append(running.pop(result))
+            there = [result for result in waiting if result not in running]
+            if in_order:
+                there = list(takewhile(lambda result: result not in running, waiting))
+            for result in there:
+                waiting.remove(result)
+                yield _get(ray, result)
+    finally:
+        for worker in workers:
+            ray.kill(worker)
+
+
+def run_on_cluster(
+    items: Iterable[Item],
+    at_once: int,
+    work: Callable[[Item], Result],
+    begin: Callable[[Item], None],
+    end: Callable[[Item, Result], None],
+) -> None:
+    """Do something for each item, each in a new process.
+
+    Args:
+        items: in the order in which they are begun; they and `work` can be pickled.
+        at_once: how many; they share the cluster's processors, or have a GPU each.
+        work: what a worker does. A signal here raises KeyboardInterrupt in those that run.
+        begin: called here as an item is handed over.
+        end: takes what `work` gave. An exception from either stops the workers, politely.
+
+    Raises:
+        KeyboardInterrupt: on a signal, once the workers have stopped.
+        Exception: what `work` raised.
+        Stopped: workers died again and again over one item.
+    """
+    waiting = deque(items)
+    running: dict[Any, Item] = {}
+    ray = _ray()
+    share = _share(ray, at_once)
+    with polite_stop() as request, request.delayed():
+        remote = ray.remote(**share, max_calls=1, max_retries=_RETRIES)(_work_anew)
+        entered = partial(_enter, os.getcwd(), share["num_cpus"])
+        try:
+            while (waiting or running) and not request.received:
+                while waiting and len(running) < at_once:
+                    item = waiting.popleft()
+                    begin(item)
+                    running[remote.remote(entered, work, item)] = item
+                for result in ray.wait(list(running), timeout=_POLL_SECONDS)[0]:
+                    item = running.pop(result)
+                    end(item, _get(ray, result))
+        finally:
+            for result in running:
+                ray.cancel(result)
+            if running:
+                ray.wait(list(running), num_returns=len(running))
+
+
+def require_seen(path: Path) -> None:
+    """Refuse, in a worker, an output of which it sees nothing.
+
+    Raises:
+        UserError: this file, which is there before any worker begins, is not there.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"`output`: the machine {socket.gethostname()} does not see {path}. The machines of a "
+            "cluster write into one folder, so give one that all of them share"
+        )
+
+
+class _Worker:
+    """A process with what an item needs, which is made for the first one.
+
+    Not before: an error there would be said of a worker that cannot start, and not of the item.
+    """
+
+    def __init__(
+        self, enter: Callable[[], None], begin: Callable[[], Callable[[Any], Any]]
+    ) -> None:
+        self._enter, self._begin = enter, begin
+        self._work: Callable[[Any], Any] | None = None
+
+    def work(self, item: Any) -> Any:
+        if self._work is None:
+            self._enter()
+            self._work = self._begin()
+        return self._work(item)
+
+
+def _work_anew(enter: Callable[[], None], work: Callable[[Any], Any], item: Any) -> Any:
+    enter()
+    return work(item)
+
+
+def _enter(folder: str, threads: int) -> None:
+    """Take the place of the process that asked, so that relative paths mean what they do there."""
+    import torch
+
+    if Path(folder).is_dir():
+        os.chdir(folder)
+    os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
+    torch.set_num_threads(threads)
+
+
+def _ray() -> Any:
+    return importlib.import_module("ray")
+
+
+def _get(ray: Any, result: Any) -> Any:
+    """A result that is there, or the error of whoever was to make it."""
+    try:
+        return ray.get(result)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+    except ray.exceptions.RayError as error:
+        raise Stopped(
+            f"`engine` ray: a worker died {1 + _RETRIES} times over the same work, perhaps for "
+            f"want of memory ({first_line(error)}). What is finished is kept; the same command "
+            "goes on"
+        ) from error
+
+
+def _share(ray: Any, count: int) -> dict[str, int]:
+    """What each of several workers asks for: as many processors as let all of them run at once."""
+    machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
+    processors = threads_of_each(count, [int(machine.get("CPU", 0)) for machine in machines])
+    return {
+        "num_cpus": processors,
+        "num_gpus": int(any(machine.get("GPU", 0) for machine in machines)),
+    }
+
+
+def threads_of_each(count: int, processors: Sequence[int]) -> int:
+    """Processors for each of several workers, none of which spans two machines.
+
+    Args:
+        count: of workers.
+        processors: of each machine.
+
+    >>> threads_of_each(2, [8, 8]), threads_of_each(3, [8, 8]), threads_of_each(99, [8, 8])
+    (8, 4, 1)
+    """
+    for each in range(max(processors), 1, -1):
+        if sum(of_one // each for of_one in processors) >= count:
+            return each
+    return 1

@@ -1,0 +1,158 @@
+"""The engine ray: on a cluster of two machines, the same files and tables as on this one alone."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+
+import lancedb
+import pytest
+import torch
+from encode_files import Watched, files, run
+from toy import sentences
+
+from isospace.cli import main
+from isospace.comparison import cells
+from isospace.comparison.compare import candidate, compare
+from isospace.errors import UserError
+from isospace.search import files as search_files
+from isospace.search.files import index_files
+from isospace.system import cluster
+from isospace.system.progress import Silent
+from isospace.training.run import Run
+from isospace.vectors import workers
+from isospace.vectors.encode import encode
+from isospace.vectors.encode_config import EncodeConfig
+from isospace.vectors.vector_files import Layout
+from isospace.vectors.workers import Task
+
+ROWS = 2 * 4096 + 500
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """As the workers have, whose machines have one processor: sums round alike."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "texts.txt"
+    path.write_text("\n".join(sentences(ROWS, seed=3)) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def config(toy_model, texts, tmp_path):
+    return EncodeConfig(
+        str(toy_model), (str(texts),), tmp_path / "there", shard_size=4096, workers=2, engine="ray"
+    )
+
+
+def test_a_cluster_does_what_is_missing_though_a_worker_is_killed(config, tmp_path, kill_worker):
+    here = replace(config, output=tmp_path / "here", workers=1, engine="local")
+    run(here)
+    shutil.copytree(here.output, config.output)
+    first = config.output / "part-00000.parquet"
+    for path in config.output.glob("part-*"):
+        if path != first:
+            path.unlink()
+    kept = first.stat().st_mtime_ns
+    armed = kill_worker("part-00001.parquet")
+    watched = Watched()
+    encoded = encode(config, watched)
+    assert not armed.exists()  # it was killed with a shard encoded and not written
+    assert [encoded.rows, encoded.before, encoded.done] == [ROWS, 4096, ROWS - 4096]
+    assert watched.lines == ["encode 4,096 of 8,692 rows were there already"]
+    assert watched.bars[-1] == ROWS
+    assert files(config.output) == files(here.output)
+    assert first.stat().st_mtime_ns == kept
+
+
+def test_a_worker_with_another_disk_or_model_is_refused(config, toy_model, tmp_path):
+    layout = Layout("parquet", "float32", 32, "text", {"model": "the first machine's"})
+    task = Task(config, layout)
+    with pytest.raises(UserError, match=r"^`output`: the machine .* does not see .*manifest\.json"):
+        workers._writer(task)
+    config.output.mkdir()
+    (config.output / "manifest.json").touch()
+    with pytest.raises(UserError, match="has another model by this name; give a folder that"):
+        workers._writer(task)
+
+
+def rows_of(index):
+    table = lancedb.connect(index).open_table("texts").to_arrow()
+    return table.to_pylist()
+
+
+def test_an_index_has_the_same_rows_in_the_same_order(
+    toy_model, text_file, tmp_path, monkeypatch, kill_worker
+):
+    monkeypatch.setattr(search_files, "SLICE", 128)
+    words = {"model": str(toy_model), "progress": Silent()}
+    here = index_files(str(text_file), tmp_path / "here", **words)
+    there = index_files(str(text_file), tmp_path / "there", **words, engine="ray", workers=2)
+    assert there == here
+    assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
+
+
+def test_a_comparison_has_the_same_table_though_a_worker_is_killed(base, tmp_path, kill_worker):
+    settings = {name: candidate(name, base) for name in ("simcse:head=none", "dcl")}
+    here = compare(settings, 1, tmp_path / "here", progress=Silent())
+    there = shutil.copytree(tmp_path / "here", tmp_path / "there")
+    shutil.rmtree(there / "dcl")
+    finished = Run(there / "simcse_head=none" / "seed-42").results_path
+    before = finished.stat().st_mtime_ns
+    armed = kill_worker("results.json")
+    found = compare(settings, 1, there, jobs=2, progress=Silent(), engine="ray")
+    assert not armed.exists()  # it was killed with a checkpoint and no results
+    assert found.scores == here.scores
+    assert found.verdict.text == here.verdict.text
+    assert finished.stat().st_mtime_ns == before
+    assert "verdict " in (there / "dcl" / "seed-42" / "train.log").read_text()
+
+
+def test_a_cell_that_fails_is_told_of(base, tmp_path):
+    diverges = candidate("simcse:learning_rate=1e30", replace(base, output=tmp_path / "run"))
+    cell = cells.Cell("simcse", tmp_path / "run", diverges)
+    with pytest.raises(UserError, match=r"does not see .*config\.json"):
+        cells._finish(cell)
+    Run.create(diverges)
+    ended = cells._finish(cell)
+    assert ended.status == 1
+    assert ended.reason.startswith("training diverged at step")
+    assert ended.reason in cell.log.read_text()
+
+
+def test_an_error_stops_the_workers_politely(tmp_path, kill_worker):
+    def work(name):  # taken by value: workers do not see tests
+        try:
+            (tmp_path / name).touch()
+            while name == "patient" or not (tmp_path / "patient").exists():
+                time.sleep(0.05)
+        except KeyboardInterrupt:
+            (tmp_path / "stopped").touch()
+        return name
+
+    def end(item, result):
+        assert item == result == "hasty"
+        raise UserError("enough")
+
+    with pytest.raises(UserError, match="enough"):
+        cluster.run_on_cluster(["patient", "hasty"], 2, work, lambda item: None, end)
+    assert (tmp_path / "stopped").exists()
+
+
+def test_without_ray_a_line_names_the_extra(config, monkeypatch, capsys):
+    def missing():
+        raise ImportError
+
+    monkeypatch.setattr(cluster, "_ray", missing)
+    words = [config.model, *config.inputs, "-o", config.output, "--engine", "ray"]
+    assert main(["encode", *map(str, words)]) == 2
+    said = "isospace: --engine ray needs Ray: pip install 'isospace[ray]'"
+    assert capsys.readouterr().err.splitlines()[-1] == said
