@@ -98,7 +98,9 @@ def test_names_and_paths_may_be_written_either_way(corpus):
     assert (config.pairs, config.output, config.data) == (Path("a.csv"), Path("runs/a"), "sts")
 
 
-@pytest.mark.parametrize("text", ["", "[]", '"text"', "7", "{}", '{"objective": {"name": "none"}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '"text"', "7", "{}", '{"objective": {"name": "none"}}', "[" * 100_000]
+)
 def test_what_is_no_configuration_is_refused(text):
     with pytest.raises(UserError, match="not the configuration"):
         TrainConfig.from_json(text)
@@ -112,6 +114,7 @@ def test_what_is_no_configuration_is_refused(text):
         ({"text": {"held_out": "many"}}, "`held_out` 'many': expected a whole number"),
         ({"objective": {"name": "simsce"}}, "`objective` 'simsce': expected one of simcse"),
         ({"objective": {"name": "scd", "head": "mlp"}}, "`head`: no such setting"),
+        ({"objective": {"name": ["scd"]}}, r"`objective` \['scd'\]: expected one of simcse"),
         ({"seed": "3"}, "`seed` '3': expected a whole number"),
     ],
 )

@@ -162,7 +162,7 @@ def _objective(value: Any) -> Objective:
         raise UserError(f"`objective` {value!r}: expected an objective, such as SimCSE()")
     options = dict(value)
     name = options.pop("name", None)
-    if name not in OBJECTIVES:
+    if not isinstance(name, str) or name not in OBJECTIVES:
         raise UserError(f"`objective` {name!r}: expected one of {', '.join(OBJECTIVES)}")
     return OBJECTIVES[name].from_json(options)
 
@@ -317,7 +317,7 @@ class TrainConfig:
         """
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"not the configuration of a run: {error}") from error
         if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
             raise UserError("not the configuration of a run: `text` and `objective` are missing")

@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import docx
@@ -15,6 +16,7 @@ import pytest
 from docutils.core import publish_string
 from fpdf import FPDF
 
+from isospace.corpus import records
 from isospace.corpus.documents import (
     DOCUMENT_FORMATS,
     ENDINGS,
@@ -23,6 +25,7 @@ from isospace.corpus.documents import (
     format_of,
     read_document,
 )
+from isospace.corpus.formats import word
 from isospace.corpus.formats.boilerplate import paragraph_boilerplate, section_boilerplate
 from isospace.corpus.formats.text import txt_layout
 
@@ -878,3 +881,57 @@ def test_sections_of_boilerplate_are_left_out_and_counted():
 def test_all_that_follows_the_head_of_a_licence_is_left_out():
     text = "Words.\n\nGNU GENERAL PUBLIC LICENSE\n\nPreamble\n\nYou may convey it.\n"
     assert paragraphs(read(text, "text")) == ["Words."]
+
+
+def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypatch):
+    for module in (records, word):
+        monkeypatch.setattr(module, "LARGEST", 1 << 20)
+    path = tmp_path / "big.md.gz"
+    path.write_bytes(gzip.compress(b"a" * (2 << 20)))
+    with pytest.raises(UnreadableDocument, match="more than 1 MB"):
+        records.read_bytes(records.file_source(path, documents=True))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"a" * (2 << 20))
+    with pytest.raises(UnreadableDocument, match="more than 1 MB"):
+        read(out.getvalue(), "word")
+
+
+def test_members_of_an_archive_stay_in_it(tmp_path, monkeypatch):
+    """Nothing is unpacked onto the disk, whatever a member is called."""
+    monkeypatch.chdir(tmp_path)
+    file = docx.Document()
+    file.add_paragraph(LOREM)
+    out = io.BytesIO()
+    file.save(out)
+    with zipfile.ZipFile(out, "a") as archive:
+        archive.writestr("../escaped.txt", "out")
+        archive.writestr("/escaped.txt", "out")
+    assert paragraphs(read(out.getvalue(), "word")) == [LOREM.strip()]
+    assert list(tmp_path.parent.glob("**/escaped.txt")) == []
+
+
+def test_entities_of_word_documents_are_not_followed(tmp_path):
+    """Neither a file of this machine, nor a text that doubles and doubles."""
+    (tmp_path / "secret.txt").write_text("a secret of this machine")
+    file = docx.Document()
+    file.add_paragraph("HERE and more")
+    out, attack = io.BytesIO(), io.BytesIO()
+    file.save(out)
+    doubled = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
+    declared = (
+        f'<!DOCTYPE d [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">'
+        f'<!ENTITY e0 "lol">{doubled}]>'
+    )
+    with zipfile.ZipFile(out) as source, zipfile.ZipFile(attack, "w") as archive:
+        for name in source.namelist():
+            content = source.read(name).decode("latin-1")
+            if name == "word/document.xml":
+                content = content.replace("?>", f"?>{declared}", 1).replace("HERE", "&x;&e11;")
+            archive.writestr(name, content.encode("latin-1"))
+    try:
+        found = "".join(paragraphs(read(attack.getvalue(), "word")))
+    except UnreadableDocument as error:
+        found = str(error)
+    assert "secret of" not in found
+    assert "lollol" not in found

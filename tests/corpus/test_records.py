@@ -370,3 +370,9 @@ def test_another_delimiter_in_the_header_is_named(tmp_path):
     with pytest.raises(UserError, match=r"""no column "q", but 'q;a'\. .*`delimiter` ';'"""):
         check(source, [Column("q", "`column`")])
     check(file_source(tmp_path / "a.csv", delimiter=";"), [Column("q", "`column`")])
+
+
+def test_a_column_whose_name_is_no_text_is_refused(tmp_path):
+    content = as_parquet(["a", "b"]).replace(b"text", b"te\xb7t")
+    with pytest.raises(UserError, match=r"a\.parquet cannot be read as parquet: 'utf-8' codec"):
+        load(put(tmp_path, "a.parquet", content))

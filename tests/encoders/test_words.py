@@ -135,6 +135,11 @@ def test_files_that_are_not_there_not_one_or_not_whole_are_named(
         archive.writestr("b.txt", LINES)
     with pytest.raises(UserError, match=r"holds 2 files \(a.txt, b.txt\); unpack one"):
         load_encoder(f"glove:{tmp_path / 'v.zip'}")
+    whole = bytearray((tmp_path / "v.zip").read_bytes())
+    whole[whole.index(b"PK\1\2") + 6] = 200  # the version that is needed
+    (tmp_path / "v.zip").write_bytes(whole)
+    with pytest.raises(UserError, match=r"v\.zip: cannot be read: zip file version 20"):
+        load_encoder(f"glove:{tmp_path / 'v.zip'}")
     (tmp_path / "v.gz").write_bytes(gzip.compress(LINES.encode() * 100)[:-20])
     with pytest.raises(UserError, match=r"v\.gz: cannot be read"):
         load_encoder(f"glove:{tmp_path / 'v.gz'}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -170,3 +171,31 @@ def test_a_checkpoint_runs_no_code(tmp_path):
     with pytest.raises(UserError, match="not a readable checkpoint"):
         checkpoint.load(tmp_path / "a.pt")
     assert not (tmp_path / "owned").exists()
+
+
+def test_damaged_weights_and_those_of_another_model_are_named(tmp_path):
+    path, model = tmp_path / "kept.safetensors", torch.nn.Linear(2, 2)
+    checkpoint.save_weights(path, model)
+    checkpoint.put_weights(path, model)
+    with pytest.raises(UserError, match=r"kept\.safetensors: the weights of another model"):
+        checkpoint.put_weights(path, torch.nn.Linear(3, 3))
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(UserError, match=r"kept\.safetensors: no readable weights"):
+        checkpoint.load_weights(path)
+
+
+class Payload:
+    """Unpickled, it would write a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_code_in_a_checkpoint_never_runs(tmp_path):
+    torch.save({"format": checkpoint.FORMAT, "step": Payload(tmp_path / "ran")}, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=r"a\.pt: not a readable checkpoint"):
+        checkpoint.load(tmp_path / "a.pt")
+    assert not (tmp_path / "ran").exists()

@@ -58,6 +58,7 @@ def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
     ("name", "content", "message"),
     [
         ("a.txt", "\n\n", "no query in it"),
+        ("a.jsonl", "[]\n", "no query in it"),
         ("a.jsonl", '{"question": "who"}\n', "a.jsonl:1: has question; expected query, or query"),
         ("a.jsonl", '{"query": 3}\n', "a.jsonl:1: expected a query, and perhaps its passage"),
         ("a.csv", "who,where,when\n", "a.csv:1: .* found 3 values"),

@@ -100,6 +100,8 @@ def test_a_run_of_the_third_format_has_no_memory(tmp_path):
         (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
         (lambda text: text.replace('"format": 6', '"format": 99'), "newer isospace .* 99"),
         (lambda text: '{"isospace": "0.0.1"}', "result is missing"),
+        (lambda text: '{"result": {}, "looks": 1, "start": [], "verdict": 2}', "damaged"),
+        (lambda text: "[" * 100_000, "recursion"),
     ],
 )
 def test_a_damaged_file_is_named_with_the_field(tmp_path, change, words):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from isospace.encoders.loading import LADDER
 from isospace.errors import UserError
+from isospace.system import arrays
 from isospace.training.run import Run
 from isospace.training.train import train
 from isospace.verbs.options import as_options
@@ -48,3 +50,45 @@ def test_a_run_of_several_processes_says_how_they_go_on(config, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     wanted = f"with: torchrun --nproc-per-node 2 -m isospace.cli train --resume {run.folder}"
     assert as_options(run.how_to_resume).endswith(wanted)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def objects(path):
+    np.savez(path, **{"before/rank": np.array([{}], dtype=object), "sentences": np.array(["a"])})
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "reason"),
+    [
+        ("items.npz", cut, "BadZipFile"),
+        ("items.npz", objects, "allow_pickle=False"),
+        ("sample.npz", cut, "BadZipFile"),
+        ("sample.npz", objects, "allow_pickle=False"),
+        ("sample.npz", lambda path: np.savez(path, sentences=np.arange(3)), "no sentences"),
+        ("transfer.json", lambda path: path.write_text("[" * 100_000), "no JSON"),
+        ("transfer.json", lambda path: path.write_text('{"senteval": {"row": 3}}'), "row: Input"),
+        ("metrics.jsonl", lambda path: path.write_text("7\n"), r"jsonl:1: .*Input"),
+        ("metrics.jsonl", lambda path: path.write_text('{"kind": "step"}\n'), r"jsonl:1: .*step"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_reason(finished_copy, name, damage, reason):
+    path = finished_copy.folder / name
+    damage(path)
+    with pytest.raises(UserError, match=reason) as caught:
+        read_all(finished_copy)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def read_all(run):
+    return run.items("before"), run.sample, run.transfer, run.evaluations()
+
+
+def test_an_array_that_would_fill_the_memory_is_not_unpacked(finished_copy, monkeypatch):
+    assert all(read_all(finished_copy)[0])
+    monkeypatch.setattr(arrays, "LARGEST", 100)
+    with pytest.raises(UserError, match="GB unpacked, at most"):
+        finished_copy.items("before")

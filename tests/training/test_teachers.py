@@ -355,3 +355,10 @@ def test_a_run_of_single_sentences_follows_a_teacher(toy_model, tmp_path):
 
 def test_names_of_teachers_are_paths_of_any_kind(documents):
     assert replace(documents, teacher=Path("a/b")).teacher == "a/b"
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, "[]", '{"architectures": [3]}'])
+def test_a_damaged_configuration_is_refused(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(UserError, match=r"config\.json: not the configuration of a model"):
+        is_cross_encoder(str(tmp_path))

@@ -61,10 +61,23 @@ def change_width(config, tmp_path):
     return replace(config, model=str(tmp_path / "bert"))
 
 
+def nest_manifest(config, tmp_path):
+    (config.output / "manifest.json").write_text("[" * 100_000)
+    return config
+
+
+def escape_manifest(config, tmp_path):
+    path = config.output / "manifest.json"
+    path.write_text(path.read_text().replace("part-00000", "../text"))
+    return config
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (damage_manifest, "manifest.json is damaged"),
+        (nest_manifest, "manifest.json is damaged .it is no JSON: maximum recursion"),
+        (escape_manifest, r"manifest.json is damaged .no such shard: '\.\./text"),
         (damage_shard, "part-00001.parquet is damaged"),
         (change_text, "begun with another text to encode"),
         (change_model, "begun with another model \\("),

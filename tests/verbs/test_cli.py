@@ -120,3 +120,14 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"te\x1b[2Jxt\nsecond",b\nc,d\n')
+    status, out, err = run(capsys, "train", "--corpus", str(path))
+    assert (status, out) == (2, "")
+    assert "a.csv" in err
+    assert "te [2Jxt second" in err
+    assert err.count("\n") == 1
+    assert err[:-1].isprintable()

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from isospace.adaptation.adapt_config import AdaptConfig
@@ -309,7 +308,7 @@ class _Climb:
                     if updates:
                         self._go(fit, run)
             if fit.choice.step:
-                self._trained.append(load_file(run.kept_weights))
+                self._trained.append(checkpoint.load_weights(run.kept_weights))
             elif updates:
                 self.story.append(f"A training was left out: {fit.choice.reason}.")
             fits.append(fit)

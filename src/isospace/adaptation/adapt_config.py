@@ -92,5 +92,5 @@ class AdaptConfig:
         try:
             values: dict[str, Any] = json.loads(text)
             return cls(**values)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise UserError(f"not the settings of a ladder: {error}") from error

@@ -22,6 +22,7 @@ from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.vector_cache import cached
 from isospace.system import typed_json
+from isospace.system.arrays import read_arrays
 from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_path
 from isospace.training.results import without_bm25
@@ -94,16 +95,15 @@ class Baseline:
         """What `write` wrote there, `None` where it did not.
 
         Raises:
-            UserError: scores.json is damaged, or a newer version's.
+            UserError: a file is damaged, or a newer version's.
         """
         path = folder / _SCORES
         if not path.is_file():
             return None
         about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT, _upgrade)
         items: tuple[Items, Items] = {}, {}
-        with np.load(folder / _ITEMS) as columns:
-            for name, array in columns.items():
-                items[name.startswith(_ELSEWHERE)][name.removeprefix(_ELSEWHERE)] = array
+        for name, array in read_arrays(folder / _ITEMS).items():
+            items[name.startswith(_ELSEWHERE)][name.removeprefix(_ELSEWHERE)] = array
         return cls(about, *items)
 
     def write(self, folder: Path) -> None:

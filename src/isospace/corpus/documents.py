@@ -38,6 +38,9 @@ ENDINGS: dict[str, DocumentFormat] = {
 }
 """Of a file's name in small letters; man pages are told by `_MAN_PAGE`."""
 
+LARGEST = 1 << 28
+"""Bytes of a document, unpacked, that are read; a small archive can hold any number of them."""
+
 _COMPRESSED = (".gz", ".zst")
 # ls.1, printf.3p, CA.pl.1ssl: a section, and what sets apart pages of one name.
 _MAN_PAGE = re.compile(r"\.(?:[1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)

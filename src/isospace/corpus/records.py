@@ -26,7 +26,13 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isospace.corpus.documents import ENDINGS, DocumentFormat, format_of
+from isospace.corpus.documents import (
+    ENDINGS,
+    LARGEST,
+    DocumentFormat,
+    UnreadableDocument,
+    format_of,
+)
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 
@@ -165,10 +171,16 @@ def read_bytes(source: Source) -> bytes:
 
     Raises:
         UserError: it cannot be read or decompressed.
+        UnreadableDocument: it holds more than `LARGEST` bytes.
     """
+    content = bytearray()
     try:
         with _open(source) as raw:
-            return raw.read()
+            while chunk := raw.read(1 << 20):
+                content += chunk
+                if len(content) > LARGEST:
+                    raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
+        return bytes(content)
     except (OSError, UnicodeError) as error:  # the latter of a file's name
         raise _unreadable(source, error) from error
 
@@ -335,7 +347,7 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
                 for row in zip(*values, strict=True):
                     number += 1
                     yield Record(source.name, number, row)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeError) as error:  # the latter of a column's name
         raise _unreadable(source, error) from error
 
 

@@ -20,7 +20,7 @@ def is_cross_encoder(name: str) -> bool:
     """Whether a folder or Hub name is that of a cross-encoder: a classifier of sequences.
 
     Raises:
-        UserError: nothing is there.
+        UserError: nothing is there, or its configuration cannot be read.
     """
     path, local = resolve(name)
     if Path(path).is_file():  # word vectors
@@ -30,8 +30,13 @@ def is_cross_encoder(name: str) -> bool:
         file = Path(hf_hub_download(path, "config.json", local_files_only=local))
     if not file.is_file():  # of sentence-transformers it may be in the folder of a module
         return False
-    kinds = json.loads(file.read_text(encoding="utf-8")).get("architectures") or []
-    return any(kind.endswith("ForSequenceClassification") for kind in kinds)
+    try:
+        kinds = json.loads(file.read_text(encoding="utf-8")).get("architectures") or []
+        return any(kind.endswith("ForSequenceClassification") for kind in kinds)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{file}: not the configuration of a model ({first_line(error)})"
+        ) from error
 
 
 class PairScorer:

@@ -98,7 +98,7 @@ def run_model(folder: Path) -> Path | None:
     """
     try:
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
         return None

@@ -18,6 +18,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import (
     WordTokenizer,
 )
 
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 
 Tokens = Literal["whitespace_stop", "whitespace", "lower_split", "exact"]
 PREFIX = "glove:"
@@ -41,6 +42,8 @@ _SPLITS: dict[Tokens, Callable[[str], list[str]]] = {
     "lower_split": lambda text: re.findall(r"\w+|[^\w\s]", text.lower()),
     "exact": lambda text: text.split() or ["."],
 }
+_LONGEST = 1 << 24
+"""Bytes of a line."""
 _PADDING = "PADDING_TOKEN"  # sentence-transformers' name of row 0
 
 
@@ -174,7 +177,9 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     dim = 0
     try:
         with _open(path) as lines:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(iter(lambda: lines.readline(_LONGEST), b""), 1):
+                if len(line) == _LONGEST:
+                    raise UserError(f"{path}, line {number}: {_LONGEST:,} bytes or more")
                 fields = line.rstrip()
                 dim = dim or fields.count(b" ")
                 if number == 1 and dim == 1:
@@ -189,8 +194,11 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
                 if word not in words:
                     words[word] = None
                     values += vector.tobytes()
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from error
+    except UserError:
+        raise
+    # zipfile: of another version, with a password, cut, of another method; zlib has its own.
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+        raise UserError(f"{path}: cannot be read: {first_line(error)}") from error
     if not words:
         raise UserError(f"{path}: holds no word vectors in GloVe's text format")
     return list(words), np.frombuffer(values, np.float32).reshape(-1, dim)
@@ -222,6 +230,7 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         if len(names) != 1:
-            raise UserError(f"{path}: holds {len(names)} files ({', '.join(names)}); unpack one")
+            some = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+            raise UserError(f"{path}: holds {len(names)} files ({some}); unpack one")
         with archive.open(names[0]) as member:
             yield member

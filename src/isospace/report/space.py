@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 from sklearn.manifold import TSNE
 
 from isospace.errors import UserError
 from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
+from isospace.training import checkpoint
 from isospace.training.finish import start_of
 from isospace.training.loop import make_companions, make_shipped
 from isospace.training.run import Run, Sample
@@ -165,6 +165,6 @@ def query_neighbours(
     before = after = encoder.embed(queries, side="query")
     if run.finished.choice.step:
         shipped = make_shipped(config, encoder, make_companions(config, encoder))
-        shipped.model.load_state_dict(load_file(run.kept_weights))
+        checkpoint.put_weights(run.kept_weights, shipped.model)
         after = shipped.embed(queries, side="query")
     return neighbours_of(queries, before, after, sample)

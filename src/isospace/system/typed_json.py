@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,12 @@ from isospace.system.files import write_text
 T = TypeVar("T")
 
 
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Made once for a kind: the making takes a hundred times as long as a reading."""
+    return TypeAdapter(kind)
+
+
 def to_json(value: object) -> str:
     """A dataclass as JSON text."""
     return TypeAdapter(type(value)).dump_json(value, indent=2).decode()
@@ -23,6 +30,24 @@ def to_json(value: object) -> str:
 def write(path: Path, value: object) -> None:
     """Write a dataclass as a JSON file."""
     write_text(path, to_json(value) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds.
+
+    Raises:
+        UserError: it cannot be read, or is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is damaged (it is no JSON: {error})") from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first field that was refused, and why."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
 
 
 def read(
@@ -54,13 +79,14 @@ def read(
                 f"{path}: a newer isospace wrote these {what} (format {content['format']}, known "
                 f"here: up to {newest}); update isospace"
             )
-        return TypeAdapter(kind).validate_python(upgrade(content))
+        anything: Any = kind
+        value: T = _adapter(anything).validate_python(upgrade(content))
+        return value
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        reason = f"{field}: {first['msg']}"
+        reason = first_problem(error)
     except KeyError as error:
         reason = f"{error.args[0]} is missing"
-    except (OSError, ValueError, TypeError) as error:
+    # What is no mapping, list or number where an older format has one fails in `upgrade`.
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         reason = str(error)
     raise UserError(f"{path}: cannot be read as the {what}: {reason}. The file is damaged")

@@ -12,3 +12,12 @@ def without_surrogates(text: str) -> str:
     'caf?'
     """
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def in_one_line(text: str) -> str:
+    r"""A text as one line that cannot steer a terminal: other signs than printable ones are blanks.
+
+    >>> in_one_line("two\nlines \x1b[2J")
+    'two lines  [2J'
+    """
+    return "".join(sign if sign.isprintable() else " " for sign in text)

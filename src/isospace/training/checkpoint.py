@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
-from torch import nn
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
-from isospace.encoders.adapters import plain_state
-from isospace.errors import UserError
+from isospace.encoders.adapters import load_plain, plain_state
+from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_path
 
 FORMAT = 5
@@ -60,6 +60,31 @@ def save_weights(path: Path, model: nn.Module) -> None:
     }
     with atomic_path(path) as temporary:
         save_file(weights, temporary)
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Read what `save_weights` wrote.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    try:
+        return load_file(path)
+    except Exception as error:  # safetensors' own, and whatever torch says of a length or a type
+        raise UserError(f"{path}: no readable weights ({first_line(error)})") from error
+
+
+def put_weights(path: Path, model: nn.Module) -> None:
+    """Put what `save_weights` wrote into a model of the same parts; adapters give way.
+
+    Raises:
+        UserError: the file is missing or damaged, or another model's.
+    """
+    weights = load_weights(path)
+    try:
+        load_plain(model, weights)
+    except RuntimeError as error:
+        raise UserError(f"{path}: the weights of another model ({first_line(error)})") from error
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ def _rows(path: Path) -> list[tuple[str, str]]:
                 f"`queries` {path}:{line}: expected a query, and perhaps its passage; found "
                 f"{len(values)} values"
             )
-        query, passage = ([clean(value or "") for value in values] + [""])[:2]
+        query, passage = ([clean(value or "") for value in values] + ["", ""])[:2]
         if query:
             rows.append((query, passage))
     return rows

@@ -22,13 +22,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import LADDER, folder_of, resume_command, run_model
 from isospace.errors import UserError
+from isospace.system.arrays import read_arrays
 from isospace.system.files import (
     atomic_path,
     is_occupied,
@@ -37,9 +40,46 @@ from isospace.system.files import (
     write_text,
 )
 from isospace.system.locks import locked
+from isospace.system.typed_json import first_problem, read_json
 from isospace.training.results import RunResults, read_results
 
 REPORT = "report.html"  # in the folder of a run or of a comparison
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _Step(TypedDict):
+    """What the report reads of a line of an update."""
+
+    kind: Literal["step"]
+    step: float
+    sentences: float
+    terms: dict[str, float]
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _Evaluation(TypedDict):
+    """What it reads of a measurement ("look" in older runs)."""
+
+    kind: Literal["evaluation", "look"]
+    step: float
+    pairs_mrr: float
+    alignment: float
+    uniformity: float
+    effective_rank: float
+
+
+_Line = TypeAdapter[_Step | _Evaluation](_Step | _Evaluation)
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _TransferScores(TypedDict):
+    """What the report reads of transfer.json by one protocol."""
+
+    row: dict[str, float | None]
+    row_protocol: str
+
+
+_Transfer = TypeAdapter(dict[str, _TransferScores])
 
 
 @dataclass(frozen=True)
@@ -176,10 +216,16 @@ class Run:
             np.savez_compressed(file, **arrays)
 
     def items(self, part: str) -> dict[str, np.ndarray]:
-        """One part of items.npz, by column."""
-        with np.load(self.items_path) as arrays:
-            names = [name for name in arrays if name.startswith(f"{part}/")]
-            return {name.removeprefix(f"{part}/"): arrays[name] for name in names}
+        """One part of items.npz, by column.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        return {
+            name.removeprefix(f"{part}/"): array
+            for name, array in read_arrays(self.items_path).items()
+            if name.startswith(f"{part}/")
+        }
 
     def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
         """Write sample.npz, in half precision where it fits: enough for pictures and neighbours.
@@ -196,19 +242,41 @@ class Run:
 
     @property
     def sample(self) -> Sample | None:
-        """What sample.npz holds, `None` for a run that is not finished or has none."""
+        """What sample.npz holds, `None` for a run that is not finished or has none.
+
+        Raises:
+            UserError: the file is damaged.
+        """
         if not self.sample_path.is_file():
             return None
-        with np.load(self.sample_path) as arrays:
-            before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
-            return Sample(tuple(map(str, arrays["sentences"])), before, after)
+        arrays = read_arrays(self.sample_path)
+        shapes = {
+            name: (array.dtype.kind, array.ndim, *array.shape[:1]) for name, array in arrays.items()
+        }
+        count = arrays["sentences"].size if "sentences" in arrays else 0
+        vectors = ("f", 2, count)
+        if shapes != {"sentences": ("U", 1, count), "before": vectors, "after": vectors}:
+            raise UserError(f"{self.sample_path}: no sentences with their vectors. It is damaged")
+        return Sample(
+            tuple(map(str, arrays["sentences"])),
+            *(arrays[state].astype(np.float32) for state in ("before", "after")),
+        )
 
     @property
     def transfer(self) -> dict[str, Any]:
-        """Protocol -> scores of the transfer tasks; empty where nobody asked for them."""
+        """Protocol -> scores of the transfer tasks; empty where nobody asked for them.
+
+        Raises:
+            UserError: the file is damaged.
+        """
         if not self.transfer_path.is_file():
             return {}
-        content: dict[str, Any] = json.loads(self.transfer_path.read_text(encoding="utf-8"))
+        try:
+            content: dict[str, Any] = read_json(self.transfer_path)
+            _Transfer.validate_python(content)
+        except ValidationError as error:
+            reason = first_problem(error)
+            raise UserError(f"{self.transfer_path} is damaged ({reason})") from error
         return content
 
     def write_transfer(self, protocol: str, scores: Mapping[str, Any]) -> None:
@@ -222,13 +290,24 @@ class Run:
             file.write(json.dumps({"kind": kind, **values}) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; a line torn by a kill is left out."""
+        """The lines of metrics.jsonl; a line torn by a kill is left out.
+
+        Raises:
+            UserError: a line that no run has written.
+        """
         if not self.metrics_path.is_file():
             return []
         lines = []
-        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
-            with suppress(json.JSONDecodeError):
-                lines.append(json.loads(line))
+        content = self.metrics_path.read_text(encoding="utf-8", errors="replace")
+        for number, text in enumerate(content.split("\n"), start=1):
+            with suppress(ValueError, RecursionError):
+                line = json.loads(text)
+                try:
+                    _Line.validate_python(line)
+                except ValidationError as error:
+                    where, reason = f"{self.metrics_path}:{number}", first_problem(error)
+                    raise UserError(f"{where}: {reason}. The file is damaged") from error
+                lines.append(line)
         return lines
 
     def steps(self) -> list[dict[str, Any]]:

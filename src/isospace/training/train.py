@@ -9,10 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from safetensors.torch import load_file
-
 from isospace.config import TrainConfig
-from isospace.encoders.adapters import load_plain
 from isospace.encoders.loading import LADDER
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
@@ -121,7 +118,7 @@ class _Session:
         if before is not None:
             fit = self.fit
             choice, encoder, data = fit.choice, fit.loop.shipped, fit.data
-            load_plain(encoder.model, load_file(run.kept_weights))
+            checkpoint.put_weights(run.kept_weights, encoder.model)
             after = before
             if choice.step:
                 encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)

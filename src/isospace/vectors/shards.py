@@ -14,9 +14,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from isospace.errors import UserError
 from isospace.system.files import file_hash, remove_torn, write_text
 from isospace.system.locks import locked
+from isospace.system.typed_json import first_problem, read_json
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
@@ -37,6 +40,12 @@ class Shard:
     file: str
     rows: int
     hash: str
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    settings: dict[str, Any]
+    shards: tuple[Shard, ...]
 
 
 class Shards:
@@ -106,21 +115,22 @@ class Shards:
 
     def _read(self) -> None:
         path = self.folder / MANIFEST
+        way_out = f"Remove {self.folder}, or give another `output`"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            settings, shards = content["settings"], [Shard(**shard) for shard in content["shards"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{path} is damaged ({type(error).__name__}: {error}). Remove {self.folder}, or "
-                "give another `output`"
-            ) from error
-        self._require_same(settings)
+            manifest = TypeAdapter(_Manifest).validate_python(read_json(path))
+        except ValidationError as error:
+            raise UserError(f"{path} is damaged ({first_problem(error)}). {way_out}") from error
+        except UserError as error:
+            raise UserError(f"{error}. {way_out}") from error
+        self._require_same(manifest.settings)
         by_file = {self.path(index).name: index for index in range(len(self))}
-        for shard in shards:
+        for shard in manifest.shards:
+            if shard.file not in by_file or shard.rows != self.size(by_file[shard.file]):
+                raise UserError(f"{path} is damaged (no such shard: {shard.file!r}). {way_out}")
             shard_path = self.folder / shard.file
             if not shard_path.is_file():
                 continue  # it is made again
-            if shard.file not in by_file or file_hash(shard_path) != shard.hash:
+            if file_hash(shard_path) != shard.hash:
                 raise UserError(
                     f"{shard_path} is damaged: not the bytes that were written. Delete this file, "
                     "and the same command makes it again"

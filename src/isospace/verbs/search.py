@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console as Terminal
 from rich.text import Text
 
+from isospace.system.unicode import in_one_line
 from isospace.verbs.index import DEFAULT_FOLDER
 from isospace.verbs.printing import print_json, print_result, print_table
 
@@ -63,7 +64,7 @@ class Search:
             print_json({"protocol": results.protocol, "queries": lists})
             return 0
         for query, hits in pairs:
-            title = f"{_line(query)}  ({results.protocol})"
+            title = f"{in_one_line(query)}  ({results.protocol})"
             if hits:
                 print_table(title, _rows(hits))
             else:
@@ -74,9 +75,12 @@ class Search:
 def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
     """Cells; on a terminal the texts are cut to what its width leaves them."""
     rows = [
-        {"rank": str(rank), "cosine": f"{hit.cosine:.3f}", "id": _line(hit.id)}
-        | {"text": _line(hit.text)}
-        | {name: "" if value is None else _line(str(value)) for name, value in hit.metadata.items()}
+        {"rank": str(rank), "cosine": f"{hit.cosine:.3f}", "id": in_one_line(hit.id)}
+        | {"text": in_one_line(hit.text)}
+        | {
+            name: "" if value is None else in_one_line(str(value))
+            for name, value in hit.metadata.items()
+        }
         for rank, hit in enumerate(hits, 1)
     ]
     terminal = Terminal()
@@ -89,8 +93,3 @@ def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
             text.truncate(room, overflow="ellipsis")
             row["text"] = text.plain
     return rows
-
-
-def _line(text: str) -> str:
-    """A text as one line that cannot steer the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)

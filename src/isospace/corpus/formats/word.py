@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from typing import TYPE_CHECKING
 
-from isospace.corpus.documents import UnreadableDocument
+from isospace.corpus.documents import LARGEST, UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
 from isospace.corpus.formats.draft import Draft, one_line
 from isospace.errors import UserError, first_line
@@ -29,9 +30,14 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
             "Word documents need python-docx: pip install 'isospace[documents]'"
         ) from None
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if sum(part.file_size for part in archive.infolist()) > LARGEST:
+                raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
         document = docx.Document(io.BytesIO(content))
         blocks = list(document.iter_inner_content())
         named = one_line(document.core_properties.title or "")
+    except UnreadableDocument:
+        raise
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
         kind = type(error).__name__
         raise UnreadableDocument(
