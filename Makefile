@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check types tests bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
+.PHONY: demo test test-all check types tests fuzz bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
@@ -30,6 +30,11 @@ types:
 
 tests:
 	$(PYTEST) $(SELECT)
+
+# Every reader is fed with damaged files: TARGET for one of fuzz/targets.py, SECONDS for each. Needs
+# atheris, which has wheels for Linux.
+fuzz: .venv/fuzz
+	$(BIN)/python fuzz/fuzz.py $(or $(TARGET),all) $(or $(SECONDS),600)
 
 # CORPUS is a file of sentences, STS the folder of the STS sets; both are read where they lie.
 bench: .venv/bench
@@ -86,6 +91,10 @@ st-versions: .venv/test
 .venv/test: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	touch $@ .venv/demo
+
+.venv/fuzz: .venv/test
+	$(BIN)/python -m pip install -q atheris
+	touch $@
 
 .venv/bench: .venv/test
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'

@@ -1,0 +1,547 @@
+"""What is fed with bytes: every reader of users' files, and small valid files to begin with.
+
+A reader succeeds or raises `UserError`; anything else that comes out of it is a finding. A target
+of a folder takes a byte that names one of its files, and the new content of that file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from toy import sentences
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.errors import UserError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader.
+
+    Attributes:
+        seeds: makes valid contents, in a folder of their own.
+        read: reads a content; the folder is for what the reader needs on disk.
+    """
+
+    seeds: Callable[[Path], list[bytes]]
+    read: Callable[[bytes, Path], object]
+
+
+def run(target: Target, content: bytes, folder: Path) -> bool:
+    """Read a content; returns whether it was taken.
+
+    Raises:
+        Exception: a finding: any but a UserError with a reason in it.
+    """
+    try:
+        target.read(content, folder)
+    except UserError as error:
+        assert str(error).strip()
+        return False
+    return True
+
+
+# Rows of users' files.
+
+_LINES = sentences(6)
+_ROWS = [
+    {"text": a, "title": b, "group": str(i % 3)}
+    for i, (a, b) in enumerate(zip(*[iter(_LINES)] * 2, strict=True))
+]
+
+
+def _jsonl(rows: list[Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _csv(sign: str) -> bytes:
+    lines = [sign.join(row) for row in [_ROWS[0], *(row.values() for row in _ROWS)]]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _parquet() -> bytes:
+    file = io.BytesIO()
+    columns = {name: [row[name] for row in _ROWS] for name in _ROWS[0]} | {"n": [1, 2, 3]}
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def _read_rows(ending: str, content: bytes, folder: Path) -> None:
+    """As a corpus, row by row, as queries, and as a file to be scored on."""
+    from isospace.corpus import reading, records
+    from isospace.evaluation.own import load_own
+    from isospace.evaluation.pairs import load_pairs, load_scored_pairs
+    from isospace.training.queries import _rows
+
+    path = folder / f"file{ending}"
+    path.write_bytes(content)
+    for encoding in ("utf-8", "utf-16", "latin-1"):
+        config = CorpusConfig((str(path),), title_column="title", group="group", encoding=encoding)
+        with _refusals():
+            sources = reading.find(config.corpus, folder, config)
+            reading.check(sources, config)
+            list(reading.read_documents(sources, config, {}))
+    for read in (_rows, load_own, load_pairs, load_scored_pairs):
+        with _refusals():
+            read(path)
+    with _refusals():
+        load_pairs(path, "group")
+    list(records.read_rows(records.file_source(path)))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Several readers are asked about one content."""
+    try:
+        yield
+    except UserError as error:
+        assert str(error).strip()
+
+
+_SCORED = _jsonl([{"sentence1": a, "sentence2": a, "score": 1.5} for a in _LINES])
+_PAIRS = _jsonl([[a, a] for a in _LINES])
+
+
+def _compressed(folder: Path) -> list[bytes]:
+    zstd = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(zstd, "zstd") as out:
+        out.write(_csv("\t"))
+    # The first byte says which of the two it is.
+    return [b"\0" + gzip.compress(_csv("\t")), b"\1" + zstd.getvalue().to_pybytes()]
+
+
+def _read_compressed(content: bytes, folder: Path) -> None:
+    _read_rows((".tsv.gz", ".tsv.zst")[content[:1] == b"\1"], content[1:], folder)
+
+
+def _make_corpus(folder: Path) -> list[bytes]:
+    return [_jsonl(_ROWS * 4), _jsonl([{"text": line} for line in sentences(40)])]
+
+
+def _read_corpus(content: bytes, folder: Path) -> None:
+    """Cleaned and kept, as `isospace corpus` reads it."""
+    from isospace.corpus.corpus import load_corpus
+    from isospace.corpus.overview import overview
+
+    path = folder / "corpus.jsonl"
+    path.write_bytes(content)
+    try:
+        overview(load_corpus(CorpusConfig((str(path),)), folder / "cache"))
+    finally:
+        shutil.rmtree(folder / "cache", ignore_errors=True)
+
+
+# Documents.
+
+_MARKDOWN = f"# {_LINES[0]}\n\n{_LINES[1]}. {_LINES[2]}.\n\n## {_LINES[3]}\n\n- {_LINES[4]}\n\n```\ncode\n```\n[a](b.md)\n"
+_HTML = f"<html><head><title>{_LINES[0]}</title></head><body><nav>x</nav><h1>{_LINES[0]}</h1><p>{_LINES[1]}.</p><ul><li>{_LINES[2]}</li></ul><pre>x</pre></body></html>"
+_RST = f"Title\n=====\n\n{_LINES[1]}.\n\nPart\n----\n\n* {_LINES[2]}\n\n.. note:: {_LINES[3]}\n\n.. code:: python\n\n   x = 1\n\n`a <b.rst>`_\n"
+_MAN = f".TH LS 1\n.SH NAME\nls \\- list\n.SH DESCRIPTION\n.PP\n{_LINES[1]}.\n.TP\n\\fB-a\\fP\n{_LINES[2]}.\n.TS\nl l.\na\tb\n.TE\n"
+_MDOC = f".Dd May 1, 2024\n.Dt LS 1\n.Os\n.Sh NAME\n.Nm ls\n.Nd list\n.Sh DESCRIPTION\n{_LINES[1]}.\n.Bl -tag -width x\n.It Fl a\n{_LINES[2]}.\n.El\n"
+_TEXT = f"{_LINES[0]}\n\n{_LINES[1]}.\n{_LINES[2]}.\n\n{_LINES[3]}.\n"
+
+
+def _pdf() -> bytes:
+    from fpdf import FPDF
+
+    pdf = FPDF()
+    pdf.set_title("The harbour")
+    pdf.add_page()
+    pdf.set_font("Times", "B", 18)
+    pdf.cell(0, 12, "Boats", new_x="LMARGIN", new_y="NEXT")
+    pdf.set_font("Times", "", 11)
+    pdf.multi_cell(0, 5, " ".join(_LINES))
+    return bytes(pdf.output())
+
+
+def _word() -> bytes:
+    """Without python-docx's styles, which are most of its bytes."""
+    import docx
+
+    document = docx.Document()
+    document.add_heading(_LINES[0], 1)
+    document.add_paragraph(_LINES[1])
+    document.add_table(1, 1)
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def _document(format: Any, *seeds: str) -> Target:
+    def read(content: bytes, folder: Path) -> None:
+        from isospace.corpus.documents import read_document
+        from isospace.corpus.passages import passages
+        from isospace.corpus.prose import document_sentences
+
+        document = read_document(content, format, "id")
+        for section in document.sections:
+            list(passages(section.paragraphs, 40, document_sentences))
+
+    return Target(lambda folder: [seed.encode() for seed in seeds], read)
+
+
+def _binary_document(format: Any, make: Callable[[], bytes]) -> Target:
+    return Target(lambda folder: [make()], _document(format).read)
+
+
+def _read_docstrings(content: bytes, folder: Path) -> None:
+    from isospace.corpus.docstrings import extract
+
+    extract(content, "package/module.py")
+
+
+# Folders, one file of which is damaged.
+
+
+def _folder(make: Callable[[Path], Any], read: Callable[[Path], object], *names: str) -> Target:
+    """A folder as `make` writes it, read by `read`.
+
+    `names` are the files that are damaged; all that are there, where none is named.
+    """
+    intact: dict[Path, bytes] = {}
+
+    def seeds(folder: Path) -> list[bytes]:
+        intact.clear()
+        place = folder / "whole"
+        make(place)
+        found = (path for path in sorted(place.rglob("*")) if path.is_file())
+        for path in [place / name for name in names] or list(found):
+            intact[path] = path.read_bytes()
+        return [bytes([i]) + content for i, content in enumerate(intact.values())]
+
+    def damaged(content: bytes, folder: Path) -> None:
+        if not intact:
+            seeds(folder)
+        path = list(intact)[(content[0] if content else 0) % len(intact)]
+        path.write_bytes(content[1:])
+        try:
+            read(next(parent for parent in path.parents if parent.name == "whole"))
+        finally:
+            path.write_bytes(intact[path])
+
+    return Target(seeds, damaged)
+
+
+def _make_run(folder: Path) -> None:
+    import torch
+    from report_runs import finish, write_run
+
+    from isospace.adaptation.results import FILE, Ladder, Rung, Tried
+    from isospace.system import typed_json
+    from isospace.training import checkpoint
+
+    run = finish(write_run(folder), sts=True)
+    draw = np.random.default_rng(0)
+    run.write_sample(_LINES, *draw.normal(size=(2, len(_LINES), 4)))
+    run.write_items(before={"rank": np.arange(6.0)}, after={"rank": np.arange(6.0)})
+    row = {"MR": 80.0, "CR": None, "SUBJ": 1.0, "MPQA": 2.0, "SST2": 3.0, "TREC": 4.0, "MRPC": 5.0}
+    run.write_transfer("sklearn", {"row": row | {"Avg": None}, "row_protocol": "folds"})
+    rung = Rung("start", "the start", True, 0.5, None, {}, 1.0)
+    tried = Tried("the start", "start", 0.5, {}, True)
+    typed_json.write(
+        folder / FILE,
+        Ladder((tried,), (rung,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0),
+    )
+    run.last_checkpoint.parent.mkdir(exist_ok=True)
+    checkpoint.save(run.last_checkpoint, {"step": 4, "weights": torch.zeros(4)})
+    checkpoint.save_weights(run.kept_weights, torch.nn.Linear(2, 2))
+
+
+def _read_run(folder: Path) -> None:
+    """As `report` does, without its pictures, and as a run that is gone on with."""
+    from isospace.adaptation.results import read_ladder
+    from isospace.report.run_set import collect
+    from isospace.report.scoreboard import all_tables
+    from isospace.training import checkpoint
+    from isospace.training.run import Run
+
+    run = Run(folder)
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: all_tables(collect([folder])),
+        lambda: run.config,
+        lambda: run.finished,
+        lambda: run.items("before"),
+        lambda: run.sample,
+        lambda: run.transfer,
+        run.steps,
+        run.evaluations,
+        lambda: read_ladder(folder),
+        lambda: checkpoint.load(run.last_checkpoint),
+        lambda: checkpoint.load_weights(run.kept_weights),
+    )
+    for read in reads:
+        with _refusals():
+            read()
+
+
+def _read_config(content: bytes, folder: Path) -> None:
+    from isospace.adaptation.adapt_config import AdaptConfig
+
+    text = content.decode("utf-8", "replace")
+    with _refusals():
+        AdaptConfig.from_json(text)
+    TrainConfig.from_json(text)
+
+
+def _configs(folder: Path) -> list[bytes]:
+    from isospace.adaptation.adapt_config import AdaptConfig
+    from isospace.objectives import OBJECTIVES
+
+    configs = [TrainConfig(objective=kind()) for kind in list(OBJECTIVES.values())[:4]]
+    return [config.to_json().encode() for config in (*configs, AdaptConfig())]
+
+
+def _make_results(folder: Path) -> None:
+    from report_runs import results_of, write_comparison
+
+    from isospace.comparison.baselines import Baseline, BaselineScores
+    from isospace.evaluation.scores import PairScores
+
+    write_comparison(folder / "comparison", sts=True)
+    scores = results_of(sts=True).start
+    assert isinstance(scores.pairs, PairScores)
+    items = {"MRR": np.arange(4.0)}
+    Baseline(BaselineScores("minilm", "digest", scores), items, items).write(folder / "baseline")
+
+
+def _read_results(folder: Path) -> None:
+    from isospace.comparison.baselines import Baseline
+    from isospace.report.run_set import collect
+    from isospace.report.scoreboard import all_tables
+    from isospace.whiten.results import read_results
+
+    with _refusals():
+        Baseline.read(folder / "baseline")
+    with _refusals():
+        read_results(folder / "comparison")
+    all_tables(collect([folder / "comparison"]))
+
+
+def _make_shards(folder: Path) -> None:
+    from isospace.system.files import file_hash
+
+    layout, shards = _shards(folder)
+    for index in range(2):
+        path = shards.path(index)
+        layout.write(path, _LINES[:2], np.ones((2, 3), np.float32))
+        shards.finish(index, file_hash(path))
+
+
+def _shards(folder: Path) -> tuple[Any, Any]:
+    from isospace.vectors.shards import Shards
+    from isospace.vectors.vector_files import Layout
+
+    layout = Layout("parquet", "float32", 3, "text", {})
+    folder.mkdir(exist_ok=True)
+    return layout, Shards(folder, layout.to_json(), 4, 2, ".parquet")
+
+
+def _read_shards(folder: Path) -> None:
+    layout, shards = _shards(folder)
+    layout.join([shards.path(index) for index in sorted(shards.done)], 4, folder / "joined")
+
+
+def _make_index(folder: Path) -> None:
+    from isospace.search.about import About
+    from isospace.search.database import Database
+
+    folder.mkdir()
+    columns = {"year": "int"}
+    database = Database(folder, columns, 3, new=True)
+    rows = {f"t{i}": (text, i) for i, text in enumerate(_LINES)}
+    database.write(rows, np.eye(len(rows), 3, dtype=np.float32))
+    About("minilm", "hash", "mean", 3, columns).write(folder)
+
+
+def _read_index(folder: Path) -> None:
+    from isospace.search.about import About
+    from isospace.search.database import Database
+
+    about = About.read(folder)
+    database = Database(folder, about.columns, about.dim, new=False)
+    database.nearest(np.ones(about.dim, np.float32), 3, None, approximate=False)
+    database.count("year > 2")
+
+
+def _read_about(content: bytes, folder: Path) -> None:
+    from isospace.search.about import ABOUT, About
+
+    (folder / ABOUT).write_bytes(content)
+    About.read(folder)
+
+
+def _about(folder: Path) -> list[bytes]:
+    from isospace.search.about import ABOUT, About, ApproximateIndex
+
+    approximate = ApproximateIndex(10, 0.9, 5)
+    About("minilm", "hash", "mean", 3, {"year": "int"}, 2, approximate).write(folder)
+    return [(folder / ABOUT).read_bytes()]
+
+
+def _make_model(folder: Path) -> None:
+    import torch
+    from toy import write_toy_model
+    from transformers.utils.logging import disable_progress_bar
+
+    from isospace.encoders.loading import load_encoder
+    from isospace.encoders.saving import save_model
+
+    torch.set_num_threads(1)
+    disable_progress_bar()
+    plain = write_toy_model(folder.with_name("plain"), hidden_size=8, num_hidden_layers=1)
+    save_model(load_encoder(str(plain), device="cpu"), folder, "---\nlicense: mit\n---\n# Card\n")
+    shutil.rmtree(plain)
+
+
+def _read_model(folder: Path) -> None:
+    """As an encoder and as a teacher; an encoder that loads encodes."""
+    from isospace.encoders.cross import is_cross_encoder
+    from isospace.encoders.loading import load_encoder
+    from isospace.training.origin import Origin
+
+    Origin.of(str(folder))
+    with _refusals():
+        is_cross_encoder(str(folder))
+    load_encoder(str(folder), device="cpu")
+
+
+def _read_vectors(content: bytes, folder: Path) -> None:
+    """The first byte says how it is packed."""
+    from isospace.encoders.words import read_vectors
+
+    endings = (".txt", ".gz", ".zst", ".zip")
+    path = folder / f"words{endings[(content[0] if content else 0) % len(endings)]}"
+    path.write_bytes(content[1:])
+    read_vectors(path)
+
+
+def _vectors(folder: Path) -> list[bytes]:
+    text = b"cat 0.5 -1 2\nthe dog 1e3 2 3\n"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("words.txt", text)
+    zstd = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(zstd, "zstd") as out:
+        out.write(text)
+    contents = (b"2 3\n" + text, gzip.compress(text), zstd.getvalue().to_pybytes())
+    return [bytes([i]) + each for i, each in enumerate((*contents, packed.getvalue()))]
+
+
+def _make_judged(folder: Path) -> None:
+    folder.mkdir()
+    rows = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(_LINES)]
+    (folder / "corpus.jsonl").write_bytes(_jsonl(rows))
+    (folder / "queries.tsv").write_text("q1\twhat purrs\nq2\twhat barks\n")
+    (folder / "qrels.txt").write_text("q1 0 d1 2\nq2 0 d2 1\n")
+
+
+def _read_judged(folder: Path) -> None:
+    from isospace.evaluation.judged_files import load_judged
+
+    load_judged(folder)
+
+
+_SENTEVAL = (
+    "STS/STS12-en-test/STS.input.MSRpar.txt",
+    "STS/STS12-en-test/STS.gs.MSRpar.txt",
+    "STS/STSBenchmark/sts-dev.csv",
+    "SICK/SICK_train.txt",
+    "MR/rt-polarity.neg",
+    "SST/binary/sentiment-dev",
+    "TREC/TREC_10.label",
+    "MRPC/msr_paraphrase_test.txt",
+)
+
+
+def _make_senteval(folder: Path) -> None:
+    from sts_files import write, write_senteval
+
+    write_senteval(folder)
+    for name in ("MR/rt-polarity.neg", "MR/rt-polarity.pos"):
+        write(folder / name, "".join(f"{line}\n" for line in sentences(24)))
+    for split in ("train", "dev", "test"):
+        write(folder / f"SST/binary/sentiment-{split}", "a cat\t1\na dog\t0\n" * 20)
+    for name in ("train_5500", "TREC_10"):
+        kinds = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+        write(folder / f"TREC/{name}.label", "".join(f"{kind}:x what ?\n" * 20 for kind in kinds))
+    for split in ("train", "test"):
+        rows = "".join(f"{i % 2}\t1\t2\ta cat {i}\ta dog\n" for i in range(40))
+        write(folder / f"MRPC/msr_paraphrase_{split}.txt", f"Quality\ta\tb\tc\td\n{rows}")
+
+
+def _read_senteval(folder: Path) -> None:
+    from isospace.evaluation.senteval import read_labelled
+    from isospace.evaluation.sts import load_sts
+
+    with _refusals():
+        load_sts(folder)
+    for name in ("MR", "SST2", "TREC", "MRPC"):
+        with _refusals():
+            read_labelled(folder, name)
+
+
+def _rows(ending: str, *seeds: bytes) -> Target:
+    return Target(lambda folder: list(seeds), partial(_read_rows, ending))
+
+
+_CHECKPOINTS = ("checkpoints/last.pt", "checkpoints/kept.safetensors")
+_JSON = ("config.json", "results.json", "metrics.jsonl", "transfer.json", "ladder.json")
+_MODEL_JSON = ("modules.json", "config.json", "tokenizer.json", "tokenizer_config.json")
+
+TARGETS: dict[str, Target] = {
+    "txt": _rows(".txt", "\n".join(_LINES).encode(), _TEXT.encode(), "é\n".encode("utf-16")),
+    "jsonl": _rows(".jsonl", _jsonl(_ROWS), _SCORED, _PAIRS),
+    "csv": _rows(".csv", _csv(","), b'"a ""b""",c\n'),
+    "tsv": _rows(".tsv", _csv("\t")),
+    "parquet": _rows(".parquet", _parquet()),
+    "compressed": Target(_compressed, _read_compressed),
+    "corpus": Target(_make_corpus, _read_corpus),
+    "markdown": _document("markdown", _MARKDOWN),
+    "html": _document("html", _HTML),
+    "rst": _document("rst", _RST),
+    "man": _document("man", _MAN, _MDOC),
+    "text": _document("text", _TEXT),
+    "pdf": _binary_document("pdf", _pdf),
+    "word": _binary_document("word", _word),
+    "docstrings": Target(
+        lambda _: [f'def f():\n    """{_LINES[0]}."""\n'.encode()], _read_docstrings
+    ),
+    "config": Target(_configs, _read_config),
+    "run": _folder(_make_run, _read_run, *_JSON),
+    "run-arrays": _folder(_make_run, _read_run, "items.npz", "sample.npz"),
+    "checkpoint": _folder(_make_run, _read_run, *_CHECKPOINTS),
+    "results": _folder(
+        _make_results, _read_results, "comparison/results.json", "baseline/scores.json"
+    ),
+    "shards": _folder(_make_shards, _read_shards, "manifest.json", "part-00000.parquet"),
+    "index": Target(_about, _read_about),
+    "index-table": _folder(_make_index, _read_index),
+    "model": _folder(
+        _make_model,
+        _read_model,
+        *_MODEL_JSON,
+        "model.safetensors",
+        "1_Pooling/config.json",
+        "README.md",
+    ),
+    "words": Target(_vectors, _read_vectors),
+    "judged": _folder(_make_judged, _read_judged, "corpus.jsonl", "queries.tsv", "qrels.txt"),
+    "senteval": _folder(_make_senteval, _read_senteval, *_SENTEVAL),
+}
+"""By the names that `make fuzz TARGET=...` takes."""

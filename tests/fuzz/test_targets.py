@@ -1,0 +1,57 @@
+"""What `make fuzz` feeds for minutes, for a moment: files that are damaged inside and outside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
+
+from damage import damaged
+from targets import TARGETS, run
+
+_LONG = {"model": 8, "corpus": 12, "word": 15, "index-table": 15, "parquet": 25}
+"""Targets that take tens of milliseconds a content."""
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """The seeds of a target, and the folder that it reads in."""
+    made = {}
+
+    def place(name):
+        if name not in made:
+            scratch = tmp_path_factory.mktemp("fuzz")
+            (scratch / "read").mkdir()
+            made[name] = TARGETS[name].seeds(scratch), scratch / "read"
+        return made[name]
+
+    return place
+
+
+@pytest.mark.filterwarnings("ignore")  # what libraries say of damage
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_damage_is_read_or_refused(places, name):
+    seeds, folder = places(name)
+    assert any([run(TARGETS[name], seed, folder) for seed in seeds])
+
+    @settings(
+        max_examples=_LONG.get(name, 40),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.randoms(use_true_random=True))
+    def read(draw):
+        content = draw.choice(seeds)
+        for _ in range(draw.randint(1, 2)):
+            content = damaged(content, draw)
+        run(TARGETS[name], content, folder)
+
+    read()
+    assert any([run(TARGETS[name], seed, folder) for seed in seeds])
