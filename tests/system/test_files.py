@@ -1,11 +1,13 @@
-"""Folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from isospace.errors import UserError
-from isospace.system.files import atomic_folder
+from isospace.system.files import atomic_folder, atomic_path
 
 
 def test_a_folder_that_was_filled_meanwhile_is_left_as_it_is(tmp_path):
@@ -28,3 +30,10 @@ def test_an_empty_folder_gives_way(tmp_path):
     with atomic_folder(tmp_path / "out") as building:
         (building / "ours").touch()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["ours"]
+
+
+@pytest.mark.parametrize("atomic", [atomic_folder, atomic_path])
+def test_what_safetensors_cannot_write_is_an_error_of_the_system(tmp_path, atomic):
+    with pytest.raises(OSError, match="No such file"), atomic(tmp_path / "model"):
+        save_file({"weight": torch.zeros(1)}, tmp_path / "missing" / "model.safetensors")
+    assert not list(tmp_path.iterdir())

@@ -11,6 +11,8 @@ from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from isospace.errors import UserError
 
 
@@ -37,7 +39,11 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its name once the block ends well."""
+    """A temporary path beside `path` that takes its name once the block ends well.
+
+    Raises:
+        OSError: it cannot be written, by safetensors too.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -46,6 +52,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
             os.fsync(handle.fileno())
         temporary.replace(path)
         sync_folder(path.parent)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -60,6 +68,7 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
 
     Raises:
         UserError: something is there by the end of the block, and is left as it is.
+        OSError: it cannot be written, by safetensors too.
     """
     building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(building, ignore_errors=True)
@@ -69,6 +78,8 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         sync_tree(building)
         _take_place(building, folder, replace)
         sync_folder(folder.parent)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
 

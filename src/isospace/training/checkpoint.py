@@ -51,7 +51,7 @@ def save_weights(path: Path, model: nn.Module) -> None:
     """Write a model's weights alone, adapters merged into them.
 
     Raises:
-        OSError, SafetensorError: they cannot be written, because the disk is full for instance.
+        OSError: they cannot be written, because the disk is full for instance.
     """
     # Copies, because tied weights share memory and the format knows no sharing.
     weights = {

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate.utils import gather_object
-from safetensors import SafetensorError
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import weights_hash
@@ -91,7 +90,7 @@ class Fit:
             ) from error
         except KeyboardInterrupt as error:
             raise Interrupted(f"interrupted; {how_to_resume}") from error
-        except (OSError, SafetensorError) as error:  # a full disk
+        except OSError as error:  # a full disk
             raise Stopped(f"{error}; {how_to_resume}") from error
         finally:
             for tracker in self.accelerator.trackers:
