@@ -19,6 +19,7 @@ from rich.console import Console as Terminal
 from isospace.errors import Stopped, UserError
 from isospace.system.lazy import lazy_imports
 from isospace.system.signals import end_with_input
+from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
 from isospace.system.waiting import wait_passively
 from isospace.verbs import VERBS, load_verb
@@ -109,7 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         verb = _parse(arguments)
         _silence_libraries()
-        return int(verb.run())
+        with trusting_code(getattr(verb, "trust_remote_code", False)):
+            return int(verb.run())
     except UserError as error:  # it may quote a file
         errors.print(f"isospace: {in_one_line(as_options(str(error)))}", soft_wrap=True)
         return 2

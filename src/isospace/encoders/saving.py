@@ -23,6 +23,7 @@ from isospace.encoders.parity import PROBES, require_parity
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
+from isospace.system.trust import trusts_code
 
 _CLASSIC_TYPES = {
     "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer",
@@ -188,7 +189,12 @@ def usage_of(encoder: Encoder) -> dict[str, Any]:
 
 def _check(encoder: Encoder, folder: Path) -> float:
     """Reload the folder without isospace's parts and compare vectors."""
-    reloaded = SentenceTransformer(str(folder), device=str(encoder.device), local_files_only=True)
+    reloaded = SentenceTransformer(
+        str(folder),
+        device=str(encoder.device),
+        local_files_only=True,
+        trust_remote_code=trusts_code(),
+    )
     return parity_of_sides(
         {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides},
         reloaded,

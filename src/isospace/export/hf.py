@@ -23,6 +23,7 @@ from sentence_transformers.sentence_transformer.modules import (
 from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import Place
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
@@ -156,8 +157,9 @@ def _vectors_of_folder(
     encoder: Encoder, pooling: PoolingName, folder: Path, side: Side | None
 ) -> np.ndarray:
     """Vectors of the probes as texts of a side, as the card says."""
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model: Any = _loader(encoder).from_pretrained(folder, local_files_only=True).eval()
+    options = Place(str(folder), True).options
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
+    model: Any = _loader(encoder).from_pretrained(folder, **options).eval()
     batch = tokenizer(
         [encoder.prompts.of(side) + text for text in PROBES],
         padding=True,

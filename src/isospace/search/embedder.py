@@ -19,6 +19,7 @@ from isospace.errors import UserError
 from isospace.operators.nearest import unit_rows
 from isospace.search.memory_index import MemoryIndex
 from isospace.system.progress import Logged, Progress
+from isospace.system.trust import trusting_code
 from isospace.vectors.texts import open_texts
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
@@ -204,19 +205,22 @@ def load(
     device: str | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Embedder:
     """Load a model; `isospace.load` is this.
 
     Args:
-        model: minilm, a model folder, a run's folder, or a Hub name; or a loaded
+        model: minilm, a model folder, a run's folder, or a Hub name (NAME@REVISION); or a loaded
             `SentenceTransformer` or `Encoder`, which is used as it is and not copied.
         pooling: default: the model's own.
         device: default: a GPU if there is one; a loaded model stays where it is.
         query_prompt: put before every query, such as "query: ", or the name of one of the model's
             prompts; default: the model's own.
         document_prompt: put before every document, in the same way.
+        trust_remote_code: let code run that comes with the model.
 
     Raises:
         UserError: nothing there can be loaded, or something else is given.
     """
-    return Embedder(as_encoder(model, pooling, device, query_prompt, document_prompt))
+    with trusting_code(trust_remote_code):
+        return Embedder(as_encoder(model, pooling, device, query_prompt, document_prompt))

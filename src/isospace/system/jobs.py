@@ -18,6 +18,7 @@ from typing import TypeVar
 import torch
 
 from isospace.system.signals import END_WITH_INPUT, polite_stop
+from isospace.system.trust import trusts_code
 
 Item = TypeVar("Item")
 
@@ -54,11 +55,14 @@ class Ended:
 
 
 def verb_command(verb: str, **options: str) -> list[str]:
-    """The words that run a verb of isospace in another process; an option is named as its field."""
+    """The words that run a verb of isospace in another process; an option is named as its field.
+
+    What this process trusts it trusts too; the verb is one that loads models.
+    """
     words = [sys.executable, "-m", "isospace.cli", verb]
     for field, value in options.items():
         words += [f"--{field.replace('_', '-')}", value]
-    return words
+    return words + ["--trust-remote-code"] * trusts_code()
 
 
 def run_jobs(

@@ -110,7 +110,7 @@ def plain_card(model: str, about: str, usage: Usage) -> str:
 
 
 def heading(origin: Origin, state: str, usage: Usage) -> str:
-    """Front matter and title of a card.
+    """Front matter and title of a card, and whether code was trusted.
 
     `state` says in a few words what was done to the origin.
     """
@@ -120,7 +120,8 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
     if origin.hub_name is not None:
         lines.append(f"base_model: {origin.hub_name}")
     lines.append(f"tags: [{usage.library}, feature-extraction, sentence-similarity, isospace]")
-    return "\n".join(["---", *lines, "---", "", f"# {origin.name}, {state}"])
+    trusted = ["", origin.code_text] if origin.trusted else []
+    return "\n".join(["---", *lines, "---", "", f"# {origin.name}, {state}", *trusted])
 
 
 def _scores(results: RunResults) -> str:

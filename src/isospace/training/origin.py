@@ -8,7 +8,14 @@ from pathlib import Path
 
 from huggingface_hub import try_to_load_from_cache
 
-from isospace.encoders.loading import MINILM_HUB_NAME, folder_of, run_model, wheel_minilm
+from isospace.encoders.loading import (
+    MINILM_HUB_NAME,
+    folder_of,
+    pinned,
+    run_model,
+    wheel_minilm,
+)
+from isospace.system.trust import trusts_code
 
 
 @dataclass(frozen=True)
@@ -19,22 +26,35 @@ class Origin:
         name: without the folders above it, which are nobody's business.
         hub_name: its name on the Hub, `None` for a folder.
         licence: that its own card states, `None` where no card on this machine does.
+        trusted: whether code that comes with it was allowed to run.
     """
 
     name: str
     hub_name: str | None
     licence: str | None
+    trusted: bool = False
 
     @classmethod
     def of(cls, model: str) -> Origin:
         """Of minilm, a folder, or a Hub name; the Hub itself is not asked."""
         folder = folder_of(model)
-        if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", model):
-            hub_name = MINILM_HUB_NAME if model == "minilm" else model
-            return cls(model, hub_name, _stated_licence(_hub_card(model, hub_name)))
+        if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?(@\S+)?", model):
+            hub_name, revision = pinned(MINILM_HUB_NAME if model == "minilm" else model)
+            card = _hub_card(model, hub_name, revision)
+            return cls(model, hub_name, _stated_licence(card), trusts_code())
         path = folder or Path(model).expanduser()
         card = (run_model(path) or path) / "README.md"
-        return cls(path.resolve().name, None, _stated_licence(card))
+        return cls(path.resolve().name, None, _stated_licence(card), trusts_code())
+
+    @property
+    def code_text(self) -> str:
+        """For a card: that code was allowed to run; else empty."""
+        if not self.trusted:
+            return ""
+        return (
+            f"Code that comes with `{self.name}` was trusted (`--trust-remote-code`) and may have "
+            "run when this model was made."
+        )
 
     @property
     def licence_text(self) -> str:
@@ -51,13 +71,13 @@ def _stated_licence(card: Path | None) -> str | None:
     return stated[1].strip("\"'") if stated else None
 
 
-def _hub_card(model: str, hub_name: str) -> Path | None:
+def _hub_card(model: str, hub_name: str, revision: str | None) -> Path | None:
     """Where the card of a model on the Hub is on this machine."""
     wheel = wheel_minilm() if model == "minilm" else None
     if wheel is not None:
         return wheel / "README.md"
     try:
-        path = try_to_load_from_cache(hub_name, "README.md")
+        path = try_to_load_from_cache(hub_name, "README.md", revision=revision)
     except ValueError:  # no name that the Hub could have
         return None
     return Path(path) if isinstance(path, str) else None

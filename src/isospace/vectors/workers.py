@@ -32,6 +32,7 @@ from isospace.system.cluster import map_on_cluster, require_seen
 from isospace.system.files import file_hash, remove_torn
 from isospace.system.jobs import threads_of_each
 from isospace.system.signals import end_with_parent
+from isospace.system.trust import trusting_code, trusts_code
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import MANIFEST
 from isospace.vectors.vector_files import Layout
@@ -119,7 +120,7 @@ def write_shards(
         return
     context = multiprocessing.get_context("spawn")
     state = _Shared(context.Value("q", 0), context.Value("q", 0), context.Event())
-    initial = (task, threads_of_each(workers), state)
+    initial = (task, threads_of_each(workers), state, trusts_code())
     executor = ProcessPoolExecutor(workers, context, _begin, initial)
     running: set[Future[tuple[int, str]]] = set()
     try:
@@ -192,14 +193,15 @@ _worker: tuple[Task, Encoder, _Shared]
 """Of this process, where it is a worker."""
 
 
-def _begin(task: Task, threads: int, shared: _Shared) -> None:
+def _begin(task: Task, threads: int, shared: _Shared, trusted: bool) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which says stop
     end_with_parent()
     os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
     torch.set_num_threads(threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    encoder = load_model(task.config)
+    with trusting_code(trusted):
+        encoder = load_model(task.config)
     if torch.cuda.is_available():
         encoder.to(f"cuda:{shared.take_number() % torch.cuda.device_count()}")
     _worker = (task, encoder, shared)

@@ -13,7 +13,7 @@ from isospace.errors import TooLittle, UserError
 from isospace.system.settings import settings
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
-from isospace.verbs.options import as_options
+from isospace.verbs.options import LoadsModels, as_options
 from isospace.verbs.printing import print_result
 
 
@@ -26,7 +26,7 @@ class _Arguments(AdaptConfig):
 
 
 @dataclass(frozen=True)
-class Adapt:
+class Adapt(LoadsModels):
     """Options of `isospace adapt`."""
 
     corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()

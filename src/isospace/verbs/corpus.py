@@ -10,6 +10,7 @@ import tyro
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_table
 
 _SHOWN = 160
@@ -24,7 +25,7 @@ class _Arguments(CorpusConfig):
 
 
 @dataclass(frozen=True)
-class Corpus:
+class Corpus(LoadsModels):
     """Options of `isospace corpus`."""
 
     config: _Arguments

@@ -12,6 +12,7 @@ from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json
 
 
@@ -27,7 +28,7 @@ class _Arguments(EncodeConfig):
 
 
 @dataclass(frozen=True)
-class Encode:
+class Encode(LoadsModels):
     """Turn text of any size into files of vectors; goes on where it was stopped."""
 
     config: _Arguments

@@ -12,11 +12,12 @@ from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.operators.fusion import WEIGHT
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_table
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class Evaluate(LoadsModels):
     """Options of `isospace evaluate`."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (

@@ -15,11 +15,12 @@ import tyro
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_result
 
 
 @dataclass(frozen=True)
-class Explore:
+class Explore(LoadsModels):
     """Options of `isospace explore`."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (

@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 import tyro
 
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json
 
 
 @dataclass(frozen=True)
-class Export:
+class Export(LoadsModels):
     """Options of `isospace export`."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]

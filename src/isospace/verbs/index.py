@@ -12,6 +12,7 @@ from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ DEFAULT_FOLDER = Path("index")
 
 
 @dataclass(frozen=True)
-class Index:
+class Index(LoadsModels):
     """Options of `isospace index`."""
 
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()

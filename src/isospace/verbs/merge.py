@@ -10,11 +10,12 @@ import tyro
 
 from isospace.encoders.pooling import PoolingName
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(LoadsModels):
     """Options of `isospace merge`."""
 
     start: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="START")]

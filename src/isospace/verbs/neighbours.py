@@ -10,11 +10,12 @@ import tyro
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.verbs.console import Console
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_table
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbours(LoadsModels):
     """Options of `isospace neighbours`."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (

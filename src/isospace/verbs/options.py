@@ -6,11 +6,21 @@ import inspect
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
 import docstring_parser
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadsModels:
+    """What every verb has that loads models."""
+
+    trust_remote_code: bool = False
+    """Run code that comes with a model, in its folder or from the Hub; it can do all that you can.
+    Name a model of the Hub by the revision whose code you have read: NAME@REVISION."""
+
 
 _SETTING = re.compile(r"(adapt )?`([a-z][a-z0-9_]*)`")
 

@@ -10,12 +10,12 @@ import tyro
 
 from isospace.errors import UserError
 from isospace.verbs.console import Console
-from isospace.verbs.options import as_options
+from isospace.verbs.options import LoadsModels, as_options
 from isospace.verbs.printing import print_json, print_result, print_table
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(LoadsModels):
     """Options of `isospace report`."""
 
     runs: Annotated[

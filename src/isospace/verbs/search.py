@@ -14,6 +14,7 @@ from rich.text import Text
 
 from isospace.system.unicode import in_one_line
 from isospace.verbs.index import DEFAULT_FOLDER
+from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_result, print_table
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _LEAST = 20
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(LoadsModels):
     """Options of `isospace search`."""
 
     queries: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="QUERY ...")]

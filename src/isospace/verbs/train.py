@@ -18,6 +18,7 @@ from isospace.objectives.base import Objective
 from isospace.recipes import find
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
+from isospace.verbs.options import LoadsModels
 
 DEFAULT_RECIPE = "dropout"
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Train:
+class Train(LoadsModels):
     """Options of `isospace train`."""
 
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
@@ -59,6 +60,7 @@ class Train:
         scan.add_argument("--recipe", nargs="?")
         scan.add_argument("--resume", nargs="?")
         scan.add_argument("--json", action="store_true")
+        scan.add_argument("--trust-remote-code", action="store_true")
         known, others = scan.parse_known_args(words)
         if known.resume and (known.recipe or others):
             refused = " ".join(filter(None, [known.recipe and "--recipe", *others]))

@@ -26,7 +26,7 @@ from sentence_transformers import SentenceTransformer
 import isospace
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import Place, load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
@@ -258,7 +258,8 @@ class _Session:
         card = model_card(results, classic_usage(self.encoder.prompts))
         save_model(self.encoder, self.folder, card, replace=False)
         device = str(self.encoder.device)
-        reloaded = SentenceTransformer(str(self.folder), device=device, local_files_only=True)
+        place = Place(str(self.folder), True)
+        reloaded = SentenceTransformer(place.path, device=device, **place.options)
         try:
             return parity_of_sides(measured, reloaded, texts, self.config.model, TOLERANCE)
         except UserError:

@@ -1,0 +1,222 @@
+"""Code that comes with a model runs where the user says so, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from huggingface_hub.errors import RevisionNotFoundError
+
+import isospace
+from isospace.cli import main
+from isospace.encoders import loading
+from isospace.encoders.cross import PairScorer
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.language import masked_language_model
+from isospace.encoders.loading import Place, load_encoder, resolve
+from isospace.errors import UserError
+from isospace.search import SearchIndex
+from isospace.system.jobs import verb_command
+from isospace.system.trust import trusting_code, trusts_code
+from isospace.training.origin import Origin
+
+RUN = "from pathlib import Path\n(Path(__file__).parent / 'RAN').touch()\n"
+MODULE = """
+{run}
+import os
+Path(os.environ["ISOSPACE_TEST_RAN"]).touch()
+from sentence_transformers.sentence_transformer.modules import Normalize
+
+
+class Mine(Normalize):
+    pass
+"""
+TRANSFORMER = """
+from pathlib import Path
+import os
+Path(os.environ["ISOSPACE_TEST_RAN"]).touch()
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
+
+
+class MyConfig(BertConfig):
+    model_type = "mine"
+
+
+class MyModel(BertModel):
+    config_class = MyConfig
+
+
+class MyMasked(BertForMaskedLM):
+    config_class = MyConfig
+
+
+class MyPairs(BertForSequenceClassification):
+    config_class = MyConfig
+"""
+
+
+@pytest.fixture(autouse=True)
+def ran(tmp_path, monkeypatch):
+    """A file that is there once the code has run; where transformers would copy it is new too."""
+    monkeypatch.setenv("ISOSPACE_TEST_RAN", str(tmp_path / "ran"))
+    modules = tmp_path / "modules"
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(modules))
+    monkeypatch.syspath_prepend(modules)
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def modules_folder(toy_model, tmp_path) -> Path:
+    """A sentence-transformers folder one of whose modules is its own."""
+    folder = tmp_path / "with-module"
+    load_encoder(str(toy_model), device="cpu").model.save(str(folder))
+    path = folder / "modules.json"
+    modules = json.loads(path.read_text())
+    (folder / "2_Mine").mkdir()
+    modules.append({"idx": 2, "name": "2", "path": "2_Mine", "type": "mine.Mine"})
+    path.write_text(json.dumps(modules))
+    (folder / "mine.py").write_text(MODULE.format(run=RUN))
+    return folder
+
+
+@pytest.fixture
+def transformer_folder(toy_model, tmp_path) -> Path:
+    """A Hugging Face folder whose architecture is its own."""
+    folder = shutil.copytree(toy_model, tmp_path / "with-architecture")
+    path = folder / "config.json"
+    own = {
+        "AutoConfig": "mine.MyConfig",
+        "AutoModel": "mine.MyModel",
+        "AutoModelForMaskedLM": "mine.MyMasked",
+        "AutoModelForSequenceClassification": "mine.MyPairs",
+    }
+    config = json.loads(path.read_text()) | {"model_type": "mine", "auto_map": own, "num_labels": 1}
+    path.write_text(json.dumps(config | {"architectures": ["MyPairsForSequenceClassification"]}))
+    (folder / "mine.py").write_text(TRANSFORMER)
+    return folder
+
+
+@pytest.fixture(params=["modules_folder", "transformer_folder"])
+def folder(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+def test_code_in_a_folder_is_refused_and_does_not_run(folder, ran, capsys, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # nobody is asked
+    with pytest.raises(UserError, match=r"It was not run; .* allow it with `trust_remote_code`"):
+        load_encoder(str(folder), device="cpu")
+    assert main(["evaluate", str(folder), "--own", str(folder / "config.json")]) == 2
+    own = folder / "pairs.jsonl"
+    own.write_text("".join(f'["the cat {i}", "a cat {i}"]\n' for i in range(9)))
+    capsys.readouterr()
+    assert main(["evaluate", str(folder), "--own", str(own)]) == 2
+    error = capsys.readouterr().err
+    assert "--trust-remote-code" in error
+    assert error.count("\n") == 1
+    assert not ran.exists()
+
+
+def test_it_runs_where_the_user_says_so(folder, ran):
+    embedder = isospace.load(folder, device="cpu", trust_remote_code=True)
+    assert embedder.encode(["the cat"]).shape == (1, 32)
+    assert ran.exists()
+    assert not trusts_code()
+
+
+def test_masked_language_models_and_cross_encoders_ask_nobody(
+    transformer_folder, toy_model, ran, monkeypatch
+):
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    encoder: Encoder = load_encoder(str(toy_model), device="cpu")
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        masked_language_model(encoder, str(transformer_folder))
+    with pytest.raises(UserError, match="trust_remote_code"):
+        PairScorer(str(transformer_folder), "cpu")
+    assert not ran.exists()
+
+
+def test_no_file_can_say_that_code_is_trusted(modules_folder, toy_model, ran, tmp_path):
+    """An index names the model to load."""
+    pytest.importorskip("lancedb", reason="lancedb is not installed (the extra search brings it)")
+    index = SearchIndex.create(tmp_path / "index", str(toy_model))
+    index.add(["the cat"])
+    path = tmp_path / "index" / "isospace.json"
+    about = json.loads(path.read_text()) | {"model": str(modules_folder), "trust_remote_code": True}
+    path.write_text(json.dumps(about))
+    with pytest.raises(UserError, match="trust_remote_code"):
+        SearchIndex.open(tmp_path / "index").search("the cat")
+    assert not ran.exists()
+
+
+def test_processes_that_are_started_trust_what_this_one_trusts():
+    assert "--trust-remote-code" not in verb_command("train", resume="run")
+    with trusting_code():
+        assert verb_command("train", resume="run")[-1] == "--trust-remote-code"
+
+
+def test_the_card_says_that_code_was_trusted(toy_model):
+    plain = Origin.of(str(toy_model))
+    with trusting_code():
+        trusted = Origin.of(str(toy_model))
+    assert (plain.trusted, plain.code_text) == (False, "")
+    assert "was trusted (`--trust-remote-code`)" in trusted.code_text
+
+
+def test_export_says_in_the_card_that_code_was_trusted(modules_folder, toy_model, tmp_path, capsys):
+    words = ["export", str(toy_model), "--to", "st", "--output", str(tmp_path / "st")]
+    assert main([*words, "--trust-remote-code"]) == 0
+    assert "was trusted (`--trust-remote-code`)" in (tmp_path / "st" / "README.md").read_text()
+    words = ["export", str(modules_folder), "--to", "st", "--output", str(tmp_path / "st2")]
+    assert main([*words, "--trust-remote-code"]) == 2  # not every server can load its module
+    assert "modules Mine" in capsys.readouterr().err
+
+
+def test_a_trusted_architecture_is_exported(transformer_folder, tmp_path):
+    words = ["export", str(transformer_folder), "--to", "st", "--output", str(tmp_path / "st")]
+    assert main([*words, "--trust-remote-code"]) == 0
+    assert "`with-architecture` was trusted" in (tmp_path / "st" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [(None, ""), (RevisionNotFoundError, "org/name@v9: the Hub's org/name has no such revision")],
+)
+def test_a_revision_is_pinned_by_the_name(monkeypatch, error, refusal):
+    asked = []
+
+    def model_info(self, name, **options):
+        asked.append((name, options))
+        if error is not None:
+            raise error.__new__(error)
+
+    monkeypatch.setattr(loading.HfApi, "model_info", model_info)
+    monkeypatch.setattr(loading, "try_to_load_from_cache", lambda *_, **__: None)
+    if refusal:
+        with pytest.raises(UserError, match=refusal):
+            resolve("org/name@v9")
+    else:
+        assert resolve("org/name@v9") == Place("org/name", False, "v9")
+        assert resolve("org/name") == Place("org/name", False, None)
+    assert asked[0] == ("org/name", {"revision": "v9", "timeout": 10})
+
+
+def test_the_revision_reaches_what_loads(monkeypatch):
+    seen = {}
+
+    def load(path, **options):
+        seen.update(options, path=path)
+        raise OSError("no network")
+
+    monkeypatch.setattr(loading, "resolve", lambda name: Place("org/name", False, "v9"))
+    monkeypatch.setattr(loading, "SentenceTransformer", load)
+    with pytest.raises(UserError, match="no network"):
+        load_encoder("org/name@v9", device="cpu")
+    wanted = {"path": "org/name", "revision": "v9", "trust_remote_code": False}
+    assert {name: seen[name] for name in wanted} == wanted
+
+
+def test_the_card_says_the_revision():
+    origin = Origin.of("org/name@v9")
+    assert (origin.name, origin.hub_name) == ("org/name@v9", "org/name")
