@@ -240,7 +240,8 @@ def test_answers_forbid_everything_from_elsewhere(client):
         assert policy.startswith("default-src 'none'; ")
         assert "unsafe" not in policy
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
     assert client.get("/explore.css").headers["content-type"].startswith("text/css")
 
 
@@ -255,6 +256,33 @@ def test_answers_forbid_everything_from_elsewhere(client):
 )
 def test_names_of_other_machines_get_nothing(client, host, status):
     assert client.get("/", headers={"host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "none"}, 200),  # typed, or opened by the terminal
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "same-origin", "origin": f"http://{HOST}"}, 200),
+        ({"sec-fetch-site": "same-site"}, 403),  # another port of this machine
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"origin": f"http://{HOST}"}, 200),
+        ({"origin": f"http://{HOST}:1"}, 403),
+        ({"origin": f"https://{HOST}"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/"), ("POST", "/similarities"), ("GET", "/marks.js")]
+)
+def test_pages_of_other_sites_get_nothing(client, headers, status, method, path):
+    answer = client.request(
+        method, path, headers=headers, data={"sentences": "a\nb"} if method == "POST" else None
+    )
+    assert answer.status_code == status
+    assert ("another site" in answer.text) == (status == 403)
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize(

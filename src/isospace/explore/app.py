@@ -13,12 +13,14 @@ import numpy as np
 import uvicorn
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from isospace.errors import UserError
 from isospace.explore.geometry import Geometry, measure
@@ -42,10 +44,34 @@ _POLICY = (
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without it the pages' own forms would have no origin
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 _FILES = {"explore.css": "text/css", "marks.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+class OwnRequests:
+    """Refuses what a page of another site asks for, by a link, a form or a script.
+
+    Browsers say who asks by Sec-Fetch-Site, and of forms and scripts by Origin, which older ones
+    send too. Other programs say neither.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer 403."""
+        headers = Headers(scope=scope)
+        asked_by = headers.get("sec-fetch-site", "none")
+        own = {None, f"http://{headers.get('host')}"}
+        if asked_by in ("none", "same-origin") and headers.get("origin") in own:
+            await self._app(scope, receive, send)
+        else:
+            refusal = PlainTextResponse("Asked for by a page of another site.", 403, _HEADERS)
+            await refusal(scope, receive, send)
 
 
 class Pages:
@@ -119,7 +145,7 @@ class Pages:
 
 
 def make_app(session: Session) -> Starlette:
-    """The application; it answers to names of this machine only.
+    """The application; it answers to names of this machine only, and to its own pages.
 
     Another name in a request's Host header means DNS rebinding: a foreign page made its own name
     point to this machine, to read what is shown here.
@@ -133,7 +159,9 @@ def make_app(session: Session) -> Starlette:
     ]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
     return Starlette(
-        routes=routes, middleware=[hosts], exception_handlers={HTTPException: pages.refusal}
+        routes=routes,
+        middleware=[hosts, Middleware(OwnRequests)],
+        exception_handlers={HTTPException: pages.refusal},
     )
 
 
