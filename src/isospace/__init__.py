@@ -12,6 +12,7 @@ takes seconds. Everything else is reached through its package.
 - `evaluate(model)`: score a model.
 - `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
 - `merge_models(start, models, share, to)`: weights between a start and what was trained from it.
+- `keep_texts(texts, path)`: what a generator gives, in a file to train on.
 - `ObjectiveLoss`: an objective in sentence-transformers' own trainer.
 - `UserError`, `Stopped`: what is raised for bad input, and for work that ended early.
 """
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from isospace.adaptation.adapt_config import AdaptConfig
     from isospace.comparison.compare import compare
     from isospace.config import CorpusConfig, TrainConfig
+    from isospace.corpus.keeping import keep_texts
     from isospace.errors import Stopped, UserError
     from isospace.evaluation.evaluate import evaluate
     from isospace.export.merge import merge_models
@@ -53,6 +55,7 @@ __all__ = [
     "adapt",
     "compare",
     "evaluate",
+    "keep_texts",
     "load",
     "merge_models",
     "train",
@@ -72,6 +75,7 @@ _MODULES = {
     "adapt": "adaptation.adapt",
     "compare": "comparison.compare",
     "evaluate": "evaluation.evaluate",
+    "keep_texts": "corpus.keeping",
     "load": "search.embedder",
     "merge_models": "export.merge",
     "train": "training.train",

@@ -75,9 +75,10 @@ class CorpusConfig:
 
     corpus: Names = ()
     """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, txt, PDF, Word),
-    rows (jsonl, csv, tsv, parquet) and lines of text, all but parquet as .gz or .zst too; folders
-    of these; - for standard input; docstrings for those of the installed Python packages, or
-    docstrings:FOLDER for those of the packages in a folder."""
+    rows (jsonl, csv, tsv, parquet) and lines of text, all but parquet as .gz, .zst or .xz too;
+    folders of these; URLs (s3://, ..., as fsspec knows them); - for standard input; docstrings for
+    those of the installed Python packages, or docstrings:FOLDER for those of the packages in a
+    folder."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the sentences."""
     columns: Names = ()

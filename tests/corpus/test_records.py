@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import logging
+import lzma
 import os
 import sys
 from pathlib import Path
@@ -84,7 +85,8 @@ def test_every_format_gives_the_texts(tmp_path, suffix):
 def test_compressed_files_in_several_parts(tmp_path, suffix):
     content = WRITERS[suffix](TEXTS)
     half = len(content) // 2
-    for name, pack in (("gz", gzip.compress), ("zst", zstandard.ZstdCompressor().compress)):
+    zst = zstandard.ZstdCompressor().compress
+    for name, pack in (("gz", gzip.compress), ("zst", zst), ("xz", lzma.compress)):
         packed = pack(content[:half]) + pack(content[half:])
         assert load(put(tmp_path, f"A.{suffix}.{name}".upper(), packed)) == TEXTS
 
@@ -234,6 +236,8 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
             gzip.compress(bytes(range(97, 123)) * 9, mtime=0)[:-9],
             r"cannot be read as \.gz: Trun",
         ),
+        ("a.txt.xz", b"not compressed", r"a\.txt\.xz cannot be read as \.xz: Input format"),
+        ("a.txt.xz", lzma.compress(b"cut off")[:-9], r"a\.txt\.xz cannot be read as \.xz: Compr"),
         ("a.parquet", b"not a parquet file", r"a\.parquet cannot be read as parquet"),
         ("a.jsonl", b'{"text": "a"}\n{"text": "b}\n', r"a\.jsonl:2: not valid JSON"),
         ("a.jsonl", b"[" * 100_000, r"a\.jsonl:1: not valid JSON"),

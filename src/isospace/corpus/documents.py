@@ -41,7 +41,7 @@ ENDINGS: dict[str, DocumentFormat] = {
 LARGEST = 1 << 28
 """Bytes of a document, unpacked, that are read; a small archive can hold any number of them."""
 
-_COMPRESSED = (".gz", ".zst")
+_COMPRESSED = (".gz", ".zst", ".xz")
 # ls.1, printf.3p, CA.pl.1ssl: a section, and what sets apart pages of one name.
 _MAN_PAGE = re.compile(r"\.(?:[1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
 

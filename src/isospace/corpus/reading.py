@@ -74,14 +74,18 @@ def check(sources: Sequence[Source], config: CorpusConfig) -> None:
 
 def places(sources: Sequence[Source]) -> list[str | None]:
     """The path of each document below the folder that has them all; `None` for files of rows."""
-    folders = [source.path.parent for source in sources if source.format in DOCUMENT_FORMATS]
+    paths = [_path(source) if source.format in DOCUMENT_FORMATS else None for source in sources]
+    folders = [path.parent for path in paths if path is not None]
     root = os.path.commonpath(folders) if folders else ""
     return [
-        Path(os.path.relpath(source.path, root)).as_posix()
-        if source.format in DOCUMENT_FORMATS
-        else None
-        for source in sources
+        None if path is None else Path(os.path.relpath(path, root)).as_posix() for path in paths
     ]
+
+
+def _path(source: Source) -> Path:
+    """Where a document is; of a URL where it is in its store, since its copy is anywhere."""
+    in_store = source.name.partition("://")[2]
+    return Path("/", in_store) if in_store else Path(os.path.abspath(source.path))
 
 
 def read_documents(

@@ -13,16 +13,20 @@ import csv
 import io
 import json
 import logging
+import lzma
 import os
+import posixpath
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, cast
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -33,7 +37,7 @@ from isospace.corpus.documents import (
     UnreadableDocument,
     format_of,
 )
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 from isospace.statistics.counts import number_of
 
 logger = logging.getLogger(__name__)
@@ -45,8 +49,9 @@ LINE_LIMIT = 1 << 24
 """Characters of one line that are read. The rest of a longer line of txt is skipped; a longer line
 of another format is refused."""
 
-_COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
+_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 _ROWS_AT_ONCE = 4096  # of parquet
+_PIECE = 1 << 20  # bytes of a copy
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 Cells: TypeAlias = "list[Any] | dict[str, Any]"
@@ -61,7 +66,7 @@ class Source:
         path: where it is.
         name: what messages call it.
         format: how it is parsed. A .txt file found by its name is "txt".
-        compression: "gzip", "zstd" or None.
+        compression: "gzip", "zstd", "xz" or None.
         encoding: of text, as the user named it; None where no setting names one: UTF-8.
         delimiter: between fields, as the user named it; None is the format's own.
     """
@@ -113,21 +118,23 @@ def find_sources(
     delimiter: str | None = None,
     documents: bool = False,
 ) -> list[Source]:
-    """What to read: each file, the supported files of each folder, and "-" for standard input.
+    """What to read: each file, the supported files of each folder, "-" for standard input, URLs.
 
     A folder is searched recursively, in sorted order; what is not supported in it is named in a
     warning, and a txt file with nothing in it is a document, which its reader refuses. Standard
-    input is text, a sentence a line, and is copied to a file in `spool`.
+    input is text, a sentence a line, and is copied to a file in `spool`, piece by piece. So is what
+    a URL names (memory://, s3://, hf://, ... of fsspec), a file or a folder.
 
     Args:
         files: as the user named them.
-        spool: a folder for standard input.
+        spool: a folder for what is copied.
         encoding: of texts.
         delimiter: between the fields of csv and tsv; None is the format's own.
         documents: whether documents are read too, beside files of rows.
 
     Raises:
-        UserError: a file is missing or of an unknown kind, or a folder holds nothing to read.
+        UserError: a file is missing or of an unknown kind, a folder holds nothing to read, or what
+            a URL names cannot be read.
     """
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
@@ -135,12 +142,17 @@ def find_sources(
     for file in files:
         if file == "-":
             sources.append(_spool_standard_input(spool, encoding))
+        elif "://" in file:
+            for name, copy in _spool_url(file, spool, documents):
+                source = file_source(copy, encoding, delimiter, documents)
+                sources.append(replace(source, name=name))
         elif os.path.isdir(file):
             sources += _folder_sources(Path(file), encoding, delimiter, documents)
         elif not os.path.isfile(file):
             raise UserError(
                 f"{file}: no such file or folder. "
-                "Expected a path, - for standard input or, where a command reads them, docstrings."
+                "Expected a path, a URL, - for standard input or, where a command reads them, "
+                "docstrings."
             )
         else:
             sources.append(file_source(Path(file), encoding, delimiter, documents))
@@ -456,8 +468,30 @@ def _lines(source: Source, newline: str | None = None) -> Iterator[tuple[int, st
 
 def _open(source: Source) -> BinaryIO:
     """The (decompressed) bytes; Arrow's stream, unlike others, reports a truncated .zst file."""
+    if source.compression == "xz":  # which Arrow does not know
+        return cast(BinaryIO, _Xz(source.path))
     stream: BinaryIO = pa.input_stream(source.path, compression=source.compression)
     return stream
+
+
+class _Xz(lzma.LZMAFile):
+    """Bytes of an .xz file; what is wrong with them is an OSError, as of other files."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        with _as_os_error():
+            return super().read(size)
+
+    def read1(self, size: int = -1) -> bytes:
+        with _as_os_error():
+            return super().read1(size)
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except (lzma.LZMAError, EOFError) as error:
+        raise OSError(str(error)) from error
 
 
 def _undecodable(source: Source, encoding: str) -> UserError:
@@ -520,7 +554,7 @@ def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
 
 
 def _supported(documents: bool) -> str:
-    formats = f".{', .'.join(FORMATS)}, or a text one of them followed by .gz or .zst"
+    formats = f".{', .'.join(FORMATS)}, or a text one of them followed by .gz, .zst or .xz"
     if documents:
         others = ", ".join(ending for ending in ENDINGS if ending[1:] not in FORMATS)
         return f"a document ({others}, a man page such as ls.1) or {formats}"
@@ -582,3 +616,38 @@ def _spool_standard_input(spool: Path, encoding: str) -> Source:
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return Source(path, "standard input", "txt", encoding=encoding)
+
+
+def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]:
+    """Copies of the file that a URL names, or of the supported files in such a folder.
+
+    Returns:
+        What messages call each, and where its copy is, below a folder of this URL alone.
+    """
+    folder = spool / f"url-{len(list(spool.glob('url-*')))}"
+    try:
+        store, place = fsspec.core.url_to_fs(url)
+        if not store.isdir(place):
+            names = {place: posixpath.basename(place)}
+        else:
+            names = {path: posixpath.relpath(path, place) for path in sorted(store.find(place))}
+            names = {
+                path: name
+                for path, name in names.items()
+                if _source(Path(name), None, None, documents) is not None
+            }
+        for path, name in names.items():
+            if name.startswith(".."):
+                raise UserError(f"{url}: {path} leads out of the folder; leave it out.")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with store.open(path, "rb") as stored, (folder / name).open("wb") as copy:
+                shutil.copyfileobj(stored, copy, _PIECE)
+    except UserError:
+        raise
+    except Exception as error:  # every store has errors of its own
+        raise UserError(f"{url} cannot be read: {first_line(error)}.") from error
+    if not names:
+        raise UserError(f"{url}: no file to read there. Expected {_supported(documents)}.")
+    if list(names) == [place]:
+        return [(url, folder / names[place])]
+    return [(f"{url.rstrip('/')}/{name}", folder / name) for name in names.values()]

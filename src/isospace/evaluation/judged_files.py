@@ -5,7 +5,7 @@
 - `qrels/test.tsv` or `qrels.tsv` under `query-id, corpus-id, score`, or `qrels.txt`: TREC's
   `query 0 document grade`, without a header. Either kind of line is known in each of the files.
 
-Each may be compressed (.gz, .zst).
+Each may be compressed (.gz, .zst, .xz).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from isospace.statistics.counts import number_of
 _DOCUMENTS = ("corpus.jsonl",)
 _QUERIES = ("queries.jsonl", "queries.tsv", "topics.tsv")
 _JUDGEMENTS = ("qrels/test.tsv", "qrels.tsv", "qrels.txt", "qrels/test.txt")
-_ENDINGS = ("", ".gz", ".zst")
+_ENDINGS = ("", ".gz", ".zst", ".xz")
 _HEADER = ["query-id", "corpus-id", "score"]
 
 

@@ -29,9 +29,9 @@ class EncodeConfig:
     model: str
     """minilm, a model folder, a run's folder, or a Hub name."""
     inputs: tuple[str, ...]
-    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz or .zst), folders, - for standard
-    input, or docstrings. Every row and every passage gets a vector; an empty line gets that of
-    the empty text."""
+    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
+    standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
+    that of the empty text."""
     output: Path
     """A folder of shards, or one file if it ends in .parquet or .npy."""
     column: str = "text"

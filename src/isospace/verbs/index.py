@@ -26,8 +26,8 @@ class Index(LoadsModels):
     """Options of `isospace index`."""
 
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
-    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz or .zst), folders, - for standard
-    input, or docstrings. A row without an id gets the id FILE:ROW; indexing the file again
+    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
+    standard input, or docstrings. A row without an id gets the id FILE:ROW; indexing the file again
     replaces it."""
     to: Path = DEFAULT_FOLDER
     """The folder of the index; made if it is not there, else added to."""
