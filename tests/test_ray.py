@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import lancedb
 import pytest
@@ -19,6 +21,7 @@ from isospace.errors import UserError
 from isospace.search import files as search_files
 from isospace.search.files import index_files
 from isospace.system import cluster
+from isospace.system.jobs import Ended
 from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.vectors import workers
@@ -116,7 +119,7 @@ def test_a_comparison_has_the_same_table_though_a_worker_is_killed(base, tmp_pat
     assert "verdict " in (there / "dcl" / "seed-42" / "train.log").read_text()
 
 
-def test_a_cell_that_fails_is_told_of(base, tmp_path):
+def test_a_cell_that_fails_is_told_of(base, tmp_path, monkeypatch):
     diverges = candidate("simcse:learning_rate=1e30", replace(base, output=tmp_path / "run"))
     cell = cells.Cell("simcse", tmp_path / "run", diverges)
     with pytest.raises(UserError, match=r"does not see .*config\.json"):
@@ -126,6 +129,13 @@ def test_a_cell_that_fails_is_told_of(base, tmp_path):
     assert ended.status == 1
     assert ended.reason.startswith("training diverged at step")
     assert ended.reason in cell.log.read_text()
+
+    def broken(**_):
+        raise RuntimeError("no such operator\nmore of it")
+
+    monkeypatch.setattr(cells, "train", broken)
+    assert cells._finish(cell) == Ended(1, "no such operator")
+    assert "Traceback" in cell.log.read_text()
 
 
 def test_an_error_stops_the_workers_politely(tmp_path, kill_worker):
@@ -156,3 +166,24 @@ def test_without_ray_a_line_names_the_extra(config, monkeypatch, capsys):
     assert main(["encode", *map(str, words)]) == 2
     said = "isospace: --engine ray needs Ray: pip install 'isospace[ray]'"
     assert capsys.readouterr().err.splitlines()[-1] == said
+
+
+def test_a_cluster_that_is_not_there_is_named(config, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    monkeypatch.setattr(cluster, "_ray", lambda: SimpleNamespace(is_initialized=lambda: False))
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(UserError, match=f"no cluster can be reached at RAY_ADDRESS {address}: "):
+        encode(config)
+
+
+@pytest.mark.parametrize(("engine", "workers"), [("local", 2), ("ray", 0)])
+def test_workers_of_an_index_are_on_a_cluster(texts, tmp_path, engine, workers):
+    with pytest.raises(UserError, match=f"^`workers` {workers}: "):
+        index_files(str(texts), tmp_path / "index", engine=engine, workers=workers)
+
+
+def test_processes_that_share_runs_need_no_cluster(base, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match=r"^`engine` ray: several processes share each run already"):
+        cells.require_runnable([], 1, "ray")

@@ -50,17 +50,18 @@ def test_a_url_of_a_folder_gives_the_files_in_it(store, tmp_path):
     assert not list(tmp_path.rglob("*.png"))
 
 
-def test_documents_of_urls_have_the_same_places_each_time(store, tmp_path):
+def test_documents_of_urls_have_the_same_places_each_time(store, tmp_path, monkeypatch):
     """Groups and links go by them; the copies are elsewhere each time."""
     store.pipe({"/a/x.md": b"# X", "/a/sub/y.md": b"# Y", "/b/z.md": b"# Z"})
     (tmp_path / "here.md").write_text("# Here")
+    monkeypatch.chdir(tmp_path)
     names = ["memory://a", "memory://b/z.md"]
     for number in range(2):
         spool = tmp_path / f"spool-{number}"
         spool.mkdir()
         found = reading.find(names, spool, CorpusConfig())
         assert reading.places(found) == ["a/sub/y.md", "a/x.md", "b/z.md"]
-        beside = reading.find([*names, str(tmp_path / "here.md")], spool, CorpusConfig())
+        beside = reading.find([*names, "here.md"], spool, CorpusConfig())
         assert reading.places(beside)[:3] == ["a/sub/y.md", "a/x.md", "b/z.md"]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.config import TrainConfig
-from isospace.errors import Stopped, UserError
+from isospace.errors import Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs, verb_command
 from isospace.system.processes import first
@@ -152,7 +152,7 @@ def _finish(cell: Cell) -> Ended:
     logger.addHandler(logging.FileHandler(cell.log))
     try:
         train(resume=cell.folder, progress=Logged())
-    except (UserError, Stopped) as error:
-        logger.error("%s", error)
-        return Ended(2 if isinstance(error, UserError) else 1, str(error))
+    except Exception as error:  # told as the end of a command is: the status and a line
+        logger.error("%s", error, exc_info=not isinstance(error, UserError | Stopped))
+        return Ended(2 if isinstance(error, UserError) else 1, first_line(error))
     return Ended(0, "")

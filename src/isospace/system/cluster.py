@@ -28,6 +28,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.2
+_KNOCK_SECONDS = 10
 _RETRIES = 3
 """How often an item is begun again whose worker died; one that kills its workers is no accident."""
 _AHEAD = 2
@@ -54,12 +55,14 @@ def connected(engine: Engine) -> Iterator[None]:
         ours = not ray.is_initialized()
         if ours:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster begun here
+            address = os.environ.get("RAY_ADDRESS", "")
             try:
+                _reach(address)
                 ray.init(log_to_driver=False, logging_level=logging.ERROR)
-            except (ConnectionError, ValueError, RuntimeError) as error:
-                where = os.environ.get("RAY_ADDRESS", "not set")
+            except (OSError, ValueError, RuntimeError) as error:
+                where = f" at RAY_ADDRESS {address}" if address else ""
                 raise UserError(
-                    f"`engine` ray: no cluster (RAY_ADDRESS: {where}): {first_line(error)}"
+                    f"`engine` ray: no cluster can be reached{where}: {first_line(error)}"
                 ) from error
         try:
             yield
@@ -208,6 +211,17 @@ def _enter(folder: str, threads: int) -> None:
         os.chdir(folder)
     os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
     torch.set_num_threads(threads)
+
+
+def _reach(address: str) -> None:
+    """Knock at HOST:PORT, since Ray itself asks for minutes before it gives up.
+
+    Raises:
+        OSError: nobody is there.
+    """
+    host, colon, port = address.split("://")[-1].rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), _KNOCK_SECONDS).close()
 
 
 def _ray() -> Any:
