@@ -935,3 +935,18 @@ def test_entities_of_word_documents_are_not_followed(tmp_path):
         found = str(error)
     assert "secret of" not in found
     assert "lollol" not in found
+
+
+def test_a_word_document_whose_styles_are_none_is_refused():
+    file = docx.Document()
+    file.add_paragraph(LOREM)
+    out, broken = io.BytesIO(), io.BytesIO()
+    file.save(out)
+    with zipfile.ZipFile(out) as source, zipfile.ZipFile(broken, "w") as archive:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "[Content_Types].xml":
+                content = content.replace(b"wordprocessingml.styles+xml", b"unknown")
+            archive.writestr(name, content)
+    with pytest.raises(UnreadableDocument, match=r"no Word document, or broken .AttributeError"):
+        read(broken.getvalue(), "word")

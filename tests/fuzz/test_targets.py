@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
 from damage import damaged
 from targets import TARGETS, run
 
-_LONG = {"model": 8, "corpus": 12, "word": 15, "index-table": 15, "parquet": 25}
+_LONG = {"model": 6, "corpus": 8, "word": 8, "index-table": 10, "parquet": 15}
 """Targets that take tens of milliseconds a content."""
 
 
@@ -40,7 +40,7 @@ def test_every_damage_is_read_or_refused(places, name):
     assert any([run(TARGETS[name], seed, folder) for seed in seeds])
 
     @settings(
-        max_examples=_LONG.get(name, 40),
+        max_examples=_LONG.get(name, 25),
         deadline=None,
         derandomize=True,
         database=None,

@@ -399,3 +399,24 @@ def test_elsewhere_before_and_after(tmp_path):
     for run in (one, other):
         change(run, elsewhere={})
     assert elsewhere_table(collect([one.folder, other.folder])) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["gains"]["dcl"].pop("STS15"),
+        lambda content: content.update(gains={}),
+        lambda content: content.update(settings={"dcl": {"objective": 3}}),
+        lambda content: content["scores"]["dcl"].clear(),
+        lambda content: content["differences"].pop("MRR"),
+        lambda content: content["differences"]["STS12"].append(content["differences"]["MRR"][0]),
+    ],
+)
+def test_a_comparison_whose_parts_do_not_fit_is_refused(tmp_path, change):
+    write_comparison(tmp_path / "which", sts=True)
+    path = tmp_path / "which" / "results.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"results\.json: its parts do not fit together"):
+        collect([path.parent])

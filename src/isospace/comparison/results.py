@@ -186,4 +186,26 @@ def read_results(path: Path) -> ComparisonResults:
             )
         return content
 
-    return typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT, refuse_older)
+    what = "results of a comparison"
+    results = typed_json.read(path, ComparisonResults, what, FORMAT, refuse_older)
+    if not _is_whole(results):
+        raise UserError(f"{path}: its parts do not fit together. The file is damaged")
+    return results
+
+
+def _is_whole(results: ComparisonResults) -> bool:
+    """Whether every row has what the tables ask it for."""
+    measure, columns = results.measure, {frozenset(row) for row in results.gains.values()}
+    pairs = [
+        sorted(sorted((one.ahead, one.behind)) for one in differences)
+        for differences in results.differences.values()
+    ]
+    return (
+        bool(results.settings and results.scores)
+        and all(isinstance(row.get("objective"), dict) for row in results.settings.values())
+        and len(columns) == 1
+        and all(measure in row for row in (*columns, *results.scores.values()))
+        and measure in results.differences
+        and all(each == pairs[0] for each in pairs)
+        and len({tuple(pair) for pair in pairs[0]}) == len(pairs[0])
+    )

@@ -13,6 +13,7 @@ from isospace.corpus.formats.draft import Draft, one_line
 from isospace.errors import UserError, first_line
 
 if TYPE_CHECKING:
+    from docx.table import Table
     from docx.text.paragraph import Paragraph
 
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
@@ -24,7 +25,6 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
     """The title is in the style Title, else in the file's properties, else the first Heading 1."""
     try:
         import docx
-        from docx.table import Table
     except ModuleNotFoundError:
         raise UserError(
             "Word documents need python-docx: pip install 'isospace[documents]'"
@@ -34,8 +34,8 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
             if sum(part.file_size for part in archive.infolist()) > LARGEST:
                 raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
         document = docx.Document(io.BytesIO(content))
-        blocks = list(document.iter_inner_content())
         named = one_line(document.core_properties.title or "")
+        return _draft(list(document.iter_inner_content()), named)
     except UnreadableDocument:
         raise
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
@@ -43,6 +43,11 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
         raise UnreadableDocument(
             f"It is no Word document, or broken ({kind}: {first_line(error)})."
         ) from None
+
+
+def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
+    from docx.table import Table
+
     draft = Draft()
     draft.title = "" if named == "Word Document" else named  # the title of python-docx's template
     titles = [block.text for block in blocks if not isinstance(block, Table) and _is_title(block)]
