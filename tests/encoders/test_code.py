@@ -156,6 +156,11 @@ def test_processes_that_are_started_trust_what_this_one_trusts():
         assert verb_command("train", resume="run")[-1] == "--trust-remote-code"
 
 
+def test_a_run_is_gone_on_with_by_the_same_word(capsys):
+    assert main(["train", "--resume", "no-such-run", "--trust-remote-code"]) == 2
+    assert "no-such-run: not a run" in capsys.readouterr().err
+
+
 def test_the_card_says_that_code_was_trusted(toy_model):
     plain = Origin.of(str(toy_model))
     with trusting_code():
