@@ -56,6 +56,11 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-30])
 
 
+def other_terms(path):
+    step = '{"kind": "step", "step": 1, "sentences": 8, "terms": {"%s": 0.5}}\n'
+    path.write_text(step % "a" + step % "b")
+
+
 def objects(path):
     np.savez(path, **{"before/rank": np.array([{}], dtype=object), "sentences": np.array(["a"])})
 
@@ -71,6 +76,7 @@ def objects(path):
         ("transfer.json", lambda path: path.write_text("[" * 100_000), "no JSON"),
         ("transfer.json", lambda path: path.write_text('{"senteval": {"row": 3}}'), "row: Input"),
         ("metrics.jsonl", lambda path: path.write_text("7\n"), r"jsonl:1: .*Input"),
+        ("metrics.jsonl", other_terms, "updates of other terms"),
         ("metrics.jsonl", lambda path: path.write_text('{"kind": "step"}\n'), r"jsonl:1: .*step"),
     ],
 )
@@ -84,7 +90,7 @@ def test_a_damaged_file_is_named_with_the_reason(finished_copy, name, damage, re
 
 
 def read_all(run):
-    return run.items("before"), run.sample, run.transfer, run.evaluations()
+    return run.items("before"), run.sample, run.transfer, run.evaluations(), run.steps()
 
 
 def test_an_array_that_would_fill_the_memory_is_not_unpacked(finished_copy, monkeypatch):

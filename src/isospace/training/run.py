@@ -311,8 +311,15 @@ class Run:
         return lines
 
     def steps(self) -> list[dict[str, Any]]:
-        """The logged updates."""
-        return [line for line in self.metrics() if line["kind"] == "step"]
+        """The logged updates; each has the terms of the first.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        steps = [line for line in self.metrics() if line["kind"] == "step"]
+        if any(not steps[0]["terms"].keys() <= step["terms"].keys() for step in steps):
+            raise UserError(f"{self.metrics_path}: updates of other terms. The file is damaged")
+        return steps
 
     def evaluations(self) -> list[dict[str, Any]]:
         """The evaluations, with the number of sentences seen before each ("look" in older runs)."""
