@@ -95,10 +95,11 @@ def rows_of(index):
 def test_an_index_has_the_same_rows_in_the_same_order(
     toy_model, text_file, tmp_path, monkeypatch, kill_worker
 ):
+    """With more workers than there is room for."""
     monkeypatch.setattr(search_files, "SLICE", 128)
     words = {"model": str(toy_model), "progress": Silent()}
     here = index_files(str(text_file), tmp_path / "here", **words)
-    there = index_files(str(text_file), tmp_path / "there", **words, engine="ray", workers=2)
+    there = index_files(str(text_file), tmp_path / "there", **words, engine="ray", workers=4)
     assert there == here
     assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
 

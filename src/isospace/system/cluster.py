@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
@@ -81,7 +82,7 @@ def map_on_cluster(
 
     Args:
         begin: makes the function, in every worker; it and the items can be pickled.
-        items: read as workers come free.
+        items: read as workers come free, one ahead.
         at_once: workers; they share the cluster's processors, or have a GPU each.
         in_order: give results in the order of the items; else as they come.
 
@@ -89,37 +90,24 @@ def map_on_cluster(
         Exception: what `begin` or the function raised.
         Stopped: workers died again and again over one item.
     """
-    ray = _ray()
-    share = _share(ray, at_once)
-    worker_class = ray.remote(**share, max_restarts=-1, max_task_retries=_RETRIES)(_Worker)
-    entered = partial(_enter, os.getcwd(), share["num_cpus"])
-    idle = [worker_class.remote(entered, begin) for _ in range(at_once)]
-    workers = tuple(idle)
-    running: dict[Any, Any] = {}  # a result to come, and who makes it
-    waiting: deque[Any] = deque()  # results that were not given yet, in the order of the items
+    crew = _Crew(begin, at_once)
+    following = deque(islice(items, 1))
+    waiting: deque[_Errand] = deque()  # of what was not given yet, in order
     try:
-        while True:
-            room = len(idle)
+        while following or waiting:
+            while crew.idle and following and not (in_order and len(waiting) >= _AHEAD * at_once):
+                waiting.append(_Errand(following.popleft()))
+                crew.send(waiting[-1])
+                following.extend(islice(items, 1))
+            crew.wait()
+            there = [errand for errand in waiting if errand.done]
             if in_order:
-                room = min(room, _AHEAD * at_once - len(waiting))
-            for item in islice(items, room):
-                worker = idle.pop()
-                result = worker.work.remote(item)
-                running[result] = worker
-                waiting.append(result)
-            if not waiting:
-                return
-            for result in ray.wait(list(running))[0]:
-                idle.append(running.pop(result))
-            there = [result for result in waiting if result not in running]
-            if in_order:
-                there = list(takewhile(lambda result: result not in running, waiting))
-            for result in there:
-                waiting.remove(result)
-                yield _get(ray, result)
+                there = list(takewhile(lambda errand: errand.done, waiting))
+            for errand in there:
+                waiting.remove(errand)
+                yield errand.result
     finally:
-        for worker in workers:
-            ray.kill(worker)
+        crew.end()
 
 
 def run_on_cluster(
@@ -158,7 +146,11 @@ def run_on_cluster(
                     running[remote.remote(entered, work, item)] = item
                 for result in ray.wait(list(running), timeout=_POLL_SECONDS)[0]:
                     item = running.pop(result)
-                    end(item, _get(ray, result))
+                    try:
+                        ended = _get(ray, result)
+                    except ray.exceptions.RayError as error:
+                        raise _gave_up(error) from error
+                    end(item, ended)
         finally:
             for result in running:
                 ray.cancel(result)
@@ -179,6 +171,77 @@ def require_seen(path: Path) -> None:
         )
 
 
+@dataclass(eq=False)
+class _Errand:
+    """What a worker is sent to do: something with an item, or only to start."""
+
+    item: Any
+    starts: bool = False
+    result: Any = None
+    done: bool = False
+    deaths: int = 0
+
+
+class _Crew:
+    """Workers that each begin once; those that die are replaced.
+
+    Ray would do that too, and gives up within seconds where a whole machine is gone.
+
+    Attributes:
+        idle: workers that have nothing to do.
+    """
+
+    def __init__(self, begin: Callable[[], Callable[[Any], Any]], count: int) -> None:
+        self._ray = _ray()
+        share = _share(self._ray, count)
+        self._class = self._ray.remote(**share)(_Worker)
+        self._arguments = partial(_enter, os.getcwd(), share["num_cpus"]), begin
+        self._workers: list[Any] = []
+        self._running: dict[Any, tuple[Any, _Errand]] = {}
+        self._again: deque[_Errand] = deque()  # whose workers died
+        self.idle: list[Any] = []
+        for _ in range(count):  # there may be no place for some of them, now or ever
+            self._start(_Errand(None, starts=True))
+
+    def _start(self, errand: _Errand) -> None:
+        worker = self._class.remote(*self._arguments)
+        self._workers.append(worker)
+        self._running[worker.start.remote()] = worker, errand
+
+    def send(self, errand: _Errand) -> None:
+        """Have an idle worker do something."""
+        worker = self.idle.pop()
+        self._running[worker.work.remote(errand.item)] = worker, errand
+
+    def wait(self) -> None:
+        """Until something is done, or somebody has died.
+
+        Raises:
+            Exception: what a worker raised.
+            Stopped: workers died again and again over one errand.
+        """
+        for result in self._ray.wait(list(self._running))[0]:
+            worker, errand = self._running.pop(result)
+            try:
+                errand.result, errand.done = _get(self._ray, result), True
+                self.idle.append(worker)
+            except self._ray.exceptions.RayError as error:
+                self._ray.kill(worker)
+                errand.deaths += 1
+                if errand.deaths > _RETRIES:
+                    raise _gave_up(error) from error
+                if not errand.starts:
+                    self._again.append(errand)
+                self._start(errand if errand.starts else _Errand(None, starts=True))
+        while self.idle and self._again:
+            self.send(self._again.popleft())
+
+    def end(self) -> None:
+        """End all of them."""
+        for worker in self._workers:
+            self._ray.kill(worker)
+
+
 class _Worker:
     """A process with what an item needs, which is made for the first one.
 
@@ -190,6 +253,9 @@ class _Worker:
     ) -> None:
         self._enter, self._begin = enter, begin
         self._work: Callable[[Any], Any] | None = None
+
+    def start(self) -> None:
+        """Say that there is a place for this worker."""
 
     def work(self, item: Any) -> Any:
         if self._work is None:
@@ -229,17 +295,22 @@ def _ray() -> Any:
 
 
 def _get(ray: Any, result: Any) -> Any:
-    """A result that is there, or the error of whoever was to make it."""
+    """A result that is there, or the error that was raised in its place.
+
+    Raises:
+        RayError: nobody lives to say.
+    """
     try:
         return ray.get(result)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from error
-    except ray.exceptions.RayError as error:
-        raise Stopped(
-            f"`engine` ray: a worker died {1 + _RETRIES} times over the same work, perhaps for "
-            f"want of memory ({first_line(error)}). What is finished is kept; the same command "
-            "goes on"
-        ) from error
+
+
+def _gave_up(error: Exception) -> Stopped:
+    return Stopped(
+        f"`engine` ray: {1 + _RETRIES} workers died over the same work, perhaps for want of "
+        f"memory ({first_line(error)}). What is finished is kept; the same command goes on"
+    )
 
 
 def _share(ray: Any, count: int) -> dict[str, int]:
