@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
 import lancedb
+import psutil
 import pytest
 import torch
 from encode_files import Watched, files, run
@@ -156,6 +159,41 @@ def test_an_error_stops_the_workers_politely(tmp_path, kill_worker):
     with pytest.raises(UserError, match="enough"):
         cluster.run_on_cluster(["patient", "hasty"], 2, work, lambda item: None, end)
     assert (tmp_path / "stopped").exists()
+
+
+def is_alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_what_a_machine_had_in_hand_when_it_died_is_done_by_others(tmp_path, kill_machine):
+    removed = tmp_path / "removed"
+
+    def begin():  # taken by value: workers do not see tests
+        def work(number):
+            (tmp_path / f"{number}-{os.getpid()}").touch()
+            while number >= 3 and not removed.exists():
+                time.sleep(0.05)
+            return number
+
+        return work
+
+    def remove():
+        while len(begun := list(tmp_path.glob("[345]-*"))) < 3:
+            time.sleep(0.05)
+        kill_machine()
+        pids = [int(path.name.partition("-")[2]) for path in begun]
+        while all(map(is_alive, pids)):
+            time.sleep(0.05)
+        removed.touch()
+
+    with ThreadPoolExecutor() as pool:
+        removing = pool.submit(remove)
+        assert list(cluster.map_on_cluster(begin, iter(range(8)), 3, in_order=True)) == [*range(8)]
+        removing.result()
+    assert len(list(tmp_path.glob("*-*"))) == 8 + 1
 
 
 def test_without_ray_a_line_names_the_extra(config, monkeypatch, capsys):

@@ -46,7 +46,7 @@ def _cluster(tmp_path_factory):
         cluster.add_node(num_cpus=1)
         environment = {"worker_process_setup_hook": _killer(armed)}
         ray.init(cluster.address, log_to_driver=False, runtime_env=environment)
-        yield armed
+        yield cluster, armed
         ray.shutdown()
         cluster.shutdown()
     signal.signal(signal.SIGTERM, handler)
@@ -58,10 +58,25 @@ def kill_worker(_cluster):
 
     What it gives is the path of a file, which is gone once that has happened.
     """
+    _, armed = _cluster
 
     def arm(name):
-        _cluster.write_text(name)
-        return _cluster
+        armed.write_text(name)
+        return armed
 
     yield arm
-    _cluster.unlink(missing_ok=True)
+    armed.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def kill_machine(_cluster):
+    """With a cluster: one more machine is part of it, until this is called or the test ends."""
+    cluster, _ = _cluster
+    machine = cluster.add_node(num_cpus=1)
+
+    def kill():
+        if machine in cluster.list_all_nodes():
+            cluster.remove_node(machine, allow_graceful=False)
+
+    yield kill
+    kill()
