@@ -107,6 +107,7 @@ def test_an_index_has_the_same_rows_in_the_same_order(
     assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
 
 
+@pytest.mark.exhaustive
 def test_a_comparison_has_the_same_table_though_a_worker_is_killed(base, tmp_path, kill_worker):
     settings = {name: candidate(name, base) for name in ("simcse:head=none", "dcl")}
     here = compare(settings, 1, tmp_path / "here", progress=Silent())
@@ -142,6 +143,7 @@ def test_a_cell_that_fails_is_told_of(base, tmp_path, monkeypatch):
     assert "Traceback" in cell.log.read_text()
 
 
+@pytest.mark.exhaustive
 def test_an_error_stops_the_workers_politely(tmp_path, kill_worker):
     def work(name):  # taken by value: workers do not see tests
         try:
@@ -168,6 +170,7 @@ def is_alive(pid):
         return False
 
 
+@pytest.mark.exhaustive
 def test_what_a_machine_had_in_hand_when_it_died_is_done_by_others(tmp_path, kill_machine):
     removed = tmp_path / "removed"
 
