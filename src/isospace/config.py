@@ -218,6 +218,12 @@ class TrainConfig:
     """Train low-rank adapters of so high a rank beside every linear layer, such as 16, and nothing
     else of the encoder (LoRA); they are merged into what is shipped. They take higher learning
     rates, such as 2e-4. Needs isospace[lora]. Default: all weights."""
+    half_weights: bool = False
+    """Keep the encoder's own weights in bfloat16 and compute with them so, in half the memory; for
+    `lora`, whose adapters stay in float32. What ships is bfloat16 too. Default: float32."""
+    gradient_checkpointing: bool = False
+    """Keep no more than the input of each layer for the backward pass, which runs the layer again:
+    less memory, a third more time. For objectives whose views are plain passes."""
     views: ViewsChoice = "dropout"
     """What is drawn together: dropout, views of one text; pairs, two texts of the corpus that
     belong together (`relations` of documents, or two `columns`), in both directions; both, such

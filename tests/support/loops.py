@@ -51,6 +51,7 @@ SETTINGS = {
     "last layers": {"trained_layers": 1},
     "last layers in passes": {"trained_layers": 2, "pass_tokens": 50},
     "adapters": {"lora": 4},
+    "layers again": {"gradient_checkpointing": True},
     "mined": {"views": "pairs", "mined": 2, "objective": RankCSE()},
     "mined in passes": {"mined": 2, "objective": RankCSE(variant="listmle"), "pass_tokens": 50},
 }
@@ -83,6 +84,8 @@ def make_loop(
         encoder.train_last(config.trained_layers)
     if config.lora is not None:
         encoder.train_adapters(config.lora, config.seed)
+    if config.gradient_checkpointing:
+        encoder.checkpoint_layers()
     of_example = 2 if config.views == "pairs" else config.objective.texts
     lines = texts * of_example
     tokens = tokenise(

@@ -49,6 +49,9 @@ def put_in(model: nn.Module, rank: int, seed: int) -> None:
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
         torch.default_generator.manual_seed(seed)
         inject_adapter_in_model(settings, model)
+    for name, parameter in model.named_parameters():
+        if IN in name or OUT in name:  # small updates of half precision would be rounded away
+            parameter.data = parameter.data.float()
 
 
 def take_out(module: nn.Module) -> None:

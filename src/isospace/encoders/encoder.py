@@ -199,6 +199,7 @@ class Encoder(nn.Module):
         self.source = source
         self.noise = Noise(model)
         self._last: LastLayers | None = None
+        self._checkpoints = False
         own = Prompts.own(model.prompts, model.default_prompt_name)
         self.prompts = own if prompts is None else prompts
         if self.tokenizer.pad_token_id is None and self.tokenizer.eos_token is not None:
@@ -260,6 +261,11 @@ class Encoder(nn.Module):
     def device(self) -> torch.device:
         """Where the weights lie."""
         return next(self.model.parameters()).device
+
+    @property
+    def is_half(self) -> bool:
+        """Whether its own weights are bfloat16."""
+        return next(self.model.parameters()).dtype == torch.bfloat16
 
     @property
     def max_length(self) -> int | None:
@@ -325,6 +331,10 @@ class Encoder(nn.Module):
             return f"every layer is read (pooling {self.pooling})"
         if adapters.stand_in(self._transformer):
             return "adapters stand beside its layers"
+        if self.is_half:
+            return "weights in half precision"
+        if torch.is_grad_enabled() and self._checkpoints:
+            return "gradient checkpointing runs its layers again"
         return fast.refusal(self._transformer)
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
@@ -693,6 +703,26 @@ class Encoder(nn.Module):
                 f"`lora` {rank}: {self.source} ({kind}) has no linear layers that adapters could "
                 f"stand beside ({first_line(error)}); leave the setting out"
             ) from error
+
+    def checkpoint_layers(self) -> None:
+        """Keep no more than what goes into each layer for the backward pass, which runs it again.
+
+        Views without dropout keep everything: transformers runs no layer again in evaluation mode.
+
+        Raises:
+            UserError: the family cannot do this.
+        """
+        model = self._transformer
+        newer = "activation_checkpointing_enable"  # its name in later versions of transformers 5
+        try:
+            getattr(model, newer, model.gradient_checkpointing_enable)()
+        except ValueError as error:
+            kind = fast.model_type(self._transformer)
+            raise UserError(
+                f"`gradient_checkpointing`: transformers cannot run the layers of {self.source} "
+                f"({kind}) again; leave the setting out, or give `pass_tokens`"
+            ) from error
+        self._checkpoints = True
 
     def _same_apart(self) -> bool:
         """Whether clean vectors are the same by way of the states below the last layers."""

@@ -206,6 +206,7 @@ def load_encoder(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     bidirectional: bool = False,
+    half: bool = False,
 ) -> Encoder:
     """Load an encoder.
 
@@ -220,6 +221,7 @@ def load_encoder(
             the encoder's own (`prompts.Prompts.own`).
         document_prompt: put before every document, in the same way.
         bidirectional: let every token of a decoder see those after it too.
+        half: keep the weights in bfloat16, and compute so.
 
     Raises:
         UserError: not found, not reachable, not readable, or not a text encoder.
@@ -247,8 +249,8 @@ def load_encoder(
             f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "
             "its training diverged. Give another model"
         )
-    # Weights saved in half precision: small updates would be rounded away.
-    encoder = Encoder(model.float(), name)
+    # Weights are float32, however they were saved: small updates of others would be rounded away.
+    encoder = Encoder(model.bfloat16() if half else model.float(), name)
     unread = words is None and not is_sentence_transformer_model(
         place.path, revision=place.revision, local_files_only=place.local
     )
@@ -344,5 +346,5 @@ def state_hash(module: nn.Module, about: str = "") -> str:
     content = hashlib.sha256(about.encode())
     for name, tensor in sorted(plain_state(module).items()):
         content.update(name.encode())
-        content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        content.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
     return content.hexdigest()[:40]

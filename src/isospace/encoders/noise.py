@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
 
-import torch
 from torch import nn
-
-from isospace.errors import UserError
+from torch.utils.checkpoint import checkpoint
 
 # Where transformers keeps a rate as a plain number that is read while `training` is set: attention
 # (sdpa, eager, flash) in most encoders, activations and residuals in some.
@@ -56,38 +56,57 @@ class Noise:
     def at(self, rate: float | None) -> Iterator[None]:
         """Run the encoder under one rate: `None` for its own rates, 0.0 for a clean pass.
 
-        Rates and training flags are put back however the block ends.
+        Rates and training flags are put back however the block ends. Layers that the backward pass
+        runs again (gradient checkpointing) are run under the same noise.
 
         Raises:
             ValueError: a rate outside [0, 1).
-            UserError: the backward pass would run layers again, after their own rates are back.
         """
         if rate is not None:
             _check(rate)
-        # A clean view is safe: only layers in training are run again.
-        parts = self._module.modules()
-        checkpoints = any(getattr(part, "gradient_checkpointing", False) for part in parts)
-        if rate and torch.is_grad_enabled() and checkpoints:
-            raise UserError(
-                f"gradient checkpointing runs the layers again in the backward pass, where this "
-                f"view's dropout of {rate:g} is no longer set, so its gradient would be wrong. "
-                "Train without gradient checkpointing, or with an objective whose views keep the "
-                "model's own dropout"
-            )
-        flags = [(part, part.training) for part in self._module.modules()]
-        rates = [getattr(part, name) for part, name in self._slots]
+        flags, rates = self._now()
+        again = [part for part in flags if getattr(part, "gradient_checkpointing", False)]
+        functions = [getattr(part, "_gradient_checkpointing_func", None) for part in again]
         try:
             # Only evaluation mode of the whole makes a pass clean: attention reads its own flag.
             self._module.train(rate != 0.0)
             if rate:
                 for part, name in self._slots:
                     setattr(part, name, rate)
+            noise = self._now()
+            for part in again:
+                # The backward pass runs these layers again, when this block has ended.
+                part._gradient_checkpointing_func = partial(
+                    checkpoint,
+                    use_reentrant=False,
+                    context_fn=lambda: (nullcontext(), self._as_at(*noise)),
+                )
             yield
         finally:
-            for (part, name), old in zip(self._slots, rates, strict=True):
-                setattr(part, name, old)
-            for part, training in flags:
-                part.training = training
+            self._put(flags, rates)
+            for part, function in zip(again, functions, strict=True):
+                part._gradient_checkpointing_func = function
+
+    def _now(self) -> tuple[dict[Any, bool], list[float]]:
+        """The training flag of every part, and the rate of every slot."""
+        flags = {part: part.training for part in self._module.modules()}
+        return flags, [getattr(part, name) for part, name in self._slots]
+
+    def _put(self, flags: dict[Any, bool], rates: list[float]) -> None:
+        for part, training in flags.items():
+            part.training = training
+        for (part, name), rate in zip(self._slots, rates, strict=True):
+            setattr(part, name, rate)
+
+    @contextmanager
+    def _as_at(self, flags: dict[Any, bool], rates: list[float]) -> Iterator[None]:
+        """What `_now` returned, for a while."""
+        now = self._now()
+        self._put(flags, rates)
+        try:
+            yield
+        finally:
+            self._put(*now)
 
 
 def _is_rate(value: object) -> bool:

@@ -54,6 +54,7 @@ def start_of(config: TrainConfig) -> Encoder:
         query_prompt=config.query_prompt,
         document_prompt=config.document_prompt,
         bidirectional=config.bidirectional,
+        half=config.half_weights,
     )
 
 

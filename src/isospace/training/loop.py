@@ -211,10 +211,11 @@ def require_plain_passes(config: TrainConfig) -> None:
     reasons = {
         "pass_tokens": "reads tokens, and needs a batch at once",
         "trained_layers": "reads tokens or changes their embeddings, and needs all layers",
+        "gradient_checkpointing": "steps into the layers, which would not happen again",
     }
     for name, reason in reasons.items():
         value = getattr(config, name)
-        if value is not None and not plain:
+        if value and not plain:
             raise UserError(
                 f"`{name}` {value}: {objective_name(config.objective)} as set has networks beside "
                 f"the encoder, or {reason}; leave the setting out"

@@ -275,7 +275,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
-        trained = config.trained_layers, config.lora
+        trained = config.trained_layers, config.lora, config.half_weights
         read = config.pooling, config.bidirectional, *prompts
         start = (config.model, config.dropout, *trained, *read)
         by_start.setdefault(start, []).append(config)
@@ -332,6 +332,7 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
         config.query_prompt,
         config.document_prompt,
         config.bidirectional,
+        config.half_weights,
     )
     if not encoder.is_transformer:
         raise UserError(
@@ -346,6 +347,8 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
         encoder.train_last(config.trained_layers)
     if config.lora is not None:
         encoder.train_adapters(config.lora, config.seed)
+    if config.gradient_checkpointing:
+        encoder.checkpoint_layers()
     return encoder
 
 
@@ -422,7 +425,17 @@ def _require_sizes(config: TrainConfig) -> None:
 
 
 def _require_adapters(config: TrainConfig) -> None:
+    if config.gradient_checkpointing and config.trained_layers is not None:
+        raise UserError(
+            f"`gradient_checkpointing`: of `trained_layers` {config.trained_layers} the layers "
+            "below keep nothing for the backward pass anyway; leave one of the two out"
+        )
     if config.lora is None:
+        if config.half_weights:
+            raise UserError(
+                "`half_weights`: updates of trained weights in bfloat16 would be rounded away; "
+                "train adapters beside them, such as `lora` 16, or leave the setting out"
+            )
         return
     require_peft(config.lora)
     if config.trained_layers is not None:

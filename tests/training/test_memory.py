@@ -1,0 +1,133 @@
+"""Encoders that fit in less memory: gradient checkpointing, and frozen weights in bfloat16."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from loops import CONFIG, make_loop
+from sentence_transformers import SentenceTransformer
+from toy import sentences, short_run
+from toy_decoder import write_toy_decoder
+
+from isospace.encoders import adapters, fast
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import cosines
+from isospace.errors import UserError
+from isospace.objectives import DCL, SCD, DiffCSE, Iso, WhitenedCSE
+from isospace.objectives.base import View
+from isospace.training.loop import require_plain_passes
+from isospace.training.prepare import require_usable
+from isospace.training.train import train
+
+SETTINGS = {
+    "two rates": {"objective": SCD(projector=(16, 16))},
+    "clean negatives": {"objective": Iso()},
+    "pairs": {"views": "pairs", "objective": WhitenedCSE(num_views=3, groups=4)},
+    "in passes": {"pass_tokens": 60},
+    "adapters": {"lora": 4},
+}
+
+
+@pytest.mark.parametrize("more", SETTINGS.values(), ids=SETTINGS)
+def test_layers_that_run_again_give_the_same_gradients(toy_model, tmp_path, monkeypatch, more):
+    """Under dropout, that of each view."""
+    monkeypatch.setattr(fast, "refusal", lambda model: "other draws")
+    found = []
+    for again in (False, True):
+        config = replace(CONFIG, gradient_checkpointing=again, **more)
+        loop = make_loop(toy_model, tmp_path, config)
+        rates = loop.encoder.noise.rates
+        terms = loop._backward()
+        named = loop.encoder.named_parameters()
+        found.append((terms, {name: p.grad for name, p in named if p.grad is not None}))
+        assert loop.encoder.noise.rates == rates
+        assert loop.encoder.training
+    (terms, whole), (same, gradients) = found
+    assert same == terms
+    assert gradients.keys() == whole.keys()
+    for name, expected in whole.items():
+        torch.testing.assert_close(gradients[name], expected, msg=name)
+
+
+def kept_bytes(encoder):
+    """What one view of 16 texts keeps for the backward pass."""
+    batch = encoder.collate(encoder.token_ids(sentences(16)))
+    kept = {}
+
+    def note(tensor):
+        kept[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        encoder.train()(batch, [View(dropout=0.1)])
+    weights = {p.data_ptr() for p in encoder.parameters()}
+    return sum(size for place, size in kept.items() if place not in weights)
+
+
+@pytest.mark.parametrize("family", ["bert", "qwen3"])
+def test_less_is_kept_for_the_backward_pass(toy_model, tmp_path, family):
+    model = toy_model if family == "bert" else write_toy_decoder(tmp_path / "model", family)
+    plain, again = (load_encoder(str(model), device="cpu") for _ in range(2))
+    again.checkpoint_layers()
+    assert kept_bytes(again) < kept_bytes(plain) / 3
+    texts = sentences(9)
+    np.testing.assert_array_equal(again.embed(texts), plain.embed(texts))
+
+
+def test_what_steps_into_layers_is_refused():
+    config = replace(CONFIG, gradient_checkpointing=True)
+    require_plain_passes(replace(config, objective=DCL()))
+    with pytest.raises(UserError, match=r"`gradient_checkpointing` True: .* steps into the layers"):
+        require_plain_passes(replace(config, objective=DiffCSE()))
+
+
+def test_what_does_not_go_together_is_refused_before_the_work(config):
+    for more, message in (
+        ({"gradient_checkpointing": True, "trained_layers": 1}, "keep nothing .* anyway; leave"),
+        ({"half_weights": True}, "would be rounded away; train adapters beside them, such as"),
+    ):
+        for work in (train, lambda config: require_usable([config])):
+            with pytest.raises(UserError, match=message):
+                work(replace(config, **more))
+    assert not config.output.exists()
+
+
+@pytest.mark.parametrize("family", ["bert", "qwen3"])
+def test_adapters_learn_beside_weights_in_half_precision(toy_model, toy_corpus, tmp_path, family):
+    """What ships is bfloat16, and is what was measured."""
+    model = toy_model if family == "bert" else write_toy_decoder(tmp_path / "model", family)
+    config = replace(
+        short_run(model, toy_corpus, tmp_path / "run"),
+        objective=WhitenedCSE(num_views=2, groups=4),
+        lora=4,
+        half_weights=True,
+        gradient_checkpointing=True,
+        learning_rate=1e-2,
+        dropout=0.1,
+        select="last",
+    )
+    finished = train(config)
+    run = finished.run
+    start = load_encoder(str(model), device="cpu", half=True)
+    shipped = load_encoder(str(run.model_folder), device="cpu", half=True)
+    assert {p.dtype for p in shipped.parameters()} == {torch.bfloat16}
+    texts = sentences(20)
+    moved = 1 - cosines(start.embed(texts), shipped.embed(texts))
+    theirs = SentenceTransformer(str(run.model_folder), device="cpu")
+    assert {p.dtype for p in theirs.parameters()} == {torch.bfloat16}
+    read = load_encoder(str(run.folder), device="cpu")  # as float32
+    for other in (theirs.encode(texts), read.embed(texts)):
+        assert 10 * (1 - cosines(shipped.embed(texts), other)).max() < moved.min()
+
+
+def test_adapters_are_float32_beside_half_weights(toy_model):
+    encoder = load_encoder(str(toy_model), device="cpu", half=True)
+    encoder.train_adapters(4, 0)
+    for name, parameter in encoder.named_parameters():
+        own = adapters.IN in name or adapters.OUT in name
+        assert parameter.dtype == (torch.float32 if own else torch.bfloat16)
+        assert parameter.requires_grad == own
+    assert "half precision" in load_encoder(str(toy_model), device="cpu", half=True).path
