@@ -16,7 +16,8 @@ from typing import Any
 import tyro
 from rich.console import Console as Terminal
 
-from isospace.errors import Stopped, UserError
+from isospace.errors import Interrupted, Stopped, UserError
+from isospace.system.launch import first, launch, launched, launched_here, left_alone
 from isospace.system.lazy import lazy_imports
 from isospace.system.signals import end_with_input
 from isospace.system.trust import trusting_code
@@ -106,29 +107,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in _HELP:
         print_result(_usage())
         return 0 if arguments else 2
-    errors = Terminal(stderr=True, highlight=False, markup=False, emoji=False)
     try:
-        verb = _parse(arguments)
-        _silence_libraries()
-        with trusting_code(getattr(verb, "trust_remote_code", False)):
-            return int(verb.run())
-    except UserError as error:  # it may quote a file
-        errors.print(f"isospace: {in_one_line(as_options(str(error)))}", soft_wrap=True)
-        return 2
-    except Stopped as error:
-        errors.print(f"isospace: {in_one_line(as_options(str(error)))}", soft_wrap=True)
-        return 1
-    except KeyboardInterrupt:
-        errors.print("isospace: interrupted")
-        return 1
+        return _run(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
     except BrokenPipeError:  # the reader of the output has seen enough, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
         return 1
-    except OSError as error:  # a full disk, a folder that cannot be written
-        errors.print(f"isospace: {error}", soft_wrap=True)
+    except (UserError, Stopped, KeyboardInterrupt, OSError) as error:
+        if first() or not isinstance(error, Interrupted):  # which are all of them at once
+            _say(error)
+        return 2 if isinstance(error, UserError) else 1
+    except RuntimeError as error:
+        if not left_alone(error):
+            raise
+        if not launched_here():  # there, the launcher says which one it was
+            _say(Stopped("another process of this run has ended, and so does this one"))
         return 1
-    except SystemExit as stop:
-        return int(stop.code or 0)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run a verb, here or in as many processes as it asks for; the exit status."""
+    verb = _parse(arguments)
+    processes = getattr(verb, "nproc", 1)
+    if processes < 1:
+        raise UserError(f"`nproc` {processes}: expected 1 or more")
+    if processes > 1 and not launched():
+        return launch(arguments, processes)
+    _silence_libraries()
+    with trusting_code(getattr(verb, "trust_remote_code", False)):
+        return int(verb.run())
+
+
+def _say(error: BaseException) -> None:
+    """Say in a line what ended a verb."""
+    text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+    if isinstance(error, UserError | Stopped):  # it may quote a file
+        text = in_one_line(as_options(text))
+    errors = Terminal(stderr=True, highlight=False, markup=False, emoji=False)
+    errors.print(f"isospace: {text}", soft_wrap=True)
 
 
 def _silence_libraries() -> None:

@@ -180,12 +180,12 @@ def test_a_killed_comparison_takes_its_run_with_it(long_comparison):
 
 @pytest.mark.slow
 def test_processes_can_share_every_run(base, tmp_path):
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
     words = ["-m", "isospace.cli", "compare", "simcse:head=none", "dcl", "--seeds", "1", "--json"]
+    words += ["--nproc", "2"]
     words += ["--corpus", *base.text.corpus, "--model", base.model, "--batch-size", "8"]
     words += ["--budget", "32", "sentences", "--evaluations", "1", "--output", str(tmp_path / "c")]
     done = subprocess.run(
-        [sys.executable, *launch, *words],
+        [sys.executable, *words],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

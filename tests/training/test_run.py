@@ -48,7 +48,7 @@ def test_a_run_of_several_processes_says_how_they_go_on(config, monkeypatch):
     run = Run.create(config)
     assert as_options(run.how_to_resume).endswith(f"with: isospace train --resume {run.folder}")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    wanted = f"with: torchrun --nproc-per-node 2 -m isospace.cli train --resume {run.folder}"
+    wanted = f"with: isospace train --nproc 2 --resume {run.folder}"
     assert as_options(run.how_to_resume).endswith(wanted)
 
 

@@ -9,7 +9,6 @@ taken, and judged against the start on pairs and text that chose nothing.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -43,6 +42,7 @@ from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.verdict import Verdict, start_unless_adapted
 from isospace.system.cache import cache_folder
+from isospace.system.launch import launched
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
@@ -483,7 +483,7 @@ class _Climb:
 
 
 def _require_one_process() -> None:
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launched():
         raise UserError("adapt climbs in one process; start it without a launcher, or use train")
 
 

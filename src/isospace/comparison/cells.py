@@ -7,7 +7,6 @@ that was stopped is resumed, the rest are begun.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs, verb_command
-from isospace.system.processes import first
+from isospace.system.launch import first, launched
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.run import Run, begun
 from isospace.training.train import train
@@ -63,7 +62,7 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
     for cell in cells:
         if cell.begun:
             _require_same_settings(cell)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launched():
         if engine == "ray":
             raise UserError("`engine` ray: several processes share each run already; leave it out")
         if jobs > 1:

@@ -28,8 +28,8 @@ from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import what_can_be_shown
 from isospace.system.cache import cache_folder
 from isospace.system.cluster import Engine, connected
+from isospace.system.launch import first
 from isospace.system.locks import locked
-from isospace.system.processes import first
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import polite_stop
 from isospace.training.finish import start_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 from datetime import timedelta
 from typing import Any
 
@@ -13,11 +12,6 @@ from accelerate import Accelerator
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 
 from isospace.system.devices import default_device
-
-
-def first() -> bool:
-    """Whether this process is the first of those that share the work, or the only one."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def join_processes(**settings: Any) -> Accelerator:

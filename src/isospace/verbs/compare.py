@@ -14,13 +14,13 @@ from isospace.recipes import find
 from isospace.system.cluster import Engine
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
-from isospace.verbs.options import LoadsModels, as_options
+from isospace.verbs.options import SharesWork, as_options
 from isospace.verbs.printing import print_result, print_table
 from isospace.verbs.train import DEFAULT_RECIPE
 
 
 @dataclass(frozen=True)
-class Compare(LoadsModels):
+class Compare(SharesWork):
     """Options of `isospace compare`."""
 
     candidates: Annotated[

@@ -22,6 +22,15 @@ class LoadsModels:
     Name a model of the Hub by the revision whose code you have read: NAME@REVISION."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SharesWork(LoadsModels):
+    """What every verb has whose work several processes can share."""
+
+    nproc: int = 1
+    """So many processes of this machine share the work, and each of its GPUs has one. `torchrun`
+    and `accelerate launch` do the same, on several machines too."""
+
+
 _SETTING = re.compile(r"(adapt )?`([a-z][a-z0-9_]*)`")
 
 
@@ -39,13 +48,11 @@ def as_options(text: str) -> str:
 def _option(setting: re.Match[str]) -> str:
     verb, name = setting.groups("")
     option = "--" + name.replace("_", "-")
-    return f"{_command()} {verb or 'train '}{option}" if name == "resume" else verb + option
-
-
-def _command() -> str:
-    """What starts isospace with as many processes as this one was started with."""
+    if name != "resume":
+        return verb + option
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return f"torchrun --nproc-per-node {processes} -m isospace.cli" if processes > 1 else "isospace"
+    shared = f"--nproc {processes} " if processes > 1 else ""
+    return f"isospace {verb or 'train '}{shared}{option}"
 
 
 def write_help(kind: type[Any]) -> None:

@@ -18,7 +18,7 @@ from isospace.objectives.base import Objective
 from isospace.recipes import find
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
-from isospace.verbs.options import LoadsModels
+from isospace.verbs.options import SharesWork
 
 DEFAULT_RECIPE = "dropout"
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Train(LoadsModels):
+class Train(SharesWork):
     """Options of `isospace train`."""
 
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
@@ -61,6 +61,7 @@ class Train(LoadsModels):
         scan.add_argument("--resume", nargs="?")
         scan.add_argument("--json", action="store_true")
         scan.add_argument("--trust-remote-code", action="store_true")
+        scan.add_argument("--nproc")
         known, others = scan.parse_known_args(words)
         if known.resume and (known.recipe or others):
             refused = " ".join(filter(None, [known.recipe and "--recipe", *others]))
@@ -74,7 +75,7 @@ class Train(LoadsModels):
 
     def run(self) -> int:
         """Train, or go on."""
-        from isospace.system.processes import first
+        from isospace.system.launch import first
         from isospace.training.train import train
 
         config = None if self.resume else replace(self.config, objective=self.objective)

@@ -11,7 +11,7 @@ import tyro
 from isospace.system.settings import settings
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
-from isospace.verbs.options import LoadsModels
+from isospace.verbs.options import SharesWork
 from isospace.verbs.printing import print_result, print_table
 from isospace.whiten.whiten_config import WhitenConfig
 
@@ -26,7 +26,7 @@ class _Arguments(WhitenConfig):
 
 
 @dataclass(frozen=True)
-class Whiten(LoadsModels):
+class Whiten(SharesWork):
     """Options of `isospace whiten`."""
 
     config: _Arguments = field(default_factory=_Arguments)

@@ -1,0 +1,85 @@
+"""A command as several processes of this machine that share its work, by torch's own launcher."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from isospace.errors import Stopped
+
+_RUN_ID = "isospace"
+
+
+def launched() -> bool:
+    """Whether a launcher (ours, torchrun, accelerate) has started this as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def first() -> bool:
+    """Whether this process is the first of those that share the work, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def left_alone(error: Exception) -> bool:
+    """Whether an error says that another process of those that share the work has ended."""
+    import torch.distributed as dist
+
+    return launched() and (isinstance(error, dist.DistError) or "gloo" in str(error))
+
+
+def launched_here() -> bool:
+    """Whether `launch` has started this process."""
+    return os.environ.get("TORCHELASTIC_RUN_ID") == _RUN_ID
+
+
+def launch(words: Sequence[str], processes: int) -> int:
+    """Run `isospace WORDS` in so many processes, which share the cores.
+
+    Args:
+        words: of the command line; every process gets all of them.
+        processes: how many.
+
+    Returns:
+        The exit status: 0, or that of the process whose end was that of the others.
+
+    Raises:
+        Stopped: a process was killed.
+    """
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    each = max(1, (os.cpu_count() or 1) // processes)
+    os.environ.setdefault("OMP_NUM_THREADS", str(each))
+    settings = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        run_id=_RUN_ID,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        shutdown_timeout=600,  # a step, and its checkpoint
+    )
+    logging.disable(logging.CRITICAL)  # what ended is said by the process that it happened in
+    try:
+        elastic_launch(settings, sys.executable)("-m", "isospace.cli", *words)
+    except ChildFailedError as error:
+        status = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        # The launcher itself ends the others by SIGTERM.
+        killed = [rank for rank, code in status.items() if code < 0 and code != -signal.SIGTERM]
+        if killed:
+            name = signal.Signals(-status[killed[0]]).name
+            raise Stopped(
+                f"process {killed[0] + 1} of {processes} was ended by {name}, and the others with "
+                "it; what was written is kept, and a run goes on with --resume"
+            ) from None
+        return int(max(status.values()))
+    except SignalException:  # the processes have stopped, and said what to do
+        return 1
+    finally:
+        logging.disable(logging.NOTSET)
+    return 0

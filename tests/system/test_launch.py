@@ -1,0 +1,70 @@
+"""`--nproc`: one command, several processes, one word about what ended it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from isospace.cli import main
+from isospace.errors import Stopped
+from isospace.system import launch
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch):
+    """`launch` shares the cores out by a variable."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def processes(tmp_path, monkeypatch):
+    """Processes that do something else than isospace: a function of the body of a script."""
+
+    def ended(body, count=2):
+        script = tmp_path / "script.sh"
+        script.write_text(f"#!/bin/sh\n{body}\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(script))
+        return launch.launch(["train"], count)
+
+    return ended
+
+
+def test_every_process_gets_all_words_and_knows_its_place(processes, tmp_path):
+    body = f'echo "$*" $RANK of $WORLD_SIZE >> {tmp_path}/said'
+    assert processes(body, 3) == 0
+    said = (tmp_path / "said").read_text().splitlines()
+    assert sorted(said) == [f"-m isospace.cli train {rank} of 3" for rank in range(3)]
+
+
+def test_the_status_is_that_of_what_ended_first(processes):
+    assert processes("[ $RANK = 1 ] && exit 2; exit 1") == 2
+    assert processes("[ $RANK = 1 ] && exit 1; sleep 60") == 1
+
+
+def test_a_process_that_is_killed_is_named(processes, capfd):
+    with pytest.raises(Stopped, match=r"^process 2 of 2 was ended by SIGKILL, and "):
+        processes("[ $RANK = 1 ] && kill -9 $$; sleep 60")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_one_line_says_what_is_wrong(tmp_path, capfd):
+    words = ["train", "--nproc", "2", "--corpus", str(tmp_path / "none.txt")]
+    assert main(words) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"isospace: {tmp_path}/none.txt: no such file")
+
+
+def test_no_process_is_refused(capsys):
+    assert main(["whiten", "--nproc", "0"]) == 2
+    assert capsys.readouterr().err == "isospace: --nproc 0: expected 1 or more\n"
+
+
+def test_what_other_processes_leave_is_told_from_errors(monkeypatch):
+    gone = RuntimeError("[third_party/gloo/pair.cc:553] Connection closed by peer")
+    assert not launch.left_alone(gone)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert launch.left_alone(gone)
+    assert not launch.left_alone(RuntimeError("shapes do not match"))
