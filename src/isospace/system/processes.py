@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from accelerate import Accelerator
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 
+from isospace.errors import UserError
 from isospace.system.devices import default_device
 
 
@@ -19,8 +21,18 @@ def join_processes(**settings: Any) -> Accelerator:
 
     The others wait while the first process cleans a corpus or scores: a day at most, where torch
     by itself gives up after 10 minutes (NCCL) or 30 (gloo).
+
+    Raises:
+        UserError: the launcher's configuration divides the weights over processes.
     """
     patient = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    for name in ("FSDP", "DEEPSPEED"):
+        if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
+            raise UserError(
+                f"Accelerate's configuration asks for {name}: every process here holds all "
+                "weights. Launch it without; encoders that do not fit may do so with `lora` and "
+                "`half_weights`, or with ObjectiveLoss in sentence-transformers' trainer"
+            )
     # Without the word `cpu` processes on a machine without GPUs do not find each other.
     return Accelerator(cpu=default_device() == "cpu", kwargs_handlers=[patient], **settings)
 
