@@ -16,49 +16,35 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.changed import changed_places, changed_queries, first_texts
+from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
 from isospace.adaptation.states import SHARES, START, Kind, State, kinds_of_maps
 from isospace.config import TrainConfig
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import LADDER
-from isospace.encoders.merging import merge
-from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
-from isospace.encoders.saving import require_classic
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.beside_bm25 import rank_by_way
 from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval
 from isospace.evaluation.scores import table_rows
-from isospace.evaluation.vector_cache import cached
-from isospace.operators.fitted_whitening import Moments, WhiteningMap
 from isospace.statistics.choosing import choose
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.verdict import Verdict, start_unless_adapted
-from isospace.system.cache import cache_folder
 from isospace.system.launch import launched
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples
-from isospace.training.finish import Judged, run_results, start_of, write_run
+from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
-from isospace.whiten.fold import drop_normalize, fold
-from isospace.whiten.whiten import fit_rows, through
 
-FITTED_ON = 1_000
-"""Passages on which the maps are fitted: fewer than three for each of 384 dimensions, which is why
-the covariance is shrunk (Ledoit-Wolf)."""
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
 FEWEST_UPDATES = 10
@@ -143,13 +129,7 @@ class _Climb:
         self.benchmark, held_out = self.data.benchmark, self.data.held_out
         own = held_out.pairs if self.benchmark.split else self.benchmark.pairs
         self.choosers = own.grouped()
-        self.encoder = start_of(self.training)
-        require_classic(self.encoder)
-        drop_normalize(self.encoder)
-        self._start_weights = _copy(self.encoder)
-        self._trained: list[dict[str, Tensor]] = []
-        self._loaded: tuple[float, SidedEncode] | None = None
-        self._moments: dict[float, Moments] = {}
+        self.states = EncoderStates(self.training, corpus)
         self._tried: dict[State, _Choosing] = {}
         self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
@@ -183,7 +163,7 @@ class _Climb:
         for kind in kinds_of_maps(0.0):
             self._try(kind)
         fit = self._train()
-        if self._trained:
+        if self.states.trained:
             best = self._merge()
             for kind in kinds_of_maps(best.share, "trained, then mapped"):
                 self._try(kind)
@@ -215,32 +195,7 @@ class _Climb:
         self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - started
 
     def _encode(self, state: State) -> SidedEncode:
-        """The encoder in this state; valid until another is asked for.
-
-        What its weights made of a list of texts is kept on disk: the start's in the user's cache,
-        the others' beside the run, so that a ladder that was stopped encodes nothing anew.
-        """
-        share = state.share
-        if self._loaded is None or self._loaded[0] != share:
-            self.encoder.model.load_state_dict(self._weights(share))
-            cache = self.run.folder / "rungs" if share else cache_folder()
-            self._loaded = share, cached(self.encoder, cache)
-        encode = self._loaded[1]
-        return through(encode, self._fitted(state, encode))
-
-    def _weights(self, share: float) -> dict[str, Tensor]:
-        return merge(self._start_weights, self._trained, share) if share else self._start_weights
-
-    def _fitted(self, state: State, encode: SidedEncode) -> WhiteningMap | None:
-        """The map of a state, fitted on what its weights make of the corpus."""
-        if state.change is None:
-            return None
-        if state.share not in self._moments:
-            corpus = self.data.corpus
-            rows = fit_rows(corpus, max(1, len(self.config.text.columns)), FITTED_ON)
-            texts = [corpus[int(row)] for row in rows]
-            self._moments[state.share] = Moments.of(torch.from_numpy(encode.documents(texts)))
-        return state.change.fit(self._moments[state.share])
+        return self.states.encode(state, self.run.folder / "rungs")
 
     def _try(self, kind: Kind) -> None:
         """Measure the states of a kind on the items that choose."""
@@ -308,7 +263,7 @@ class _Climb:
                     if updates:
                         self._go(fit, run)
             if fit.choice.step:
-                self._trained.append(checkpoint.load_weights(run.kept_weights))
+                self.states.trained.append(checkpoint.load_weights(run.kept_weights))
             elif updates:
                 self.story.append(f"A training was left out: {fit.choice.reason}.")
             fits.append(fit)
@@ -357,7 +312,7 @@ class _Climb:
         """Seconds that measuring what is trained will take."""
         texts = list(self.choosers.second[:_TIMED])
         started = time.monotonic()
-        self.encoder.embed(texts)
+        self.states.encoder.embed(texts)
         a_character = (time.monotonic() - started) / sum(map(len, texts))
         elsewhere = self.elsewhere
         choosing = _characters(self.choosers, *elsewhere.chooses.values(), *elsewhere.dev)
@@ -397,7 +352,7 @@ class _Climb:
             worse,
             time.monotonic() - self._started,
         )
-        encoder = self._shipped(chosen)
+        encoder = self.states.shipped(chosen, self._encode(chosen))
         write_ladder(self.run.folder, ladder)
         write_run(self.run, results, encoder, self.data, before, after)
         shutil.rmtree(self.run.folder / "rungs", ignore_errors=True)
@@ -452,18 +407,6 @@ class _Climb:
             changed_queries(pairs, worse, ranks, [own[len(better) :] for own in first]),
         )
 
-    def _shipped(self, chosen: State) -> Encoder:
-        """The encoder in a state, as it is written; it gives the vectors that were measured."""
-        encode = self._encode(chosen)
-        encoder = start_of(self.training)
-        encoder.model.load_state_dict(self._weights(chosen.share))
-        if chosen.change is not None:
-            fold(encoder, chosen.change.fit(self._moments[chosen.share]))
-        for side in encoder.prompts.sides:
-            own = encoder.embed(PROBES, side=side)
-            require_parity(own, encode.of(side)(PROBES), self.config.model, TOLERANCE)
-        return encoder
-
     def _show(self, ladder: Ladder, results: RunResults) -> None:
         """The ladder, what it ends with, and what that is on pairs that chose nothing."""
         self.progress.table("the ladder, on the pairs that choose, x 100", ladder.rows())
@@ -500,10 +443,6 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     except UserError as error:
         return dropout, data, [f"Two dropout views of each text train, and no pairs: {error}."]
     return pairs, data, []
-
-
-def _copy(encoder: Encoder) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in encoder.model.state_dict().items()}
 
 
 def _mean(scores: Scores) -> float:
