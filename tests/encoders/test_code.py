@@ -166,13 +166,13 @@ def test_the_card_says_that_code_was_trusted(toy_model):
     with trusting_code():
         trusted = Origin.of(str(toy_model))
     assert (plain.trusted, plain.code_text) == (False, "")
-    assert "was trusted (`--trust-remote-code`)" in trusted.code_text
+    assert "was trusted (`trust_remote_code`)" in trusted.code_text
 
 
 def test_export_says_in_the_card_that_code_was_trusted(modules_folder, toy_model, tmp_path, capsys):
     words = ["export", str(toy_model), "--to", "st", "--output", str(tmp_path / "st")]
     assert main([*words, "--trust-remote-code"]) == 0
-    assert "was trusted (`--trust-remote-code`)" in (tmp_path / "st" / "README.md").read_text()
+    assert "was trusted (`trust_remote_code`)" in (tmp_path / "st" / "README.md").read_text()
     words = ["export", str(modules_folder), "--to", "st", "--output", str(tmp_path / "st2")]
     assert main([*words, "--trust-remote-code"]) == 2  # not every server can load its module
     assert "modules Mine" in capsys.readouterr().err

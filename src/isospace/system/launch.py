@@ -75,7 +75,7 @@ def launch(words: Sequence[str], processes: int) -> int:
             name = signal.Signals(-status[killed[0]]).name
             raise Stopped(
                 f"process {killed[0] + 1} of {processes} was ended by {name}, and the others with "
-                "it; what was written is kept, and a run goes on with --resume"
+                "it; what was written is kept, to be gone on with"
             ) from None
         return int(max(status.values()))
     except SignalException:  # the processes have stopped, and said what to do

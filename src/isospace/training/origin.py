@@ -52,7 +52,7 @@ class Origin:
         if not self.trusted:
             return ""
         return (
-            f"Code that comes with `{self.name}` was trusted (`--trust-remote-code`) and may have "
+            f"Code that comes with `{self.name}` was trusted (`trust_remote_code`) and may have "
             "run when this model was made."
         )
 
