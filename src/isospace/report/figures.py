@@ -75,17 +75,18 @@ def _style(chart: Picture | alt.ConcatChart) -> Any:
     )
 
 
-def to_svg(chart: Picture, name: str, description: str) -> Markup:
+def to_svg(chart: Picture, name: str, description: str, width: int = WIDTH) -> Markup:
     """A picture to put into a page.
 
     Args:
         chart: the picture.
         name: unlike that of the page's other pictures.
         description: what is to be seen, for those who do not see it.
+        width: in the units of its letters, 11 high.
     """
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     buffer = io.StringIO()
-    _style(chart.properties(width=WIDTH, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
+    _style(chart.properties(width=width, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
     svg = buffer.getvalue()
     # Vega counts colour ramps and clips through a process; a page wants ids of its own.
     for number, vega_id in enumerate(re.findall(r'id="(\w+)"', svg)):
@@ -298,7 +299,8 @@ def ladder(rungs: Values) -> Picture:
     colour = alt.Color("state:N").title(None).scale(domain=domain, range=own)
     shapes = {"start": "square", "rung": "circle", "taken": "diamond", "BM25": "cross"}
     shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
-    y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0)
+    # Room for fonts that are wider than the one by which the picture is laid out.
+    y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=180)
     x = alt.X("value:Q").title("MRR x 100").scale(zero=False)
     start = _chart(rungs[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")
     lines = _chart([rung for rung in rungs if "low" in rung]).mark_rule(strokeWidth=2)

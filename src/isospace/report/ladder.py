@@ -28,8 +28,9 @@ def ladder_part(run: Run, number: int) -> LadderPart | None:
     ladder = read_ladder(run.folder)
     if ladder is None:
         return None
+    described = "Chart: MRR of each rung of the ladder"
     svg = figures.to_svg(
-        figures.ladder(_marks(ladder)), f"ladder-{number}", "Chart: MRR of each rung of the ladder"
+        figures.ladder(_marks(ladder)), f"ladder-{number}", described, width=2 * figures.WIDTH
     )
     caption = (
         "Pairs that choose. A line is the 95 % interval of the gain over the start, which the "
