@@ -77,6 +77,10 @@ whitening-study: .venv/test
 placebo: .venv/test
 	$(BIN)/python benchmarks/placebo.py $(STS)
 
+# Kills, full disks, damage: docs/results/faults.md, in half an hour; as root, for the full disks.
+torture: .venv/test
+	$(BIN)/python tests/support/torture.py --page docs/results/faults.md
+
 # The exported folder under sentence-transformers 3, 5.1 and the newest; RUNS: what to export.
 st-versions: .venv/test
 	$(BIN)/python scripts/st_versions.py $(RUNS)

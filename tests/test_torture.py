@@ -1,0 +1,32 @@
+"""Trouble of some kinds, once; `make torture` makes much more of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from torture import ON_A_DISK, SHARED, TROUBLES, trouble
+
+
+def losses_of(verb, troubles):
+    """What was lost by one trouble of each kind."""
+    tolls = list(trouble([verb], dict.fromkeys(troubles, 1), random.Random(0)))
+    met = {name for name in troubles if verb in SHARED.get(name, (verb,))}
+    assert {name for name, _, _ in tolls} >= met - set(ON_A_DISK)
+    assert all(toll.times for _, _, toll in tolls)
+    return [loss for _, _, toll in tolls for loss in toll.losses]
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "")  # so that it is put back
+
+
+def test_nothing_is_lost_by_a_kill_a_full_disk_or_damage():
+    assert losses_of("encode", ["killed", "damaged", "full disk"]) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("verb", ["train", "encode"])
+def test_nothing_is_lost_by_any_trouble(verb):
+    assert losses_of(verb, TROUBLES) == []
