@@ -51,7 +51,8 @@ def put_in(model: nn.Module, rank: int, seed: int) -> None:
         inject_adapter_in_model(settings, model)
     for name, parameter in model.named_parameters():
         if IN in name or OUT in name:  # small updates of half precision would be rounded away
-            parameter.data = parameter.data.float()
+            wide = torch.promote_types(parameter.dtype, torch.float32)
+            parameter.data = parameter.data.to(wide)
 
 
 def take_out(module: nn.Module) -> None:
