@@ -1,11 +1,13 @@
 """docs/results/domains.md: what `adapt` gains on several domains, beside single objectives.
 
     python benchmarks/domains.py FOLDER [--only CORPUS ...] [--rows ROW ...] [--seeds 1] [--jobs 2]
+                                        [--start all-mpnet-base-v2]
     python benchmarks/domains.py --judge
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them. Goes on where it was stopped, and with
 the runs whose records are in docs/results/domains-cells. With --judge the finished runs are judged
-again: no text, no training.
+again: no text, no training. Another start than minilm, such as the folder that benchmarks/mpnet.py
+makes, has tables of its own.
 
 All rows of a corpus are trained on as many tokens, and are judged by a relation that trains none of
 them. Rows that sentence-transformers trains have one seed.
@@ -58,10 +60,14 @@ MEASURES = ("MRR", "nDCG@10", "R@1", "R@10")
 Value = TypeVar("Value")
 
 
-def objectives(source: Source, folder: Path) -> dict[str, TrainConfig]:
+def objectives(source: Source, folder: Path, start: str) -> dict[str, TrainConfig]:
     """Single objectives on dropout views, or whatever else they make of one text."""
     dropout = replace(
-        find("dropout").config, text=source.text(folder), budget=(TOKENS, "tokens"), seed=0
+        find("dropout").config,
+        model=start,
+        text=source.text(folder),
+        budget=(TOKENS, "tokens"),
+        seed=0,
     )
     # Heads and temperatures of the papers, at one learning rate for all.
     papers = replace(dropout, learning_rate=3e-5)
@@ -86,12 +92,16 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", help="those that are run; the others wait")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--start", default="minilm")
     parser.add_argument("--output", type=Path, default=Path("runs/domains"))
     options = parser.parse_args()
     if options.folder is None and not options.judge:
         parser.error("give FOLDER, or --judge")
-    for name in options.only:
-        rows = objectives(SOURCES[name], options.folder or Path("FOLDER"))
+    for corpus in options.only:
+        rows = objectives(SOURCES[corpus], options.folder or Path("FOLDER"), options.start)
+        name = corpus
+        if options.start != "minilm":
+            name += f"-{Path(options.start).name}"
         if not options.judge:
             _run(name, rows, options)
         _judge(name, rows)
@@ -109,7 +119,13 @@ def _run(name: str, rows: Mapping[str, TrainConfig], options: argparse.Namespace
             if (CELLS / name / f"{ADAPT}-seed-{seed}.tar.xz").exists():
                 continue
             folder = runs / ADAPT / f"seed-{seed}"
-            config = AdaptConfig(text=text, budget=(TOKENS, "tokens"), seed=seed, output=folder)
+            config = AdaptConfig(
+                text=text,
+                model=options.start,
+                budget=(TOKENS, "tokens"),
+                seed=seed,
+                output=folder,
+            )
             ladder = _apart(_climb, config)
             _note(
                 name,
@@ -124,6 +140,7 @@ def _run(name: str, rows: Mapping[str, TrainConfig], options: argparse.Namespace
         if not (models[peer].exists() or (CELLS / name / f"baseline-{peer}.tar.xz").exists()):
             pairs = replace(
                 find("pairs").config,
+                model=options.start,
                 text=rows["dropout"].text,
                 budget=(TOKENS, "tokens"),
                 seed=0,
