@@ -129,19 +129,19 @@ class Scene:
             process.send(signal.SIGKILL)
         return self.end(process, DONE, KILLED)
 
+    def is_whole(self) -> bool:
+        """Whether it has made what it makes undisturbed."""
+        with suppress(Exception):  # whatever it is that cannot be read yet
+            return _equal(self.command.made(self.output), self.whole)
+        return False
+
     def go_on(self, *also: int) -> None:
         """Let it end in peace, and compare what it made with what it makes undisturbed."""
         status = self.end(self.start(), DONE, *also)
         if status == REFUSED:
             self.toll.refused += 1
-        elif status == DONE:
-            try:
-                same = _equal(self.command.made(self.output), self.whole)
-            except Exception as error:  # whatever it is that cannot be read is a loss
-                self.toll.losses.append(f"{type(error).__name__}: {error}")
-            else:
-                if not same:
-                    self.toll.losses.append("another result than undisturbed")
+        elif status == DONE and not self.is_whole():
+            self.toll.losses.append("another result than undisturbed, or none")
 
 
 def killed(scene: Scene) -> None:
@@ -159,7 +159,8 @@ def damaged(scene: Scene) -> None:
     """A file of unfinished work is cut, or has a bit turned."""
     process = scene.start()
     scene.wait_a_while(least=0.3)
-    if scene.kill(process) == DONE:  # what is finished is not made again
+    scene.kill(process)
+    if scene.is_whole():  # what is finished is not made again
         return
     files = [path for path in sorted(scene.output.rglob("*")) if path.is_file()]
     files = [path for path in files if path.stat().st_size]
