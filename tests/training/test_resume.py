@@ -192,6 +192,15 @@ def test_another_generator_of_the_same_name_is_refused_on_resume(config, tmp_pat
     assert train(resume=config.output).results.steps == 2
 
 
+def test_changed_settings_are_refused_on_resume(config):
+    """A turned bit may leave another number."""
+    train_without_results(config)
+    path = config.output / "config.json"
+    path.write_text(path.read_text().replace('"weight_decay": 0.0', '"weight_decay": 0.5'))
+    with pytest.raises(UserError, match=r"config\.json: has changed since this run's last check"):
+        train(resume=config.output)
+
+
 def test_a_changed_corpus_is_refused_on_resume(config, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(sentences(200)), encoding="utf-8")

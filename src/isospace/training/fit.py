@@ -210,6 +210,7 @@ class Fit:
         if self.main:
             state = {
                 **self.loop.state(),
+                "settings": run.settings_digest,
                 "corpus": self.corpus.digest,
                 "start": self._start_hash,
                 "random": states,
@@ -226,6 +227,11 @@ class Fit:
     def _load_checkpoint(self, run: Run) -> dict[str, Any]:
         """What a checkpoint of this text, this start and as many processes holds."""
         state = checkpoint.load(run.last_checkpoint)
+        if state.get("settings", run.settings_digest) != run.settings_digest:
+            raise UserError(
+                f"{run.folder}/config.json: has changed since this run's last checkpoint; put back "
+                "what it was, or start a new run"
+            )
         if state["corpus"] != self.corpus.digest:
             raise UserError(
                 f"{run.folder}: the corpus has changed since this run began (digest "

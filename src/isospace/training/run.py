@@ -15,6 +15,7 @@ report.html     the same for people
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -158,6 +159,11 @@ class Run:
             return TrainConfig.from_json(path.read_text(encoding="utf-8"))
         except (UserError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: {error}") from error
+
+    @property
+    def settings_digest(self) -> str:
+        """Of the file that holds them, as it is now."""
+        return hashlib.sha256((self.folder / "config.json").read_bytes()).hexdigest()
 
     @property
     def to_resume(self) -> tuple[str, str]:
