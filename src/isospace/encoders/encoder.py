@@ -90,9 +90,17 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
-        ids, mask = self.input_ids.to(device), self.attention_mask.to(device)
-        labels, teacher = (None if x is None else x.to(device) for x in (self.labels, self.teacher))
-        return Batch(ids, mask, self.texts, changed, labels, self.prompts, teacher)
+        beside = (self.labels, self.states, self.teacher)
+        labels, states, teacher = (None if x is None else x.to(device) for x in beside)
+        return replace(
+            self,
+            input_ids=self.input_ids.to(device),
+            attention_mask=self.attention_mask.to(device),
+            changed=changed,
+            labels=labels,
+            states=states,
+            teacher=teacher,
+        )
 
     def stack(self, texts: Sequence[int]) -> Batch:
         """A batch of single texts: these, one after the other (view-major rows).

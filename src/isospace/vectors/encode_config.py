@@ -103,12 +103,12 @@ class EncodeConfig:
     @property
     def file_format(self) -> Format:
         """The format of what is written."""
-        return _SINGLE.get(self.output.suffix, self.format or "parquet")
+        return _SINGLE.get(self.output.suffix.lower(), self.format or "parquet")
 
     @property
     def single(self) -> bool:
         """Whether one file is made of the shards."""
-        return self.output.suffix in _SINGLE
+        return self.output.suffix.lower() in _SINGLE
 
     @property
     def shard_folder(self) -> Path:
