@@ -208,7 +208,7 @@ def _scores(results: ComparisonResults) -> str:
             {"": name}
             | {c: mean_sd(columns[c].seeds) for c in MEASURES if c in columns}
             | {
-                f"elsewhere: {other}": f"{100 * found.mean:+.2f} ({found.interval})"
+                f"elsewhere: {other}": found.points
                 for other, found in results.elsewhere.get(name, {}).items()
             }
             for name, columns in rows.items()

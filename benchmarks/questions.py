@@ -183,7 +183,7 @@ def left_on(row: Path, sts: Path) -> None:
             row_of = {"scores": [100 * float(seed) for seed in scores[side][column].by_seed]}
             if side != "off":
                 against = gain(scores[side][column], scores["off"][column])
-                row_of |= {"against off": f"{100 * against.mean:+.2f} ({against.interval})"}
+                row_of |= {"against off": against.points}
             found[f"{name} training, {side}"] = row_of
     write_text(LEFT_ON, json.dumps(found, indent=1) + "\n")
 

@@ -186,7 +186,7 @@ def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> Row:
         for p in (power, None)
     )
     found = gain(after, before)
-    return [f"{100 * found.mean:+.2f} ({found.interval})", HEADS[kind_of(found)]]
+    return [found.points, HEADS[kind_of(found)]]
 
 
 def _mrr(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:

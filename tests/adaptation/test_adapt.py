@@ -13,7 +13,7 @@ from toy import sentences
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.adaptation.results import points, read_ladder
+from isospace.adaptation.results import read_ladder
 from isospace.adaptation.states import MAPS, START, Kind, State
 from isospace.cli import main
 from isospace.config import CorpusConfig
@@ -270,7 +270,7 @@ def test_the_page_begins_with_the_ladder(climbed):
     ladder = read_ladder(climbed.run.folder)
     assert page.index("The ladder") < page.index('id="curves"')
     for rung in ladder.rungs:
-        gain = "" if rung.gain is None else f", gain {points(rung.gain)}"
+        gain = "" if rung.gain is None else f", gain {rung.gain.points}"
         value = 100 * rung.mrr
         assert f"{rung.name}: {value:.2f} ({rung.words}){gain}".replace("'", "&#39;") in (
             page.replace("'", "&#39;")

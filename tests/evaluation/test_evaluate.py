@@ -172,7 +172,7 @@ def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
 def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, capsys):
     finished = finish(write_run(tmp_path / "run"))
     scores = TransferResult(
-        (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),), {}
+        (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),)
     )
     evaluation = Evaluation(Conditions("m", "cls", "float32"), {"transfer": scores})
     monkeypatch.setattr("isospace.evaluation.evaluate.evaluate_models", lambda *_: [evaluation])

@@ -333,7 +333,11 @@ class _Climb:
         chosen = allowed[choose([mrr[state] for state in allowed])]
         before, after = self._judge(START), self._judge(chosen)
         verdict = start_unless_adapted(self._verdict(chosen, before.measured, after.measured))
-        made = chosen.words if chosen not in (START, State(1.0)) else ""
+        trainings = len(self.states.trained)
+        plain = chosen == START or (chosen == State(1.0) and self.config.seeds == 1)
+        made = "" if plain else chosen.words
+        if chosen.share and trainings > 1:
+            made += f", averaged over {trainings} trainings"
         results = run_results(fit, fit.choice, before, after, verdict, made)
         better, worse = self._changed(chosen, before.measured, after.measured)
         ladder = Ladder(

@@ -61,7 +61,7 @@ class AdaptConfig:
     output: PathOrText | None = None
     """The folder of the ladder; default: a new folder in runs/, named by date and model."""
 
-    def training(self, recipe: str, number: int = 0) -> TrainConfig:
+    def training(self, recipe: str) -> TrainConfig:
         """The settings of one of the trainings, by a recipe."""
         base = find(recipe).config
         return replace(
@@ -75,7 +75,7 @@ class AdaptConfig:
             data=self.data,
             elsewhere=self.elsewhere,
             precision=self.precision,
-            seed=self.seed + number,
+            seed=self.seed,
         )
 
     def to_json(self) -> str:

@@ -18,7 +18,7 @@ from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.fitted_whitening import Moments, WhiteningMap
 from isospace.system.cache import cache_folder
-from isospace.training.finish import start_of
+from isospace.training.prepare import start_of
 from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
 

@@ -113,8 +113,8 @@ class Ladder:
         for rung in self.rungs:
             row = {"": rung.name, "MRR": f"{100 * rung.mrr:.2f}", "gain": ""}
             if rung.gain is not None:
-                row["gain"] = points(rung.gain)
-            row |= {name: points(found) for name, found in rung.elsewhere.items()}
+                row["gain"] = rung.gain.points
+            row |= {name: found.points for name, found in rung.elsewhere.items()}
             row["minutes"] = f"{rung.seconds / 60:.1f}"
             if rung.chosen:
                 row["taken"] = "yes"
@@ -130,11 +130,6 @@ class Ladder:
             | {"may be taken": "yes" if one.allowed else "no"}
             for one in self.tried
         ]
-
-
-def points(found: Gain) -> str:
-    """A gain in points of 100, with its 95 % interval."""
-    return f"{100 * found.mean:+.2f} ({found.interval})"
 
 
 def write_ladder(folder: Path, ladder: Ladder) -> None:

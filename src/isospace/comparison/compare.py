@@ -32,8 +32,7 @@ from isospace.system.launch import first
 from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import polite_stop
-from isospace.training.finish import start_of
-from isospace.training.prepare import Data, require_usable
+from isospace.training.prepare import Data, require_usable, start_of
 from isospace.training.run import REPORT, Run, begun
 
 Measure = Literal["pairs", "sts"]

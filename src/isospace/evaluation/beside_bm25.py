@@ -77,7 +77,7 @@ class BesideBM25:
         return [
             {"model": names[way]}
             | percent_cells(self.values[way])
-            | ({column: _difference(self.gains[way])} if way in self.gains else {})
+            | ({column: self.gains[way].points} if way in self.gains else {})
             for way in WAYS
         ]
 
@@ -118,13 +118,13 @@ def judged_beside_bm25(
     vectors = unit_vectors(encode_queries, encode_documents, judged.queries, judged.documents)
     blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight)
     values = {way: measure_ranking(blocks[way](), judged.judgements) for way in WAYS}
-    groups, measure = judged.group_numbers(), MEASURES[0]
+    groups, measure = np.arange(len(judged)), MEASURES[0]
     return _compare(
         measure,
         {way: {name: float(of.mean()) for name, of in values[way].items()} for way in WAYS},
         {way: mean_scores(values[way][measure][None], groups) for way in WAYS},
         weight,
-        judged.unit,
+        "queries",
     )
 
 
@@ -273,8 +273,3 @@ def _blocks_by_way(
         "BM25": lambda: bm25.blocks(queries),
         "fused": fused,
     }
-
-
-def _difference(found: Gain) -> str:
-    """A cell: points of 100 and their interval."""
-    return f"{100 * found.mean:+.2f} ({found.interval})"

@@ -248,14 +248,10 @@ def elsewhere_rows(found: Mapping[str, ElsewhereScores]) -> list[dict[str, str]]
             "elsewhere": name,
             "start": f"{100 * scores.start:.2f}",
             "result": f"{100 * scores.result:.2f}",
-            "gain": _points(scores.gain),
+            "gain": scores.gain.points,
         }
         for name, scores in found.items()
     ]
-
-
-def _points(found: Gain) -> str:
-    return f"{100 * found.mean:+.2f} ({found.interval})"
 
 
 def elsewhere_in_words(gains: Mapping[str, Gain]) -> str:
@@ -265,7 +261,7 @@ def elsewhere_in_words(gains: Mapping[str, Gain]) -> str:
     >>> elsewhere_in_words({"STS": lost})
     'elsewhere: STS -0.20 (-0.50 to +0.10)'
     """
-    words = [f"{name} {_points(found)}" for name, found in gains.items()]
+    words = [f"{name} {found.points}" for name, found in gains.items()]
     return f"elsewhere: {', '.join(words)}" if words else ""
 
 

@@ -18,7 +18,7 @@ what chance gets, whatever order the files have.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -48,27 +48,16 @@ class JudgedQueries:
         queries: n of them.
         documents: m of them, all of which are candidates of every query.
         judgements: for each query the positions of documents -> grade; relevant above 0.
-        groups: of each query, the name of what it belongs to; queries of a group count as one where
-            chance is judged. `None`: each is one.
-        unit: what the groups are, in the plural.
     """
 
     name: str
     queries: tuple[str, ...]
     documents: tuple[str, ...]
     judgements: tuple[Mapping[int, float], ...]
-    groups: tuple[str, ...] | None = field(default=None, kw_only=True)
-    unit: str = field(default="queries", kw_only=True)
 
     def __len__(self) -> int:
         """Number of queries."""
         return len(self.queries)
-
-    def group_numbers(self) -> NDArray[np.int64]:
-        """A number for the group of each query, (query,)."""
-        if self.groups is None:
-            return np.arange(len(self))
-        return np.unique(np.array(self.groups), return_inverse=True)[1].astype(np.int64)
 
 
 def measure_ranking(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
 from isospace.errors import UserError
@@ -95,11 +94,9 @@ class TransferScore:
 
 @dataclass(frozen=True)
 class TransferResult:
-    """Every score of one encoder, and which test rows were classified right."""
+    """Every score of one encoder."""
 
     scores: tuple[TransferScore, ...]
-    correct: dict[str, NDArray[np.bool_]]
-    """Task -> for each test row, for `statistics.paired_bootstrap`."""
 
     def row(self) -> dict[str, float | None]:
         """The papers' row of test accuracies in per cent: MR CR SUBJ MPQA SST2 TREC MRPC Avg.
@@ -186,13 +183,11 @@ def evaluate_transfer(
     rows, embeddings = encode_distinct(
         encode, (text for split in splits for side in split.sides for text in side)
     )
-    scores: list[TransferScore] = []
-    correct: dict[str, NDArray[np.bool_]] = {}
-    for name, transfer_set in sets.items():
+    scores = []
+    for transfer_set in sets.values():
         features = [_features(rows, embeddings, split) for split in transfer_set.splits.values()]
-        score, correct[name] = _score(transfer_set, features, protocol)
-        scores.append(score)
-    return TransferResult(tuple(scores), correct)
+        scores.append(_score(transfer_set, features, protocol))
+    return TransferResult(tuple(scores))
 
 
 def _require_protocol(name: str) -> None:
@@ -200,10 +195,8 @@ def _require_protocol(name: str) -> None:
         raise UserError(f"no protocol {name!r}; expected one of {', '.join(PROTOCOLS)}")
 
 
-def _score(
-    transfer_set: TransferSet, features: Sequence[Features], protocol: str
-) -> tuple[TransferScore, NDArray[np.bool_]]:
-    """The score of one task by the features of its splits, and which test rows are right."""
+def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: str) -> TransferScore:
+    """The score of one task by the features of its splits."""
     splits, scheme = _SCHEMES[tuple(transfer_set.splits)]
     settings = PROTOCOLS[protocol]
     labels = [split.labels for split in transfer_set.splits.values()]
@@ -214,7 +207,7 @@ def _score(
     f1 = None
     if transfer_set.name == "MRPC":
         f1 = round(100 * f1_score(test_labels, accuracies.predicted, zero_division=0.0), 2)
-    score = TransferScore(
+    return TransferScore(
         task=transfer_set.name,
         protocol=protocol,
         splits=splits.format(settings.folds),
@@ -225,7 +218,6 @@ def _score(
         n_dev=len(dev_labels),
         seed=SEED,
     )
-    return score, accuracies.predicted == test_labels
 
 
 def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) -> Features:

@@ -103,7 +103,7 @@ class Pages:
         text = "\n".join(self._session.suggestion)
         try:
             if request.method == "POST":
-                text = await _posted(request, "sentences")
+                text = await _posted_sentences(request)
             if request.method == "POST" or len(self._session.suggestion) > 1:
                 result = self._session.similarities(text)
         except UserError as refused:
@@ -243,11 +243,11 @@ def _whole_number(text: str) -> int:
         ) from None
 
 
-async def _posted(request: Request, field: str) -> str:
-    """A field of a form that was sent."""
+async def _posted_sentences(request: Request) -> str:
+    """What was sent by a form as sentences."""
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > _LARGEST_FORM:
             raise UserError(f"More than {_LARGEST_FORM >> 20} MB of text were sent.")
-    return parse_qs(body.decode("utf-8", "replace")).get(field, [""])[0]
+    return parse_qs(body.decode("utf-8", "replace")).get("sentences", [""])[0]

@@ -13,8 +13,7 @@ from isospace.evaluation.retrieval import Targets
 from isospace.explore.session import Changes
 from isospace.statistics.counts import number_of
 from isospace.system.progress import Progress
-from isospace.training.finish import start_of
-from isospace.training.prepare import load_data
+from isospace.training.prepare import load_data, start_of
 from isospace.training.run import Run, run_of
 
 

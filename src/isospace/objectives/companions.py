@@ -377,10 +377,10 @@ def companion(views: Views, name: str, kind: type[C]) -> C:
     return found
 
 
-def remembered(views: Views, name: str) -> torch.Tensor:
-    """The vectors (n, dim) in the queue of this name, oldest first.
+def remembered(views: Views) -> torch.Tensor:
+    """The vectors (n, dim) in the queue, oldest first.
 
     Raises:
         ValueError: there is no such queue beside the views.
     """
-    return companion(views, name, Queue).rows
+    return companion(views, "queue", Queue).rows

@@ -80,5 +80,5 @@ class ESimCSE(Contrast):
     def logits(self, views: Views) -> torch.Tensor:
         """Over batch and queue."""
         z1, z2, _ = views.projected
-        columns = torch.cat([z2, companions.remembered(views, "queue").to(z1)])
+        columns = torch.cat([z2, companions.remembered(views).to(z1)])
         return similarity.cosine_matrix(z1, columns) / self.temperature

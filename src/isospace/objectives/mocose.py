@@ -138,5 +138,5 @@ class MoCoSE(Objective):
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One cross-entropy over batch and queue."""
         query, keys = views.projected
-        negatives = companions.remembered(views, "queue").to(query)
+        negatives = companions.remembered(views).to(query)
         return {"info_nce": similarity.info_nce(query, keys, self.temperature, negatives)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from isospace.comparison.results import ComparisonResults
 from isospace.evaluation.elsewhere import PROTOCOL
 from isospace.report.papers import MEAN_SD, finished, mean_sd, mean_sd_of_different
-from isospace.report.retrieval import chance, points
+from isospace.report.retrieval import chance
 from isospace.report.run_set import RunSet
 from isospace.system.tables import Table
 
@@ -15,7 +15,7 @@ def elsewhere_gains_table(name: str, results: ComparisonResults) -> Table | None
     if not results.elsewhere:
         return None
     rows = [
-        {"": row} | {column: points(found) for column, found in gains.items()}
+        {"": row} | {column: found.points for column, found in gains.items()}
         for row, gains in results.elsewhere.items()
     ]
     note = (
@@ -39,7 +39,7 @@ def elsewhere_table(run_set: RunSet) -> Table | None:
                     "elsewhere": column,
                     "start": mean_sd_of_different([100 * one.start for one in found]),
                     "result": mean_sd_of_different([100 * one.result for one in found]),
-                    "gain": points(gains[0])
+                    "gain": gains[0].points
                     if len(gains) == 1
                     else mean_sd([100 * one.mean for one in gains]),
                 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from isospace.adaptation.results import Changed, Ladder, points, read_ladder
+from isospace.adaptation.results import Changed, Ladder, read_ladder
 from isospace.report import figures
 from isospace.report.pictures import Picture
 from isospace.system.tables import Table
@@ -69,7 +69,7 @@ def _marks(ladder: Ladder) -> list[dict[str, Any]]:
         label = f"{rung.name}: {value:.2f} ({rung.words})"
         mark: dict[str, Any] = {"name": rung.name, "value": value, "state": state, "label": label}
         if rung.gain is not None:
-            mark["label"] = f"{label}, gain {points(rung.gain)}"
+            mark["label"] = f"{label}, gain {rung.gain.points}"
             mark |= {"low": start + 100 * rung.gain.low, "high": start + 100 * rung.gain.high}
         marks.append(mark)
     others = [

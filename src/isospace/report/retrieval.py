@@ -17,7 +17,6 @@ from isospace.report.papers import (
     scores_of,
 )
 from isospace.report.run_set import RunSet
-from isospace.statistics.gains import Gain
 from isospace.system.tables import Table
 
 
@@ -28,9 +27,9 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
     rows = []
     for row, found in results.beside.items():
         cells = {"": row} | retrieval_cells(found.scores, "MRR")
-        cells["MRR over the start"] = points(found.over_start)
+        cells["MRR over the start"] = found.over_start.points
         if found.over_alone is not None:
-            cells["MRR over its row alone"] = points(found.over_alone)
+            cells["MRR over its row alone"] = found.over_alone.points
             cells["weight of BM25"] = f"{found.weight:g}"
         rows.append(cells)
     note = (
@@ -81,11 +80,6 @@ def retrieval_cells(columns: Mapping[str, SeedScores], measure: str) -> dict[str
     retrieval = ("MRR", *MEASURES, NO_SHARED)
     shown = dict.fromkeys([measure, *(name for name in retrieval if name in columns)])
     return {name: mean_sd(columns[name].seeds) for name in shown if name in columns}
-
-
-def points(found: Gain) -> str:
-    """A gain and its interval, x 100."""
-    return f"{100 * found.mean:+.2f} ({found.interval})"
 
 
 def chance(results: ComparisonResults) -> str:

@@ -28,7 +28,6 @@ from isospace.report.papers import (
 from isospace.report.retrieval import (
     bm25_table,
     chance,
-    points,
     retrieval_cells,
     retrieval_table,
 )
@@ -144,7 +143,7 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
 def _gain_interval(found: RowGain) -> str:
     """A gain and its interval, x 100, and whether it is beyond chance."""
     gain, sure = found.over_start, found.holm_p < 1 - CONFIDENCE
-    return f"{points(gain)}{'*' if sure else ''}"
+    return f"{gain.points}{'*' if sure else ''}"
 
 
 def differences_table(name: str, results: ComparisonResults) -> Table | None:

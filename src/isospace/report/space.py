@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
+from isospace.encoders.loading import LADDER, load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.training import checkpoint
-from isospace.training.finish import start_of
 from isospace.training.loop import make_companions, make_shipped
+from isospace.training.prepare import start_of
 from isospace.training.run import Run, Sample
 
 SMALLEST_SAMPLE = 12
@@ -158,12 +159,17 @@ def query_neighbours(
     Raises:
         UserError: the encoder that the run started from, or its result's weights, are gone.
     """
-    if not run.kept_weights.is_file():
+    config, results = run.config, run.finished
+    is_ladder = (run.folder / LADDER).is_file()
+    if not (is_ladder or run.kept_weights.is_file()):
         raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
-    config = run.config
     encoder = start_of(config)
     before = after = encoder.embed(queries, side="query")
-    if run.finished.choice.step:
+    if is_ladder and not results.ships_start:  # what was taken is no checkpoint
+        after = load_encoder(str(run.model_folder)).embed(queries, side="query")
+    elif is_ladder and not np.array_equal(sample.before, sample.after):
+        raise UserError(f"`query`: {run.folder} kept the start, and its best rung is not there")
+    elif not is_ladder and results.choice.step:
         shipped = make_shipped(config, encoder, make_companions(config, encoder))
         checkpoint.put_weights(run.kept_weights, shipped.model)
         after = shipped.embed(queries, side="query")

@@ -97,6 +97,11 @@ class Gain:
         """Its two ends in points of 100."""
         return f"{100 * self.low:+.2f} to {100 * self.high:+.2f}"
 
+    @property
+    def points(self) -> str:
+        """It and its interval, in points of 100, for a cell of a table."""
+        return f"{100 * self.mean:+.2f} ({self.interval})"
+
 
 @dataclass(frozen=True)
 class _Parts:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import isospace
-from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import Benchmark, Measured
 from isospace.evaluation.elsewhere import Elsewhere, elsewhere_scores, elsewhere_sentence
@@ -19,7 +17,7 @@ from isospace.system.processes import arithmetic
 from isospace.training.card import classic_usage, model_card
 from isospace.training.fit import Fit
 from isospace.training.origin import Origin
-from isospace.training.prepare import Data
+from isospace.training.prepare import Data, start_of
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
 from isospace.training.selection import Choice
@@ -44,18 +42,6 @@ class Judged:
         """Measure one."""
         measured = benchmark.measure(encode, bm25_weight)
         return cls(measured, elsewhere.measure(encode, measured=measured))
-
-
-def start_of(config: TrainConfig) -> Encoder:
-    """The encoder that training begins with."""
-    return load_encoder(
-        config.model,
-        config.pooling,
-        query_prompt=config.query_prompt,
-        document_prompt=config.document_prompt,
-        bidirectional=config.bidirectional,
-        half=config.half_weights,
-    )
 
 
 def run_results(

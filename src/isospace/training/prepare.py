@@ -276,8 +276,9 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
         trained = config.trained_layers, config.lora, config.half_weights
+        again = config.gradient_checkpointing
         read = config.pooling, config.bidirectional, *prompts
-        start = (config.model, config.dropout, *trained, *read)
+        start = (config.model, config.dropout, *trained, again, *read)
         by_start.setdefault(start, []).append(config)
     for alike in by_start.values():
         encoder = _load_encoder(alike[0], "cpu")
@@ -324,8 +325,9 @@ def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
     return Data(benchmark, held_out, corpus, elsewhere)
 
 
-def _load_encoder(config: TrainConfig, device: str) -> Encoder:
-    encoder = load_encoder(
+def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
+    """The encoder that training begins with, as it is."""
+    return load_encoder(
         config.model,
         config.pooling,
         device,
@@ -334,6 +336,11 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
         config.bidirectional,
         config.half_weights,
     )
+
+
+def _load_encoder(config: TrainConfig, device: str) -> Encoder:
+    """The start, with what the settings change about its training."""
+    encoder = start_of(config, device)
     if not encoder.is_transformer:
         raise UserError(
             f"`model` {config.model}: an average of word vectors has no dropout that would make "
