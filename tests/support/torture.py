@@ -163,7 +163,8 @@ def damaged(scene: Scene) -> None:
     if scene.is_whole():  # what is finished is not made again
         return
     files = [path for path in sorted(scene.output.rglob("*")) if path.is_file()]
-    files = [path for path in files if path.stat().st_size]
+    # Metrics are a log, of which lines that cannot be read are left out.
+    files = [path for path in files if path.stat().st_size and path.name != "metrics.jsonl"]
     if files:
         scene.toll.times += 1
         path = scene.draw.choice(files)

@@ -199,3 +199,22 @@ def test_code_in_a_checkpoint_never_runs(tmp_path):
     with pytest.raises(UserError, match=r"a\.pt: not a readable checkpoint"):
         checkpoint.load(tmp_path / "a.pt")
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["last.pt", "kept.safetensors"])
+def test_a_bit_that_turned_in_the_numbers_is_found(tmp_path, name):
+    """Neither format compares a checksum by itself."""
+    path, model = tmp_path / name, torch.nn.Linear(30, 30)
+    if name == "last.pt":
+        checkpoint.save(path, {"weights": model.weight.detach()})
+        load = checkpoint.load
+    else:
+        checkpoint.save_weights(path, model)
+        load = checkpoint.load_weights
+    load(path)
+    content = bytearray(path.read_bytes())
+    place = bytes(content).find(model.weight.detach().numpy().tobytes())
+    content[place + 123] ^= 1 << 4
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"{name}: damaged: .* written"):
+        load(path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import zipfile
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +23,8 @@ from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 
 _PACKAGE = Path(isospace.__file__).parent
+_FILE = "vectors.npz"
+"""With a checksum, which npy has not."""
 
 
 def cached(encoder: Encoder, cache: Path) -> SidedEncode:
@@ -39,13 +43,22 @@ def cached(encoder: Encoder, cache: Path) -> SidedEncode:
             name.update(f"{len(content)} ".encode() + content)
 
         def build(folder: Path) -> None:
-            np.save(folder / "vectors.npy", encoder.embed(texts, side=side))
+            np.savez(folder / _FILE, vectors=encoder.embed(texts, side=side))
 
-        folder = built_once(cache / "vectors" / name.hexdigest(), build)
-        vectors: np.ndarray = np.load(folder / "vectors.npy")
-        return vectors
+        place = cache / "vectors" / name.hexdigest()
+        try:
+            return _read(built_once(place, build))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # it is damaged
+            shutil.rmtree(place, ignore_errors=True)
+            return _read(built_once(place, build))
 
     return SidedEncode.of_prompts(encoder.prompts, embed)
+
+
+def _read(folder: Path) -> np.ndarray:
+    with (folder / _FILE).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        vectors: np.ndarray = arrays["vectors"]
+        return vectors
 
 
 def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:

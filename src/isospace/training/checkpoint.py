@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -17,6 +21,9 @@ from isospace.system.files import atomic_path
 
 FORMAT = 5
 """Version of the checkpoint's layout; raised when a reader must know."""
+
+_DIGEST = "sha256"
+"""In the metadata of weights: `_digest` of them."""
 
 
 def random_state() -> dict[str, Any]:
@@ -59,7 +66,7 @@ def save_weights(path: Path, model: nn.Module) -> None:
         for name, value in plain_state(model).items()
     }
     with atomic_path(path) as temporary:
-        save_file(weights, temporary)
+        save_file(weights, temporary, {_DIGEST: _digest(weights)})
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
@@ -69,9 +76,23 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         UserError: the file is missing or damaged.
     """
     try:
-        return load_file(path)
+        weights = load_file(path)
+        with safe_open(path, "pt") as file:
+            written = (file.metadata() or {}).get(_DIGEST)
     except Exception as error:  # safetensors' own, and whatever torch says of a length or a type
         raise UserError(f"{path}: no readable weights ({first_line(error)})") from error
+    if written is not None and written != _digest(weights):
+        raise UserError(f"{path}: damaged: not the weights that were written")
+    return weights
+
+
+def _digest(weights: Mapping[str, Tensor]) -> str:
+    """Of names and bits, which the format itself does not check."""
+    content = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        content.update(name.encode())
+        content.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return content.hexdigest()
 
 
 def put_weights(path: Path, model: nn.Module) -> None:
@@ -107,13 +128,17 @@ def load(path: Path) -> dict[str, Any]:
         UserError: missing, damaged, or of another version's layout.
     """
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()  # torch itself compares no checksum
+        state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(
             f"{path}: no checkpoint; the run was stopped before its first one"
         ) from None
     except Exception as error:
         raise UserError(f"{path}: not a readable checkpoint ({type(error).__name__})") from error
+    if damaged:
+        raise UserError(f"{path}: damaged: {damaged} in it is not what was written")
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise UserError(f"{path}: written by another version of isospace; expected format {FORMAT}")
     return state
