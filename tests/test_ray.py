@@ -26,6 +26,7 @@ from isospace.search.files import index_files
 from isospace.system import cluster
 from isospace.system.jobs import Ended
 from isospace.system.progress import Silent
+from isospace.system.trust import trusting_code
 from isospace.training.run import Run
 from isospace.vectors import workers
 from isospace.vectors.encode import encode
@@ -88,6 +89,17 @@ def test_a_worker_with_another_disk_or_model_is_refused(config, toy_model, tmp_p
     (config.output / "manifest.json").touch()
     with pytest.raises(UserError, match="has another model by this name; give a folder that"):
         workers._writer(task)
+
+
+def test_what_is_trusted_here_is_trusted_by_workers(kill_worker):
+    def begin():  # taken by value: workers do not see tests
+        from isospace.system.trust import trusts_code
+
+        return lambda number: trusts_code()
+
+    for trusted in (True, False):
+        with trusting_code(trusted):
+            assert list(cluster.map_on_cluster(begin, iter(range(3)), 1)) == [trusted] * 3
 
 
 def rows_of(index):

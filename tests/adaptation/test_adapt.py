@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -220,7 +221,11 @@ def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatc
     file = tmp_path / "ten.txt"
     file.write_text("\n".join(sentences(10)), encoding="utf-8")
     assert main(["adapt", str(file), "--model", str(toy_model)]) == 0
-    assert capsys.readouterr().out.startswith("Keep the start: --corpus ")
+    said = capsys.readouterr().out
+    assert said.startswith("Keep the start: --corpus ")
+    assert main(["adapt", str(file), "--model", str(toy_model), "--json"]) == 0
+    verdict = {"kind": "keep the start", "text": said.strip()}
+    assert json.loads(capsys.readouterr().out) == {"verdict": verdict}
     assert not (tmp_path / "runs").exists()
     with pytest.raises(TooLittle):
         adapt(AdaptConfig(text=CorpusConfig(corpus=(str(file),)), model=str(toy_model)))

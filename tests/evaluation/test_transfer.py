@@ -200,7 +200,7 @@ def test_the_average_is_that_of_the_rounded_columns():
         TransferScore(task, "senteval", "", test, 0.0, None, 1, 1, 1111)
         for task, test in zip(TRANSFER_NAMES, tests, strict=True)
     ]
-    row = TransferResult(tuple(scores), {}).row()
+    row = TransferResult(tuple(scores)).row()
     assert list(row) == [*TRANSFER_NAMES, "Avg"]
     assert row["Avg"] == 82.76
 

@@ -191,7 +191,7 @@ def resolve(name: str) -> Place:
                 "nor config.json (Hugging Face)"
             )
         return Place(str(path), True)
-    if path.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if path.exists() or name.startswith((".", "/", "~")) or pinned(name)[0].count("/") > 1:
         raise UserError(
             f"{name}: not a folder. Expected a model folder, a Hub name or minilm; "
             "word vectors in GloVe's text format are named glove:FILE"

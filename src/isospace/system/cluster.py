@@ -14,7 +14,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeVar
 
 from isospace.errors import Stopped, UserError, first_line
 from isospace.system.signals import polite_stop
+from isospace.system.trust import trusting_code, trusts_code
 
 Engine = Literal["local", "ray"]
 Item = TypeVar("Item")
@@ -137,7 +138,7 @@ def run_on_cluster(
     share = _share(ray, at_once)
     with polite_stop() as request, request.delayed():
         remote = ray.remote(**share, max_calls=1, max_retries=_RETRIES)(_work_anew)
-        entered = partial(_enter, os.getcwd(), share["num_cpus"])
+        entered = partial(_in_place_of, os.getcwd(), trusts_code(), share["num_cpus"])
         try:
             while (waiting or running) and not request.received:
                 while waiting and len(running) < at_once:
@@ -195,7 +196,10 @@ class _Crew:
         self._ray = _ray()
         share = _share(self._ray, count)
         self._class = self._ray.remote(**share)(_Worker)
-        self._arguments = partial(_enter, os.getcwd(), share["num_cpus"]), begin
+        self._arguments = (
+            partial(_in_place_of, os.getcwd(), trusts_code(), share["num_cpus"]),
+            begin,
+        )
         self._workers: list[Any] = []
         self._running: dict[Any, tuple[Any, _Errand]] = {}
         self._again: deque[_Errand] = deque()  # whose workers died
@@ -249,7 +253,9 @@ class _Worker:
     """
 
     def __init__(
-        self, enter: Callable[[], None], begin: Callable[[], Callable[[Any], Any]]
+        self,
+        enter: Callable[[], AbstractContextManager[None]],
+        begin: Callable[[], Callable[[Any], Any]],
     ) -> None:
         self._enter, self._begin = enter, begin
         self._work: Callable[[Any], Any] | None = None
@@ -258,25 +264,36 @@ class _Worker:
         """Say that there is a place for this worker."""
 
     def work(self, item: Any) -> Any:
-        if self._work is None:
-            self._enter()
-            self._work = self._begin()
-        return self._work(item)
+        with self._enter():
+            if self._work is None:
+                self._work = self._begin()
+            return self._work(item)
 
 
-def _work_anew(enter: Callable[[], None], work: Callable[[Any], Any], item: Any) -> Any:
-    enter()
-    return work(item)
+def _work_anew(
+    enter: Callable[[], AbstractContextManager[None]], work: Callable[[Any], Any], item: Any
+) -> Any:
+    with enter():
+        return work(item)
 
 
-def _enter(folder: str, threads: int) -> None:
-    """Take the place of the process that asked, so that relative paths mean what they do there."""
+@contextmanager
+def _in_place_of(folder: str, trusted: bool, threads: int) -> Iterator[None]:
+    """Take the place of the process that asked: relative paths mean what they do there.
+
+    Args:
+        folder: where that process is.
+        trusted: whether it lets code run that comes with models.
+        threads: for PyTorch, and for the tokenizer.
+    """
     import torch
 
     if Path(folder).is_dir():
         os.chdir(folder)
-    os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
+    os.environ["RAYON_NUM_THREADS"] = str(threads)
     torch.set_num_threads(threads)
+    with trusting_code(trusted):
+        yield
 
 
 def _reach(address: str) -> None:

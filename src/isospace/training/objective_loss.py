@@ -19,7 +19,10 @@ from isospace.training.loop import gather
 
 
 class ObjectiveLoss(nn.Module):
-    """Any isospace objective as a loss of sentence-transformers' own trainer.
+    """An isospace objective as a loss of sentence-transformers' own trainer.
+
+    Those that edit tokens, read them, have networks beside the encoder, or learn from labels or a
+    teacher are refused.
 
     `SentenceTransformerTrainer(model, args, train_dataset, loss=ObjectiveLoss(model, SimCSE()))`.
     The views are made by dropout rate, as `Encoder.forward` makes them: each is a pass of its own,

@@ -424,10 +424,10 @@ def _require_sizes(config: TrainConfig) -> None:
             f"{config.learning_rate:g} an update would go beyond the start; "
             f"give {1 / config.learning_rate:g} or less"
         )
-    if config.similar is not None and config.similar > config.batch_size:
+    if config.similar is not None and config.batch_size % config.similar:
         raise UserError(
-            f"`similar` {config.similar}: more texts than `batch_size` {config.batch_size}, and "
-            "groups of them make a batch; give a divisor of that, such as 16"
+            f"`similar` {config.similar}: groups of so many texts make no batch of `batch_size` "
+            f"{config.batch_size}; give a divisor of that, such as 16"
         )
 
 

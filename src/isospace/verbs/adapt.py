@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import tyro
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.errors import TooLittle, UserError
+from isospace.statistics.verdict import VerdictKind
 from isospace.system.settings import settings
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
@@ -54,7 +56,9 @@ class Adapt(LoadsModels):
         try:
             outcome = adapt(None if self.resume else config, self.resume, Console(self.json))
         except TooLittle as error:
-            print_result(f"Keep the start: {as_options(str(error))}")
+            reason = as_options(str(error))
+            verdict = {"kind": VerdictKind.KEEP_START, "text": f"Keep the start: {reason}"}
+            print_result(json.dumps({"verdict": verdict}) if self.json else verdict["text"])
             return 0
         show_finished(outcome, self.json, resumed=self.resume is not None)
         return 0

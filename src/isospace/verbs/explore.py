@@ -27,10 +27,11 @@ class Explore(LoadsModels):
         "minilm",
     )
     """One or two, each minilm, a model folder, the folder of a run, or a Hub name. The folder that
-    `adapt` left stands for two: its start and its result."""
+    adapt left stands for two: its start and its result."""
     corpus: tuple[str, ...] = ()
-    """The texts to look in: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for
-    standard input, or docstrings. Default for a folder that `adapt` left: the texts that judged."""
+    """The texts to look in, as train takes them: documents, rows and lines in files, folders and
+    URLs, - for standard input, or docstrings. Default for a folder that adapt left: the texts that
+    judged."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     encoding: str = "utf-8"

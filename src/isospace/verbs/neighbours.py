@@ -23,8 +23,8 @@ class Neighbours(LoadsModels):
     )
     """Each minilm, a model folder, the folder of a run, or a Hub name."""
     corpus: tuple[str, ...] = ()
-    """The texts to look in: files (txt, jsonl, csv, tsv, parquet; .gz or .zst), folders, - for
-    standard input, or docstrings."""
+    """The texts to look in, as train takes them: documents, rows and lines in files, folders and
+    URLs, - for standard input, or docstrings."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     encoding: str = "utf-8"

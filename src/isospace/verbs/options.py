@@ -27,8 +27,8 @@ class SharesWork(LoadsModels):
     """What every verb has whose work several processes can share."""
 
     nproc: int = 1
-    """So many processes of this machine share the work, and each of its GPUs has one. `torchrun`
-    and `accelerate launch` do the same, on several machines too."""
+    """So many processes of this machine share the work, and each of its GPUs has one. Torchrun does
+    the same on several machines."""
 
 
 _SETTING = re.compile(r"(adapt )?`([a-z][a-z0-9_]*)`")

@@ -50,7 +50,7 @@ class WhitenConfig:
     Default: the encoder's own document, passage or corpus prompt."""
     pairs: PathOrText | None = None
     """A file of two columns, texts that belong together, on which the verdict is reached; default:
-    halves of held-out sentences, which ought to find each other."""
+    natural pairs of the held-out text, or else halves of its sentences."""
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     elsewhere: Names = ()
