@@ -107,6 +107,7 @@ def rows_of(index):
     return table.to_pylist()
 
 
+@pytest.mark.exhaustive
 def test_an_index_has_the_same_rows_in_the_same_order(
     toy_model, text_file, tmp_path, monkeypatch, kill_worker
 ):

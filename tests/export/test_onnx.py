@@ -140,7 +140,7 @@ def test_t5s_encoder_is_a_graph(toy_model, tmp_path):
 LAST_LAYER = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("pooling", [LAST_LAYER, *(p for p in POOLINGS if p not in LAST_LAYER)])
 def test_every_pooling(toy_model, tmp_path, pooling):
     """Those of the last layer in one graph, which gives their vectors one after the other."""

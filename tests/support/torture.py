@@ -303,7 +303,7 @@ def commands(folder: Path) -> list[Command]:
     lines = folder / "lines.txt"
     lines.write_text("\n".join(sentences(1500)) + "\n", encoding="utf-8")
     many = folder / "many.txt"  # several shards, and several slices of an index
-    many.write_text("\n".join(sentences(10_000)) + "\n", encoding="utf-8")
+    many.write_text("\n".join(sentences(5_000)) + "\n", encoding="utf-8")
     documents = write_documents(folder / "docs.jsonl")
     text = ["--corpus", str(lines), "--no-near-duplicates", "--model", str(model)]
     short = [

@@ -49,7 +49,7 @@ def test_a_process_that_is_killed_is_named(processes, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_line_says_what_is_wrong(tmp_path, capfd):
     words = ["train", "--nproc", "2", "--corpus", str(tmp_path / "none.txt")]
     assert main(words) == 2

@@ -93,6 +93,7 @@ def test_holding_to_the_start_takes_its_share_of_what_was_added(toy_model, tmp_p
     torch.testing.assert_close(held[name] - start[name], 0.75 * way, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_a_killed_run_goes_on_to_the_same_model(config, toy_model):
     """What is shipped is plain, moved, and measured as it is."""
     config = replace(

@@ -73,7 +73,7 @@ def test_it_is_whitened(run, toy_corpus, tmp_path):
     np.testing.assert_allclose(found.embed(TEXTS), theirs, atol=2e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_it_is_a_graph(run, tmp_path):
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")

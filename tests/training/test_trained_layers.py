@@ -88,6 +88,7 @@ def test_too_many_layers_are_refused_before_the_work(config):
     assert not config.output.exists()
 
 
+@pytest.mark.exhaustive
 def test_a_killed_run_goes_on_to_the_same_model(toy_model, tmp_path):
     """On pairs of documents, in passes; what is shipped has the start's lower layers."""
     config = replace(

@@ -159,10 +159,10 @@ def query_neighbours(
     Raises:
         UserError: the encoder that the run started from, or its result's weights, are gone.
     """
-    config, results = run.config, run.finished
     is_ladder = (run.folder / LADDER).is_file()
     if not (is_ladder or run.kept_weights.is_file()):
         raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
+    config, results = run.config, run.finished
     encoder = start_of(config)
     before = after = encoder.embed(queries, side="query")
     if is_ladder and not results.ships_start:  # what was taken is no checkpoint

@@ -11,7 +11,6 @@ import tyro
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.errors import TooLittle, UserError
-from isospace.statistics.verdict import VerdictKind
 from isospace.system.settings import settings
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
@@ -43,6 +42,7 @@ class Adapt(LoadsModels):
     def run(self) -> int:
         """Climb, or go on."""
         from isospace.adaptation.adapt import adapt
+        from isospace.statistics.verdict import VerdictKind
 
         config = self.config
         if self.resume and (self.corpus or config != _Arguments()):
