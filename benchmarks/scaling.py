@@ -1,0 +1,201 @@
+"""docs/scale.md: what several processes cost, measured to 8, and computed beyond.
+
+    python benchmarks/scaling.py CORPUS [--steps 4]
+    python benchmarks/scaling.py --draw
+
+Every row of ROWS trains minilm for a few updates on 1, 2, 4 and 8 processes of this machine, which
+share one batch. Counted is what passes through the loopback interface meanwhile, so let nothing
+else use it. What was measured goes to docs/results/scaling.json; with --draw the tables are drawn
+from it again. Rows that are in it are not measured again. Larger numbers are computed from sizes of
+what is gathered and reduced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from common import BATCH, LENGTH, draw
+from contest import machine
+from isospace.system.files import write_text
+from isospace.system.tables import markdown_table
+from training import own_loop, updates
+
+PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
+RECORD = PAGE.parent / "results" / "scaling.json"
+ROWS = ("simcse", "whitenedcse", "scd", "esimcse", "is-bert")
+COUNTS = (1, 2, 4, 8)
+LARGER = (64, 1024, 16_384, 65_536)
+"""Batches, of which the volume is computed."""
+PASSAGES = (10**6, 10**8, 10**9)
+CORE_HOUR = 0.04
+"""Dollars, about what clouds ask for a core on demand; a reader puts in their own."""
+
+
+def main() -> None:
+    """Measure what is missing, or only draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", type=Path, nargs="?")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        _work(options.work, options.corpus, options.steps)
+        return
+    if not options.draw:
+        if options.corpus is None:
+            parser.error("give CORPUS, or --draw")
+        for name in ROWS:
+            for count in COUNTS:
+                _measure(name, count, options)
+    found = json.loads(RECORD.read_text(encoding="utf-8"))
+    draw(
+        PAGE,
+        {"training": _measured(found), "gathers": _gathers(found), "passages": _passages()},
+    )
+
+
+def _measure(name: str, count: int, options: argparse.Namespace) -> None:
+    """One row on so many processes, into the record; unless it is there."""
+    record = {"machine": machine(), "batch": BATCH, "tokens": LENGTH, "rows": []}
+    if RECORD.exists():
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+    if any((row["objective"], row["processes"]) == (name, count) for row in record["rows"]):
+        return
+    print(f"{name}, {count} processes", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(count)]
+    command += [__file__, str(options.corpus), "--steps", str(options.steps), "--work", name]
+    threads = str(max(1, (os.cpu_count() or 1) // count))
+    environment = {**os.environ, "OMP_NUM_THREADS": threads}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    record["rows"].append({"objective": name, "processes": count, **found})
+    write_text(RECORD, json.dumps(record, indent=1) + "\n")
+
+
+def _work(name: str, corpus: Path, steps: int) -> None:
+    """One of the processes; the first prints what all have moved."""
+    fields = {"projector": (1024, 1024, 1024)} if name == "scd" else {}
+    loop = own_loop("minilm", name, fields, corpus, "bf16")
+    one, seconds, moved = updates(loop, 1), [], []
+    for step in range(steps + 2):  # the first are not counted: DDP lays out its buckets
+        _barrier()
+        before = _loopback_bytes()
+        took = one()
+        _barrier()
+        if step > 1:
+            seconds.append(took)
+            moved.append(_loopback_bytes() - before)
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        trained = [p for p in loop._parameters if p.requires_grad]
+        facts = {
+            "seconds": median(seconds),
+            "megabytes": median(moved) / 2**20,
+            "parameters": sum(p.numel() for p in trained),
+            "dim": loop.encoder.dim,
+            "views": len(loop.plan.views),
+            "token_views": sum(view.read == "tokens" for view in loop.plan.views),
+        }
+        print(json.dumps(facts), flush=True)
+    _barrier()
+
+
+def _barrier() -> None:
+    if dist.is_initialized():
+        dist.barrier()
+
+
+def _loopback_bytes() -> int:
+    """Received by the loopback interface since the machine started."""
+    for line in Path("/proc/net/dev").read_text(encoding="utf-8").splitlines():
+        name, _, numbers = line.partition(":")
+        if name.strip() == "lo":
+            return int(numbers.split()[0])
+    raise RuntimeError("no loopback interface")
+
+
+def _reduced(row: dict[str, Any]) -> float:
+    """Bytes of all gradients, that every process sends about twice in an update."""
+    return 4.0 * row["parameters"]
+
+
+def _gathered(row: dict[str, Any], batch: int) -> float:
+    """Bytes of what the loss of a batch reads: vectors of each view, or states of its tokens."""
+    each = row["views"] - row["token_views"] + LENGTH * row["token_views"]
+    return 4.0 * batch * each * row["dim"]
+
+
+def _computed(row: dict[str, Any], batch: int, processes: int) -> float:
+    """Megabytes of all processes together in an update.
+
+    A reduction among W processes moves 2 (W - 1) times its size, a gather (W - 1) times. What was
+    gathered comes back as a reduction of its gradient.
+    """
+    return (processes - 1) * (2 * _reduced(row) + 3 * _gathered(row, batch)) / 2**20
+
+
+def _measured(record: dict[str, Any]) -> str:
+    lines = []
+    for row in record["rows"]:
+        batch, processes = record["batch"], row["processes"]
+        lines.append(
+            {
+                "objective": row["objective"],
+                "processes": str(processes),
+                "seconds a step": f"{row['seconds']:.2f}",
+                "MB moved": f"{row['megabytes']:,.0f}",
+                "computed": f"{_computed(row, batch, processes):,.0f}",
+                "of it gathers": f"{_share(row, batch):.1%}" if processes > 1 else "",
+            }
+        )
+    return f"Machine: {record['machine']}.\n\n{markdown_table(lines)}"
+
+
+def _share(row: dict[str, Any], batch: int) -> float:
+    gathers, gradients = 3 * _gathered(row, batch), 2 * _reduced(row)
+    return gathers / (gathers + gradients)
+
+
+def _gathers(record: dict[str, Any]) -> str:
+    """How the volume of the gathers grows with the batch, beside that of the gradients."""
+    lines = []
+    for row in record["rows"]:
+        if row["processes"] == 1:
+            line = {"objective": row["objective"]}
+            for batch in LARGER:
+                line[f"batch {batch:,}"] = f"{_share(row, batch):.1%}"
+            even = BATCH * 2 * _reduced(row) / (3 * _gathered(row, BATCH))
+            lines.append({**line, "half at": f"{even:,.0f}"})
+    return markdown_table(lines)
+
+
+def _passages() -> str:
+    """Encoding of many passages, from the rate of docs/results/speed.md."""
+    speed = json.loads((PAGE.parent / "results" / "speed.json").read_text(encoding="utf-8"))
+    table = speed["encode"]["tables"][0]
+    rate = next(float(row[1]) for row in table["rows"] if row[0] == "isospace bf16")
+    dim, cores = 384, int(speed["encode"]["machine"].split()[0])
+    lines = []
+    for count in PASSAGES:
+        hours = count / rate * cores / 3600
+        line = {"passages": f"{count:,}", "core hours": f"{hours:,.1f}"}
+        line["dollars"] = f"{hours * CORE_HOUR:,.2f}"
+        for kind, size in (("float32", 4.0), ("float16", 2.0), ("int8", 1.0), ("binary", 1 / 8)):
+            line[f"GB as {kind}"] = f"{count * dim * size / 1e9:,.1f}"
+        lines.append(line)
+    return markdown_table(lines)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    main()
