@@ -100,7 +100,7 @@ def publish(path: Path, results: ComparisonResults) -> None:
     differences = {results.measure: results.differences[results.measure]}
     verdict = replace(results.verdict, model=None)
     record = replace(results, verdict=verdict, differences=differences)
-    write_text(path, json.dumps(to_json(record)) + "\n")
+    write_text(path, json.dumps(json.loads(to_json(record))) + "\n")
 
 
 def papers_columns(results: ComparisonResults) -> str:

@@ -1,6 +1,7 @@
 """benchmarks/cell_archive.py: finished runs in one file, gone on with elsewhere."""
 
 import importlib
+import json
 import os
 import shutil
 import tarfile
@@ -127,3 +128,11 @@ def test_shared_sentences_and_items_count_in_the_published_comparison(published)
     }
     assert widths["iso"] == pytest.approx(0.70, abs=0.01)  # items alone: 0.60
     assert widths["simcse"] == pytest.approx(0.86, abs=0.01)  # items alone: 0.72
+
+
+def test_what_is_published_is_json_of_the_whole(published, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    importlib.import_module("archived").publish(tmp_path / "page.json", published)
+    record = json.loads((tmp_path / "page.json").read_text())
+    assert record["scores"].keys() == published.scores.keys()
+    assert str(BENCHMARKS.parent) not in json.dumps(record)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
 from attacks import ATTACKS, COMPUTED, harmless, require_harmless, structure
 from browsing import open_page, requests
-from explore_session import session_of
+from explore_session import served, session_of
 from toy import sentences
 
 from isospace.adaptation.results import Changed
@@ -18,7 +17,7 @@ pytest.importorskip("starlette", reason="starlette is not installed (the extra e
 
 from starlette.testclient import TestClient
 
-from isospace.explore.app import HOST, listen, make_app, make_server
+from isospace.explore.app import HOST, make_app
 
 
 def attacked(texts):
@@ -73,13 +72,8 @@ def test_the_geometry_of_attacks_is_as_harmless(client, same):
 
 @pytest.fixture(scope="module")
 def address(session) -> Iterator[str]:
-    server = make_server(session)
-    with listen(0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://{HOST}:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
+    with served(session) as url:
+        yield url
 
 
 @pytest.mark.parametrize("page", ["", "?q=script+document+title&k=60", "similarities", "geometry"])

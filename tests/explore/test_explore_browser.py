@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
-from explore_session import CHANGES, EVIL, EVIL_NAME, session_of
+from explore_session import CHANGES, EVIL, EVIL_NAME, served, session_of
 from explore_session import TEXTS as CORPUS
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
@@ -17,8 +16,6 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
-
-from isospace.explore.app import HOST, listen, make_server
 
 QUERY = "the big dog runs in the city"
 PAGES = {
@@ -36,13 +33,8 @@ def session():
 
 @pytest.fixture(scope="module")
 def address(session) -> Iterator[str]:
-    server = make_server(session)
-    with listen(0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://{HOST}:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
+    with served(session) as url:
+        yield url
 
 
 @pytest.fixture

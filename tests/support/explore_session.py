@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from toy import sentences
@@ -46,3 +49,17 @@ def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME), changes=N
         sample = encode([texts[row] for row in sample_rows(len(texts))])
         models.append(Model(letter, name, encode, unit_rows(encode(texts)), sample))
     return Session(texts, models, "toy.txt", changes)
+
+
+@contextmanager
+def served(session: Session) -> Iterator[str]:
+    """The address of a session's pages, while they are served."""
+    from isospace.explore.app import HOST, listen, make_server  # needs isospace[explore]
+
+    server = make_server(session)
+    with listen(0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://{HOST}:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join()

@@ -135,6 +135,12 @@ class Scene:
             return _equal(self.command.made(self.output), self.whole)
         return False
 
+    def kill_soon(self, least: float = 0.0) -> int:
+        """Begin or go on, and end by SIGKILL within the time that it takes; the exit status."""
+        process = self.start()
+        self.wait_a_while(least)
+        return self.kill(process)
+
     def go_on(self, *also: int) -> None:
         """Let it end in peace, and compare what it made with what it makes undisturbed."""
         status = self.end(self.start(), DONE, *also)
@@ -147,9 +153,7 @@ class Scene:
 def killed(scene: Scene) -> None:
     """SIGKILL, one to four times in a row."""
     for _ in range(scene.draw.randint(1, 4)):
-        process = scene.start()
-        scene.wait_a_while()
-        if scene.kill(process) == DONE:
+        if scene.kill_soon() == DONE:
             break
         scene.toll.times += 1
     scene.go_on()
@@ -157,9 +161,7 @@ def killed(scene: Scene) -> None:
 
 def damaged(scene: Scene) -> None:
     """A file of unfinished work is cut, or has a bit turned."""
-    process = scene.start()
-    scene.wait_a_while(least=0.3)
-    scene.kill(process)
+    scene.kill_soon(least=0.3)
     if scene.is_whole():  # what is finished is not made again
         return
     files = [path for path in sorted(scene.output.rglob("*")) if path.is_file()]
@@ -215,9 +217,7 @@ def twice(scene: Scene) -> None:
 
 def elsewhen(scene: Scene) -> None:
     """Killed; then the clock is a year behind, and the locale has ASCII alone."""
-    process = scene.start()
-    scene.wait_a_while()
-    scene.kill(process)
+    scene.kill_soon()
     scene.toll.times += 1
     place = {"LC_ALL": "C", "TZ": "Pacific/Kiritimati", "PYTHONUTF8": "0"}
     scene.end(WarmProcess(_a_year_behind, scene.words, **place), DONE)
@@ -226,9 +226,7 @@ def elsewhen(scene: Scene) -> None:
 
 def read_only(scene: Scene) -> None:
     """Killed; then nothing can be written, until it is gone on with once more."""
-    process = scene.start()
-    scene.wait_a_while()
-    scene.kill(process)
+    scene.kill_soon()
     scene.toll.times += 1
     _remount(scene.output.parent, "ro")
     scene.end(scene.start(), DONE, STOPPED, REFUSED)
