@@ -16,6 +16,7 @@ from typing import Any
 import tyro
 from rich.console import Console as Terminal
 
+import isospace
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.system.launch import first, launch, launched, launched_here, left_alone
 from isospace.system.lazy import lazy_imports
@@ -44,7 +45,7 @@ _NOT_FOR_HELP = (
 def _usage() -> str:
     return "\n".join(
         [
-            "usage: isospace VERB [OPTIONS]",
+            "usage: isospace VERB [OPTIONS], isospace --version",
             "",
             *(f"  {verb:<11} {summary}" for verb, summary in VERBS.items()),
             "",
@@ -128,6 +129,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Run a verb, here or in as many processes as it asks for; the exit status."""
+    if arguments[0] == "--version":
+        print_result(f"isospace {isospace.__version__}")
+        return 0
     verb = _parse(arguments)
     processes = getattr(verb, "nproc", 1)
     if processes < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from toy import sentences
@@ -32,6 +33,10 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     assert "verdict" in err
     assert "SentenceTransformer(" in err.strip().splitlines()[-1]
     return tmp_path / "run"
+
+
+def test_says_which_version_this_is(capsys):
+    assert run(capsys, "--version") == (0, f"isospace {version('isospace')}\n", "")
 
 
 @pytest.mark.parametrize(
