@@ -178,7 +178,7 @@ def test_a_killed_comparison_takes_its_run_with_it(long_comparison):
     assert gone == children
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_processes_can_share_every_run(base, tmp_path):
     words = ["-m", "isospace.cli", "compare", "simcse:head=none", "dcl", "--seeds", "1", "--json"]
     words += ["--nproc", "2"]
