@@ -109,6 +109,20 @@ def test_an_index_keeps_the_prompts_that_it_was_given(prompted, texts, tmp_path,
     assert [hit.cosine for hit in hits] == pytest.approx(cosines[0].tolist(), abs=1e-5)
 
 
+def test_a_search_may_have_another_prompt(prompted, texts, tmp_path, capsys):
+    run(capsys, "index", texts, "--model", prompted.folder, "--to", tmp_path / "index")
+    words = ["--index", tmp_path / "index", "--query-prompt", "the cat: ", "--json"]
+    out, _ = run(capsys, "search", QUERIES[0], "-k", len(TEXTS), *words)
+    [found] = json.loads(out)["queries"]
+    query = unit_rows(prompted.vectors(QUERIES[:1], "the cat: "))
+    documents = unit_rows(prompted.documents([hit["text"] for hit in found["hits"]]))
+    cosines = [hit["cosine"] for hit in found["hits"]]
+    assert cosines == pytest.approx((query @ documents.T)[0].tolist(), abs=1e-5)
+    words = ["search", "x", "--index", str(tmp_path / "index"), "--query-prompt", "nonsense"]
+    assert main(words) == 2
+    assert "--query-prompt nonsense: not a prompt of" in capsys.readouterr().err
+
+
 def test_neighbours(prompted, wanted, texts, capsys):
     words = [word for query in QUERIES for word in ("--query", query)]
     words += ["--corpus", texts, "-k", len(TEXTS), "--json"]

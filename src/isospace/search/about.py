@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import folder_of, load_encoder, weights_hash
+from isospace.encoders.loading import folder_of, load_encoder, set_prompts, weights_hash
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.search.columns import ColumnType
@@ -141,16 +141,19 @@ def require_room(folder: Path) -> None:
         raise UserError(f"{folder}: exists already and is not an index. Name another folder")
 
 
-def load_model(folder: Path, about: About, model: str | None) -> Encoder:
+def load_model(
+    folder: Path, about: About, model: str | None, query_prompt: str | None = None
+) -> Encoder:
     """Load the model that made the vectors of an index.
 
     Args:
         folder: of the index.
         about: its isospace.json.
         model: where the model is now, `None`: where it was.
+        query_prompt: put before queries, as for `load_encoder`; default: what the index keeps.
 
     Raises:
-        UserError: it cannot be loaded, or is another.
+        UserError: it cannot be loaded, or is another; no prompt.
     """
     name = model or about.model
     try:
@@ -163,6 +166,7 @@ def load_model(folder: Path, about: About, model: str | None) -> Encoder:
             "`model`"
         ) from error
     encoder.prompts = about.prompts(encoder.prompts.plain)
+    set_prompts(encoder, query_prompt, None)
     if encoder.dim != about.dim:
         difference = f"{encoder.dim} dimensions, not {about.dim}"
     elif weights_hash(encoder, "document") != about.weights:

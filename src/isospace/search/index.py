@@ -93,10 +93,16 @@ class SearchIndex:
     """
 
     def __init__(
-        self, folder: Path, about: About, database: Database, encoder: Encoder | None
+        self,
+        folder: Path,
+        about: About,
+        database: Database,
+        encoder: Encoder | None,
+        query_prompt: str | None = None,
     ) -> None:
         self.folder, self.about, self._database = folder, about, database
         self._encoder = encoder  # else loaded when it is needed
+        self._query_prompt = query_prompt
         self._encoding = Lock()  # a tokenizer serves one thread at a time
 
     @classmethod
@@ -135,12 +141,15 @@ class SearchIndex:
         return cls(folder, about, database, encoder)
 
     @classmethod
-    def open(cls, folder: Path | str, model: str | None = None) -> SearchIndex:
+    def open(
+        cls, folder: Path | str, model: str | None = None, query_prompt: str | None = None
+    ) -> SearchIndex:
         """Open an index.
 
         Args:
             folder: where it is.
             model: where its model is now; default: where it was.
+            query_prompt: put before queries, as for `load_encoder`; default: what the index keeps.
 
         Raises:
             UserError: it is no index, it is damaged, `model` cannot be loaded or is another than
@@ -149,8 +158,8 @@ class SearchIndex:
         folder = Path(folder)
         about = About.read(folder)
         database = Database(folder, about.columns, about.dim, new=False)
-        encoder = None if model is None else load_model(folder, about, model)
-        return cls(folder, about, database, encoder)
+        encoder = None if model is None else load_model(folder, about, model, query_prompt)
+        return cls(folder, about, database, encoder, query_prompt)
 
     def __len__(self) -> int:
         return self._database.count()
@@ -168,7 +177,7 @@ class SearchIndex:
             UserError: it cannot be loaded, or is not the one that made them.
         """
         if self._encoder is None:
-            self._encoder = load_model(self.folder, self.about, None)
+            self._encoder = load_model(self.folder, self.about, None, self._query_prompt)
         return self._encoder
 
     def add(

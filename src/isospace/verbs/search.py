@@ -46,6 +46,9 @@ class Search(LoadsModels):
     2."""
     model: str | None = None
     """The model that the index was made with, where its folder has moved."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
+    for none. Default: what the index keeps."""
     json: bool = False
     """Print everything as JSON."""
 
@@ -53,7 +56,7 @@ class Search(LoadsModels):
         """Search and print."""
         from isospace.search import SearchIndex
 
-        index = SearchIndex.open(self.index, self.model)
+        index = SearchIndex.open(self.index, self.model, self.query_prompt)
         results = index.search(
             self.queries, self.k, self.where, self.exact, self.fused, self.bm25_weight
         )
