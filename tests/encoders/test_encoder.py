@@ -9,7 +9,8 @@ from torch import nn
 from toy import sentences
 
 from isospace.encoders import fast
-from isospace.encoders.encoder import Batch, Encoder
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts

@@ -14,7 +14,8 @@ from golden_files import DTYPES, File, files, precisions, read, scalar, vector
 from torch import Tensor
 from toy import sentences, write_toy_model
 
-from isospace.encoders.encoder import Batch, Encoder
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import TSDAE
 from isospace.objectives.base import TokenIds, View, Views

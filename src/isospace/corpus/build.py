@@ -95,7 +95,7 @@ def build(
     np.save(folder / "train.npy", built.train)
     about = {
         "counts": counts,
-        "digest": _hash(repr(built.content).encode()),
+        "digest": hash_of(repr(built.content).encode()),
         "pairs": asdict(built.pairs),
         "group": config.group,
         "held_groups": built.held_groups,
@@ -242,7 +242,7 @@ def _of_examples(
             classes, numbers = labels.of(rows_kept)
             positive = belonging(classes, numbers, config.positive_label)
             np.save(folder / "labels.npy", numbers)
-            content = (*content, classes, _hash(numbers.tobytes()))
+            content = (*content, classes, hash_of(numbers.tobytes()))
         held, train = hold_out(examples, same, groups, count, positive)
         in_pairs, side = labels is None or positive is not None, 0
         if in_pairs and len(held) < FEWEST_PAIRS:
@@ -310,5 +310,6 @@ def _usable(
             yield from texts
 
 
-def _hash(content: bytes) -> str:
+def hash_of(content: bytes) -> str:
+    """32 hexadecimal digits by which contents are told apart."""
     return blake2b(content, digest_size=16).hexdigest()

@@ -8,7 +8,6 @@ import tempfile
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import asdict
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
-from isospace.corpus.build import build, example_columns
+from isospace.corpus.build import build, example_columns, hash_of
 from isospace.corpus.docstrings import Pairs, is_docstrings, versions_of
 from isospace.corpus.documents import DOCUMENT_FORMATS
 from isospace.corpus.groups import split_groups
@@ -145,7 +144,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             (source.format, source.compression, file_hash(source.path), place)
             for source, place in zip(sources, places(sources), strict=True)
         ]
-        key = _hash(repr((_code_hashes(), options, versions, inputs, excluded)).encode())
+        key = hash_of(repr((_code_hashes(), options, versions, inputs, excluded)).encode())
         result = built_once(
             folder / key, lambda new: build(new, config, versions, sources, excluded)
         )
@@ -192,7 +191,3 @@ def _code_hashes() -> list[str]:
     """
     modules = sorted(Path(__file__).parent.rglob("*.py"))
     return [*map(file_hash, modules), unicodedata.unidata_version]
-
-
-def _hash(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -34,7 +34,7 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerBase
 
 from isospace.encoders import adapters, changes, fast
-from isospace.encoders.changes import Changes
+from isospace.encoders.batch import Batch
 from isospace.encoders.layers import LastLayers, layers_of
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
@@ -51,132 +51,8 @@ from isospace.system.unicode import without_surrogates
 _NO_LIMIT = 10**20
 """What tokenizers without a limit say lies above it."""
 
-_LONG_ATTENTION = 64
-"""Tokens from which on attention is worth sparing."""
-
 _LONG_TEXT = 1 << 14
 """Characters from which on a text may be more than is worth tokenising whole."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Padded token ids of one batch of examples, which are sentences or have several texts.
-
-    Attributes:
-        input_ids: (texts * batch, length) int64, text after text: all anchors, all positives ...
-        attention_mask: (texts * batch, length) int64, 1 for tokens.
-        texts: per example.
-        changed: number of a text -> what is changed in its embeddings, where something is.
-        labels: (batch,) int64 class of each example, `None` where examples have none.
-        prompts: number of a text -> tokens of the prompt that it begins with, where there is one;
-            some poolings leave them out.
-        states: (texts * batch, length, dim) what the frozen layers made of them, where there are
-            such and they have run.
-        teacher: (batch, n) a teacher's scores of the texts of each example's list, `None` without.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
-    texts: int = 1
-    changed: Mapping[int, Changes] = field(default_factory=dict)
-    labels: Tensor | None = None
-    prompts: Mapping[int, int] = field(default_factory=dict)
-    states: Tensor | None = None
-    teacher: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.input_ids) // self.texts
-
-    def to(self, device: torch.device) -> Batch:
-        """The same batch on another device."""
-        changed = {text: changes.to(device) for text, changes in self.changed.items()}
-        beside = (self.labels, self.states, self.teacher)
-        labels, states, teacher = (None if x is None else x.to(device) for x in beside)
-        return replace(
-            self,
-            input_ids=self.input_ids.to(device),
-            attention_mask=self.attention_mask.to(device),
-            changed=changed,
-            labels=labels,
-            states=states,
-            teacher=teacher,
-        )
-
-    def stack(self, texts: Sequence[int]) -> Batch:
-        """A batch of single texts: these, one after the other (view-major rows).
-
-        Either none of them is changed or all are; the prompt of the first counts.
-        """
-        if self.texts == len(texts) == 1:
-            return self
-
-        def stacked(rows: Tensor) -> Tensor:
-            of_text = rows.chunk(self.texts)
-            return torch.cat([of_text[t] for t in texts])
-
-        parts = [self.changed[t] for t in texts if t in self.changed]
-        return Batch(
-            stacked(self.input_ids),
-            stacked(self.attention_mask),
-            changed={0: changes.concatenated(parts)} if parts else {},
-            prompts={0: self.prompts[texts[0]]} if texts[0] in self.prompts else {},
-            states=None if self.states is None else stacked(self.states),
-        )
-
-    def rows(self, rows: Tensor) -> Batch:
-        """These examples alone, of a batch whose embeddings are not changed."""
-
-        def chosen(of_all: Tensor) -> Tensor:
-            by_text = of_all.reshape(self.texts, len(self), *of_all.shape[1:])
-            return by_text[:, rows].flatten(0, 1)
-
-        ids, mask = chosen(self.input_ids), chosen(self.attention_mask)
-        states = None if self.states is None else chosen(self.states)
-        return Batch(ids, mask, self.texts, prompts=self.prompts, states=states)
-
-    def parts(self, tokens: int) -> list[Tensor]:
-        """Rows of parts of so many tokens each, of all texts, or of one example that has more.
-
-        Examples of like length are together.
-        """
-        lengths = self.attention_mask.view(self.texts, len(self), -1).sum((0, 2))
-        order = lengths.argsort(stable=True)
-        parts: list[list[int]] = [[]]
-        room = tokens
-        for row, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
-            if parts[-1] and length > room:
-                parts.append([])
-                room = tokens
-            parts[-1].append(row)
-            room -= length
-        return [torch.tensor(part, device=lengths.device) for part in parts]
-
-    def by_length(self) -> list[Tensor]:
-        """Rows of the short and of the long texts, where padding all to the longest is a waste.
-
-        Attention takes time by the square of the length; a part is cut in two for as long as that
-        saves a third of it.
-        """
-        lengths = self.attention_mask.sum(1)
-        order = lengths.argsort(stable=True)
-        parts, rest = [], lengths[order].double()
-        while len(rest) >= 2 and rest[-1] >= _LONG_ATTENTION:
-            count = torch.arange(1, len(rest), device=rest.device)
-            cost = count * rest[:-1].square() + (len(rest) - count) * rest[-1].square()
-            best = int(cost.argmin())
-            if cost[best] > 2 / 3 * len(rest) * rest[-1].square():
-                break
-            parts.append(order[best + 1 :])
-            order, rest = order[: best + 1], rest[: best + 1]
-        return [*parts, order]
-
-    def without_idle_padding(self) -> Batch:
-        """Padded to no more than the longest text of its own."""
-        length = int(self.attention_mask.sum(1).max())
-        ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
-        changed = {text: changes.cut(length) for text, changes in self.changed.items()}
-        states = None if self.states is None else self.states[:, :length]
-        return Batch(ids, mask, self.texts, changed, prompts=self.prompts, states=states)
 
 
 class Encoder(nn.Module):

@@ -333,21 +333,21 @@ def _gave_up(error: Exception) -> Stopped:
 def _share(ray: Any, count: int) -> dict[str, int]:
     """What each of several workers asks for: as many processors as let all of them run at once."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
-    processors = threads_of_each(count, [int(machine.get("CPU", 0)) for machine in machines])
+    processors = processors_of_each(count, [int(machine.get("CPU", 0)) for machine in machines])
     return {
         "num_cpus": processors,
         "num_gpus": int(any(machine.get("GPU", 0) for machine in machines)),
     }
 
 
-def threads_of_each(count: int, processors: Sequence[int]) -> int:
+def processors_of_each(count: int, processors: Sequence[int]) -> int:
     """Processors for each of several workers, none of which spans two machines.
 
     Args:
         count: of workers.
         processors: of each machine.
 
-    >>> threads_of_each(2, [8, 8]), threads_of_each(3, [8, 8]), threads_of_each(99, [8, 8])
+    >>> processors_of_each(2, [8, 8]), processors_of_each(3, [8, 8]), processors_of_each(99, [8, 8])
     (8, 4, 1)
     """
     for each in range(max(processors), 1, -1):

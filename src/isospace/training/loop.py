@@ -20,7 +20,8 @@ from torch.nn import functional
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.tokens import Tokens
 from isospace.encoders import adapters
-from isospace.encoders.encoder import Batch, Encoder
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
 from isospace.errors import UserError
 from isospace.objectives.base import TokenIds, TokenStates, View, Views

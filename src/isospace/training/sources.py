@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isospace.encoders.batch import Batch
 from isospace.encoders.changes import Changes
-from isospace.encoders.encoder import Batch, Encoder
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
 from isospace.objectives.base import View
