@@ -32,11 +32,17 @@ def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """
     if covariance.shape[-1] == 2:
         return _eigensystem_2x2(covariance)
+    eigenvalues, eigenvectors = _eigh(covariance)
+    return eigenvalues.flip(-1), eigenvectors.flip(-1)
+
+
+def _eigh(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """As `eigensystem`, of order 3 and more, smallest first."""
     matrix = in_float64(covariance)
-    finite = matrix.isfinite().all(dim=-1).all(dim=-1)[..., None, None]
+    finite = matrix.sum((-2, -1), keepdim=True).isfinite()
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     eigenvalues, eigenvectors = torch.linalg.eigh(torch.where(finite, matrix, identity))
-    return eigenvalues.flip(-1).to(covariance), eigenvectors.flip(-1).to(covariance)
+    return eigenvalues.to(covariance), eigenvectors.to(covariance)
 
 
 def _eigensystem_2x2(covariance: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,7 +67,8 @@ def _eigensystem_2x2(covariance: Tensor) -> tuple[Tensor, Tensor]:
 
 def _inverse_root(eigenvalues: Tensor) -> Tensor:
     """`s ** -0.5`, and 0 where `s` is nothing but the rounding of the largest eigenvalue."""
-    rounding = eigenvalues.shape[-1] * torch.finfo(eigenvalues.dtype).eps * eigenvalues[..., :1]
+    largest = eigenvalues.amax(-1, keepdim=True)
+    rounding = eigenvalues.shape[-1] * torch.finfo(eigenvalues.dtype).eps * largest
     present = eigenvalues > rounding.clamp(min=_floor(eigenvalues))
     return torch.where(present, torch.where(present, eigenvalues, 1.0).rsqrt(), 0.0)
 
@@ -98,7 +105,7 @@ def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]
     Returns:
         `left` = f(X X^T / N) and N `inner`, both (..., n, n), and f(0), which is 0 without `eps`.
     """
-    eigenvalues, eigenvectors = eigensystem(products)
+    eigenvalues, eigenvectors = _eigh(products)
     root = _inverse_root(eigenvalues + eps)
     beyond = eps**-0.5 if eps else 0.0
     slope = _divided_difference(root, torch.full_like(root, beyond))
@@ -151,7 +158,7 @@ class _ZCA(torch.autograd.Function):
         if covariance.shape[-1] == 2:
             ctx.save_for_backward(covariance)
             return _zca_2x2(covariance)
-        eigenvalues, eigenvectors = eigensystem(covariance)
+        eigenvalues, eigenvectors = _eigh(covariance)
         root = _inverse_root(eigenvalues)
         ctx.save_for_backward(root, eigenvectors)
         return (eigenvectors * root.unsqueeze(-2)) @ eigenvectors.mT
