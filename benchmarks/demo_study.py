@@ -2,9 +2,9 @@
 
     python benchmarks/demo_study.py [--seeds 3] [--work FOLDER]
 
-Trains what `make demo` trains, with each seed, and asks whether the gain is that of a few packages:
-by pairs, by modules (the verdict's groups), by packages, and within every package. A run that is
-finished is read, one that was stopped is resumed.
+Climbs the ladder that `make demo` climbs, with each seed, for as many tokens on every machine, and
+asks whether the gain is that of a few packages: by pairs, by modules (the verdict's groups), by
+packages, and within every package. A ladder that is finished is read, one that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ import numpy as np
 
 from common import draw
 from contest import machine
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.adaptation.adapt import adapt
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.config import CorpusConfig
 from isospace.corpus.docstrings import DISTRIBUTIONS
+from isospace.encoders.loading import LADDER
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.tables import markdown_table
 from isospace.training.prepare import load_data
 from isospace.training.run import Run
-from isospace.training.train import train
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "demo.md"
-DEMO = TrainConfig(text=CorpusConfig(corpus=("docstrings",)))
+DEMO = AdaptConfig(text=CorpusConfig(corpus=("docstrings",)), budget=(200_000, "tokens"))
+"""The demo's budget is six minutes, which allow for about so many tokens on two cores."""
 
 
 def main() -> None:
@@ -39,7 +42,7 @@ def main() -> None:
     seeds = range(DEMO.seed, DEMO.seed + options.seeds)
     runs = [_run(options.work / f"seed-{seed}", seed) for seed in seeds]
     # The names of the groups are not kept in a run: they say whose text it is.
-    modules = np.array(load_data(DEMO).benchmark.pairs.groups)
+    modules = np.array(load_data(DEMO.training("pairs")).benchmark.pairs.groups)
     firsts = [module.split("/")[0] for module in modules]
     packages = np.array([name if name in DISTRIBUTIONS else "python" for name in firsts])
     tables = {
@@ -50,7 +53,7 @@ def main() -> None:
         {
             "seed": str(run.config.seed),
             "verdict": run.finished.verdict.text,
-            "kept": run.finished.kept,
+            "taken": run.finished.kept,
         }
         for run in runs
     ]
@@ -59,8 +62,8 @@ def main() -> None:
 
 
 def _run(folder: Path, seed: int) -> Run:
-    begun = (folder / "config.json").is_file()
-    return train(
+    begun = (folder / LADDER).is_file()
+    return adapt(
         None if begun else replace(DEMO, seed=seed, output=folder), folder if begun else None
     ).run
 
