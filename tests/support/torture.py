@@ -389,7 +389,7 @@ def _of_index(folder: Path) -> Any:
 
     index = SearchIndex.open(folder)
     found = index.search("the cat sat on the mat", k=50, exact=True).hits[0]
-    return [len(index), [(hit.text, hit.score) for hit in found]]
+    return [len(index), [(hit.text, hit.cosine) for hit in found]]
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -469,7 +469,8 @@ def trouble(
                         break
                     scene = Scene(command, output, whole, seconds, size, draw, toll)
                     TROUBLES[name](scene)
-                    shutil.rmtree(output, ignore_errors=True)
+                    for left in output.parent.iterdir():  # what was killed at last may leave some
+                        shutil.rmtree(left)
                 print(f"{name}, {command.verb}: {toll.times} times, {len(toll.losses)} losses")
                 for words, often in toll.said.most_common(12):
                     print(f"    {often} x {words}")

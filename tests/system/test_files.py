@@ -32,6 +32,16 @@ def test_an_empty_folder_gives_way(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["ours"]
 
 
+def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path):
+    names = {".out.1.tmp", ".out.99999999.tmp", ".other.99999999.tmp", ".out.x.tmp"}
+    for name in names:  # process 1 is always there
+        (tmp_path / name / "inside").mkdir(parents=True)
+    with atomic_folder(tmp_path / "out") as building:
+        (building / "ours").touch()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == names - {".out.99999999.tmp"} | {"out"}
+
+
 @pytest.mark.parametrize("atomic", [atomic_folder, atomic_path])
 def test_what_safetensors_cannot_write_is_an_error_of_the_system(tmp_path, atomic):
     with pytest.raises(OSError, match="No such file"), atomic(tmp_path / "model"):

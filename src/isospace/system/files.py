@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 
+import psutil
 from safetensors import SafetensorError
 
 from isospace.errors import UserError
@@ -71,7 +73,8 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         OSError: it cannot be written, by safetensors too.
     """
     building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(building, ignore_errors=True)
+    for torn in [*_of_the_killed(folder), building]:
+        shutil.rmtree(torn, ignore_errors=True)
     building.mkdir(parents=True)
     try:
         yield building
@@ -82,6 +85,15 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         raise OSError(str(error)) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _of_the_killed(folder: Path) -> Iterator[Path]:
+    """What processes that are no more have left half built of a folder."""
+    for torn in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
+        number = torn.suffixes[-2][1:]
+        # Of one on another machine too: of two that make one folder, one would be refused anyway.
+        if number.isdecimal() and not psutil.pid_exists(int(number)):
+            yield torn
 
 
 def _take_place(building: Path, folder: Path, replace: bool) -> None:
