@@ -29,6 +29,7 @@ import evaluating
 import families
 import operators
 import pair_training
+import starting
 import training
 from common import BATCH, LENGTH, draw
 from contest import Result, contest, machine
@@ -262,6 +263,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "train": _train,
     "pairs": _pairs,
     "layers": _layers,
+    "start": starting.tables,
     "encode": _encode,
     "evaluate": _evaluate,
     "operators": operators.tables,
