@@ -149,7 +149,26 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
                     extra,
                 )
             )
+        if not on_gpu:
+            tables.append(_train_float32(options.corpus))
     return tables
+
+
+def _train_float32(corpus: Path) -> dict[str, Any]:
+    """What a machine without bf16 does."""
+    peer, steps = "sentence-transformers", 3
+    results = contest(
+        {
+            peer: (training.peer, ("minilm", corpus, steps, False)),
+            "isospace simcse": (
+                training.ours,
+                ("minilm", "simcse", PLAIN, corpus, steps, "float32"),
+            ),
+        },
+        rounds=3,
+    )
+    title = f"training minilm: batch {BATCH}, {LENGTH} tokens, float32"
+    return _table(title, results, peer, BATCH * steps, "sentences")
 
 
 def _share(result: Result, steps: int, rate: float) -> str:

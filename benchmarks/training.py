@@ -106,9 +106,16 @@ def last_layers(corpus: Path, steps: int, trained_layers: int | None) -> Callabl
     return updates(loop, steps)
 
 
-def ours(model: str, objective: str, fields: dict[str, Any], corpus: Path, steps: int) -> Any:
-    """The loop in bf16, with notes on where its time goes."""
-    loop = own_loop(model, objective, fields, corpus, "bf16")
+def ours(
+    model: str,
+    objective: str,
+    fields: dict[str, Any],
+    corpus: Path,
+    steps: int,
+    precision: PrecisionChoice = "bf16",
+) -> Any:
+    """The loop, with notes on where its time goes."""
+    loop = own_loop(model, objective, fields, corpus, precision)
     one_round, encoder, config = updates(loop, steps), loop.encoder, loop.config
     layers = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)]
     weights = sum(m.weight.numel() for m in layers if m.weight.shape != (encoder.dim, encoder.dim))
@@ -156,14 +163,16 @@ def _parts(objective: Any, head: torch.nn.Module, dim: int) -> dict[str, float]:
     return seconds
 
 
-def peer(model: str, corpus: Path, steps: int) -> Callable[[], float]:
+def peer(model: str, corpus: Path, steps: int, bf16: bool = True) -> Callable[[], float]:
     """sentence-transformers' trainer with its SimCSE recipe."""
     from isospace.encoders.loading import load_encoder
 
     network = load_encoder(model, "mean").model
     columns = with_itself([line for line in lines(corpus, 50_000) if len(line) >= 10])
     return lambda: between_steps(
-        lambda watch: peer_train(network, columns, callbacks=[watch], max_steps=steps + 1)
+        lambda watch: peer_train(
+            network, columns, bf16=bf16, callbacks=[watch], max_steps=steps + 1
+        )
     )
 
 
@@ -189,10 +198,11 @@ def peer_train(
     loss: Any = None,
     batch: int = BATCH,
     length: int = LENGTH,
+    bf16: bool = True,
     callbacks: Sequence[Any] = (),
     **arguments: Any,
 ) -> None:
-    """Train a `SentenceTransformer` by sentence-transformers' trainer, in bf16.
+    """Train a `SentenceTransformer` by sentence-transformers' trainer.
 
     Args:
         network: the `SentenceTransformer`.
@@ -200,6 +210,7 @@ def peer_train(
         loss: of that network; default: its loss of pairs.
         batch: examples of a batch.
         length: tokens at most that are read of a text.
+        bf16: the arithmetic of matrix products; else float32.
         callbacks: of the trainer.
         arguments: of the trainer, beside those for all.
     """
@@ -217,7 +228,7 @@ def peer_train(
         settings = SentenceTransformerTrainingArguments(
             folder,
             per_device_train_batch_size=batch,
-            bf16=True,
+            bf16=bf16,
             use_cpu=not torch.cuda.is_available(),
             save_strategy="no",
             report_to="none",
