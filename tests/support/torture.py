@@ -112,9 +112,9 @@ class Scene:
         """The command in a process."""
         return WarmProcess(isospace_main, self.words, **environment)
 
-    def wait_a_while(self, least: float = 0.0) -> None:
+    def wait_a_while(self) -> None:
         """Some part of the time that the command takes."""
-        time.sleep(self.draw.uniform(least, 0.95) * self.seconds)
+        time.sleep(self.draw.uniform(0.0, 0.95) * self.seconds)
 
     def end(self, process: WarmProcess, *expected: int) -> int:
         """Wait for a process, which must end in one of these ways, and without a traceback."""
@@ -137,10 +137,10 @@ class Scene:
             return _equal(self.command.made(self.output), self.whole)
         return False
 
-    def kill_soon(self, least: float = 0.0) -> int:
+    def kill_soon(self) -> int:
         """Begin or go on, and end by SIGKILL within the time that it takes; the exit status."""
         process = self.start()
-        self.wait_a_while(least)
+        self.wait_a_while()
         return self.kill(process)
 
     def go_on(self, *also: int) -> None:
@@ -163,7 +163,11 @@ def killed(scene: Scene) -> None:
 
 def damaged(scene: Scene) -> None:
     """A file of unfinished work is cut, or has a bit turned."""
-    scene.kill_soon(least=0.3)
+    process = scene.start()
+    while process.running and not scene.output.exists():
+        time.sleep(0.01)
+    time.sleep(scene.draw.uniform(0.0, 0.5) * scene.seconds)
+    scene.kill(process)
     if scene.is_whole():  # what is finished is not made again
         return
     files = [path for path in sorted(scene.output.rglob("*")) if path.is_file()]
@@ -178,7 +182,10 @@ def damaged(scene: Scene) -> None:
         else:
             content[scene.draw.randrange(len(content))] ^= 1 << scene.draw.randrange(8)
         path.write_bytes(bytes(content))
+        before = len(scene.toll.losses)
         scene.go_on(REFUSED)
+        if len(scene.toll.losses) > before:
+            scene.toll.losses.append(f"(damaged: {path.relative_to(scene.output)})")
 
 
 def full(scene: Scene) -> None:
