@@ -168,6 +168,7 @@ def _arrays(columns: dict[str, np.ndarray]) -> bytes:
 def _placed(path: Path, corpus: str, sts: str, output: str) -> bytes:
     """Settings or results with these paths in them."""
     values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    values.pop("sha256", None)  # of other paths
     config = values.get("config", values)
     config["text"]["corpus"], config["output"] = [corpus], output
     config["data"] = config["data"] and sts

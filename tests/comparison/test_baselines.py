@@ -107,7 +107,9 @@ def test_what_is_no_longer_the_same_is_scored_again(base, tmp_path, words, monke
     assert found.gains["a"]["MRR"].over_start.changed == 0
 
     path = folder / "baselines" / "b" / "scores.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"benchmark": "other"}))
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"benchmark": "other", "sha256": None})
+    )
     with pytest.raises(UserError, match="`baselines` b: was scored on other test items"):
         compare(settings, 1, folder, baselines={"b": words})
     compare(settings, 2, folder, baselines={"b": words})  # the items are at hand for the next seed

@@ -144,7 +144,7 @@ def test_no_file_can_say_that_code_is_trusted(modules_folder, toy_model, ran, tm
     index.add(["the cat"])
     path = tmp_path / "index" / "isospace.json"
     about = json.loads(path.read_text()) | {"model": str(modules_folder), "trust_remote_code": True}
-    path.write_text(json.dumps(about))
+    path.write_text(json.dumps(about | {"sha256": None}))
     with pytest.raises(UserError, match="trust_remote_code"):
         SearchIndex.open(tmp_path / "index").search("the cat")
     assert not ran.exists()

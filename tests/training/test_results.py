@@ -55,12 +55,24 @@ def of_before(results: RunResults) -> RunResults:
     return replace(results, beside=None, elsewhere={}, **states)
 
 
+def test_a_number_that_a_disk_has_changed_is_noticed(tmp_path):
+    path = tmp_path / "results.json"
+    write_results(path, results_of(sts=True))
+    whole = path.read_text()
+    path.write_text(json.dumps(json.loads(whole)))  # laid out in another way
+    assert read_results(path) == results_of(sts=True)
+    place = whole.index("0.", whole.index('"result"')) + 2
+    path.write_text(whole[:place] + str((int(whole[place]) + 1) % 10) + whole[place + 1 :])
+    with pytest.raises(UserError, match=r"not what was written \(sha256\)\. The file is damaged"):
+        read_results(path)
+
+
 def test_a_run_of_the_fifth_format_knows_nothing_of_elsewhere(tmp_path):
     results = results_of(sts=True)
     write_results(tmp_path / "results.json", results)
     content = json.loads((tmp_path / "results.json").read_text())
     assert content.pop("elsewhere")["definitions"]["gain"]["mean"] == -0.01
-    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 5}))
+    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 5, "sha256": None}))
     assert read_results(tmp_path / "results.json") == replace(results, elsewhere={})
 
 
@@ -73,7 +85,7 @@ def test_a_run_of_the_fourth_format_knows_neither_bm25_nor_ndcg(tmp_path):
         del content[state]["beside"]
         for name in ("ndcg_10", "mrr_10", "no_shared"):
             del content[state]["pairs"][name]
-    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 4}))
+    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 4, "sha256": None}))
     older = read_results(tmp_path / "results.json")
     assert older == of_before(results)
     assert list(older.start.cells())[:5] == ["MRR", "R@1", "R@10", "R@100", "STS12"]
@@ -85,7 +97,7 @@ def test_a_run_of_the_third_format_has_no_memory(tmp_path):
     write_results(tmp_path / "results.json", results)
     content = json.loads((tmp_path / "results.json").read_text())
     del content["memory_mb"]
-    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 3}))
+    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 3, "sha256": None}))
     older = read_results(tmp_path / "results.json")
     assert older == replace(results, memory_mb=None)
     assert older.cost == "12 s"
@@ -107,6 +119,8 @@ def test_a_run_of_the_third_format_has_no_memory(tmp_path):
 def test_a_damaged_file_is_named_with_the_field(tmp_path, change, words):
     path = tmp_path / "results.json"
     write_results(path, results_of())
-    path.write_text(change(path.read_text()))
+    content = json.loads(path.read_text())
+    del content["sha256"]
+    path.write_text(change(json.dumps(content, indent=2)))
     with pytest.raises(UserError, match=words):
         read_results(path)

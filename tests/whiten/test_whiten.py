@@ -191,7 +191,7 @@ def test_a_whitening_of_the_first_format_is_read(setting):
     content["verdict"] = {
         "kind": "no difference worth having", "text": "", "protocol": "MRR", "interval": interval,
     }  # fmt: skip
-    path.write_text(json.dumps(content | {"format": 1}))
+    path.write_text(json.dumps(content | {"format": 1, "sha256": None}))
     read = read_results(setting.output)
     assert list(outcome.elsewhere) == ["docstrings", "definitions"]
     said = elsewhere_sentence({name: one.gain for name, one in outcome.elsewhere.items()})

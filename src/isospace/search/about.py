@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -112,13 +113,13 @@ class About:
             what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
             raise UserError(f"{folder}: not an index ({what}). isospace index FILE... makes one")
         try:
-            return TypeAdapter(About).validate_json(path.read_bytes())
+            content = typed_json.without_sum(json.loads(path.read_text(encoding="utf-8")))
+            return TypeAdapter(About).validate_python(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            reason = ": ".join([*map(str, first["loc"]), first["msg"]])
-            raise UserError(
-                f"{path} is damaged ({reason}). Index the texts anew into another folder"
-            ) from error
+            reason = typed_json.first_problem(error)
+        except (TypeError, ValueError, RecursionError) as error:
+            reason = str(error)
+        raise UserError(f"{path} is damaged ({reason}). Index the texts anew into another folder")
 
 
 def require_room(folder: Path) -> None:

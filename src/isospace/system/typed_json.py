@@ -1,8 +1,13 @@
-"""Dataclasses as JSON files: written atomically, read with a check of every field."""
+"""Dataclasses as JSON files: written atomically, read with a check of every field.
+
+A file ends with a sum of its content, by which a number that a disk has changed is noticed. A file
+without one, of an older version or of other programs, is read as it is.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +19,8 @@ from isospace.errors import UserError
 from isospace.system.files import write_text
 
 T = TypeVar("T")
+
+_SUM = "sha256"
 
 
 @functools.cache
@@ -29,7 +36,26 @@ def to_json(value: object) -> str:
 
 def write(path: Path, value: object) -> None:
     """Write a dataclass as a JSON file."""
-    write_text(path, to_json(value) + "\n")
+    content = json.loads(to_json(value))
+    content[_SUM] = _sum_of(content)
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _sum_of(content: dict[str, Any]) -> str:
+    """However it is laid out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def without_sum(content: dict[str, Any]) -> dict[str, Any]:
+    """What a file holds, but for the sum of it.
+
+    Raises:
+        ValueError: it is the sum of something else.
+    """
+    content = dict(content)
+    if content.pop(_SUM, None) not in (None, _sum_of(content)):
+        raise ValueError(f"its content is not what was written ({_SUM})")
+    return content
 
 
 def read_json(path: Path) -> Any:
@@ -80,7 +106,7 @@ def read(
                 f"here: up to {newest}); update isospace"
             )
         anything: Any = kind
-        value: T = _adapter(anything).validate_python(upgrade(content))
+        value: T = _adapter(anything).validate_python(upgrade(without_sum(content)))
         return value
     except ValidationError as error:
         reason = first_problem(error)
