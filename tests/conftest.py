@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from collections.abc import Iterator
@@ -20,11 +19,6 @@ from isospace.training.run import Run
 from isospace.training.train import train
 
 pytest_plugins = ["comparisons", "encode_files", "ray_cluster", "search_index"]
-
-
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores: tests that start processes wait for a third of their time."""
-    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session")
