@@ -185,7 +185,7 @@ def damaged(scene: Scene) -> None:
         before = len(scene.toll.losses)
         scene.go_on(REFUSED)
         if len(scene.toll.losses) > before:
-            scene.toll.losses.append(f"(damaged: {path.relative_to(scene.output)})")
+            scene.toll.losses[-1] += f" (damaged: {path.relative_to(scene.output)})"
 
 
 def full(scene: Scene) -> None:
