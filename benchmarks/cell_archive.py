@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, load_labels, load_sts_data
 from isospace.evaluation.pairs import TextPairs
 from isospace.statistics.correlation import spearman
+from isospace.system import typed_json
 from isospace.system.files import atomic_path, sync_tree
 from isospace.training.run import Run
 
@@ -167,8 +167,8 @@ def _arrays(columns: dict[str, np.ndarray]) -> bytes:
 
 def _placed(path: Path, corpus: str, sts: str, output: str) -> bytes:
     """Settings or results with these paths in them."""
-    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    values.pop("sha256", None)  # of other paths
+    # The sum is of other paths.
+    values = typed_json.without_sum(json.loads(path.read_text(encoding="utf-8")))
     config = values.get("config", values)
     config["text"]["corpus"], config["output"] = [corpus], output
     config["data"] = config["data"] and sts

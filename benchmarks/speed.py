@@ -292,8 +292,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
 }
 
 DEFAULT = [part for part in PARTS if part not in ("scores", "busy", "families")]
-"""`scores` trains nine encoders, `busy` measures two machines and `families` eight base models; all
-others together take less than 20 minutes."""
+"""`scores` trains nine encoders, `busy` measures two machines and `families` eight base models."""
 
 if __name__ == "__main__":
     main()

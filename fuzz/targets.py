@@ -28,6 +28,7 @@ from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
+from isospace.system import typed_json
 
 
 @dataclass(frozen=True)
@@ -211,10 +212,10 @@ def _read_docstrings(content: bytes, folder: Path) -> None:
 
 def _without_sum(content: bytes) -> bytes:
     """JSON without the sum of it, by which all damage would be refused before it is read."""
-    with suppress(ValueError):
+    with suppress(ValueError):  # no JSON
         values = json.loads(content)
-        if isinstance(values, dict) and values.pop("sha256", None):
-            return json.dumps(values, indent=2).encode()
+        if isinstance(values, dict):
+            return json.dumps(typed_json.without_sum(values), indent=2).encode()
     return content
 
 
