@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import archived
-from common import draw
+from common import LENGTH, draw
 from contest import contest, machine
 from first_table import PROJECTOR
 from isospace.comparison.results import ComparisonResults
@@ -72,8 +72,8 @@ POST_HOC: dict[str, tuple[Whitening, float | Literal["auto"]]] = {
 }
 """Maps behind the start; how far the second goes is chosen by halves of held-out sentences."""
 COSTLY = ("pcl",)
-OUTSIDE = ("rank-study", "noise-study", "sbert-softmax")
-"""Rows that are a study and no system of a table, or need labels."""
+OUTSIDE = ("rank-study", "noise-study", "sbert-softmax", "rankcse")
+"""Rows that are a study and no system of a table, or need labels or a teacher."""
 PARAGRAPHS, PARAGRAPH_WORDS = "paragraphs.txt", 70
 COST = PAGE.with_name("baselines-cost.json")
 UPDATES, ROUNDS = 4, 3
@@ -107,6 +107,7 @@ class Table:
             text=CorpusConfig(corpus=(str(corpus),), held_out=1_000),
             pooling=self.pooling,
             learning_rate=self.learning_rate,
+            max_length=LENGTH,
             budget=(self.sentences, "sentences"),
             evaluations=4,
             select="labels",

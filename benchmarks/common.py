@@ -11,6 +11,7 @@ from isospace.evaluation.sts import load_sts
 from isospace.system.files import write_text
 
 BATCH, LENGTH = 64, 32
+"""The papers': sentences, and tokens of each."""
 
 
 def lines(corpus: Path, count: int) -> list[str]:

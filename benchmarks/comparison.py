@@ -18,7 +18,7 @@ from pathlib import Path
 
 import archived
 import first_table
-from common import draw
+from common import LENGTH, draw
 from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.report.scoreboard import COMPARISON_TABLES
@@ -41,6 +41,7 @@ def main() -> None:
         text=CorpusConfig(corpus=(str(corpus),), held_out=HELD_OUT),
         pooling=table.pooling,
         learning_rate=table.learning_rate,
+        max_length=LENGTH,
         budget=(SENTENCES, "sentences"),
         evaluations=EVALUATIONS,
         select="labels",

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 import archived
-from common import draw
+from common import LENGTH, draw
 from isospace.comparison.results import ComparisonResults
 from isospace.comparison.shared_items import Items, SharedItems
 from isospace.config import CorpusConfig, TrainConfig
@@ -122,6 +122,7 @@ def main() -> None:
         text=CorpusConfig(corpus=(str(options.corpus or CORPUS),), held_out=1_000),
         pooling="cls",
         learning_rate=3e-5,
+        max_length=LENGTH,
         budget=(SENTENCES, "sentences"),
         evaluations=2,
         select="labels",

@@ -1,11 +1,15 @@
-"""benchmarks/baselines.py: what its page says of costs."""
+"""benchmarks/baselines.py: what its page says of costs, and that it goes on from its archive."""
 
 import importlib
 import json
 import sys
+import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from isospace.config import TrainConfig
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 COSTS = {
@@ -52,3 +56,17 @@ def test_costs_are_drawn_once_they_are_measured(baselines, monkeypatch):
     ]
     assert page[-3].endswith("of 3 rounds. one core.")
     assert page[-2:] == ["<!-- end cost -->", "After."]
+
+
+@pytest.mark.parametrize("table", ["cls", "costly", "paragraphs", "mean"])
+def test_archived_cells_have_the_settings_that_the_command_asks_for(baselines, table):
+    """Another default of a setting would make the command refuse all of its finished runs."""
+    wanted = baselines.TABLES[table].candidates(Path("CORPUS"), Path("STS"))
+    files = sorted((baselines.CELLS / table).glob("*-seed-*.tar.xz"))
+    assert files
+    for file in files:
+        with tarfile.open(file) as cell:
+            name = next(part for part in cell.getnames() if part.endswith("config.json"))
+            config = TrainConfig.from_json(cell.extractfile(name).read().decode())
+        row, seed = name.split("/")[0], int(name.split("/")[1].removeprefix("seed-"))
+        assert config == replace(wanted[row], seed=seed, output=config.output), file.name
