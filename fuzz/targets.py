@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
+from isospace.encoders.sums import SUMS, write_sums
 from isospace.errors import UserError
 from isospace.system import typed_json
 
@@ -417,6 +418,21 @@ def _make_model(folder: Path) -> None:
     plain = write_toy_model(folder.with_name("plain"), hidden_size=8, num_hidden_layers=1)
     save_model(load_encoder(str(plain), device="cpu"), folder, "---\nlicense: mit\n---\n# Card\n")
     shutil.rmtree(plain)
+    (folder / SUMS).unlink()  # by which all damage would be refused before it is read
+
+
+def _read_sums(content: bytes, folder: Path) -> None:
+    from isospace.encoders.loading import require_undamaged
+
+    (folder / "weights.bin").write_bytes(b"weights")
+    (folder / SUMS).write_bytes(content)
+    require_undamaged(folder)
+
+
+def _sums(folder: Path) -> list[bytes]:
+    (folder / "weights.bin").write_bytes(b"weights")
+    write_sums(folder)
+    return [(folder / SUMS).read_bytes()]
 
 
 def _read_model(folder: Path) -> None:
@@ -550,6 +566,7 @@ TARGETS: dict[str, Target] = {
         "1_Pooling/config.json",
         "README.md",
     ),
+    "sums": Target(_sums, _read_sums),
     "words": Target(_vectors, _read_vectors),
     "judged": _folder(_make_judged, _read_judged, "corpus.jsonl", "queries.tsv", "qrels.txt"),
     "senteval": _folder(_make_senteval, _read_senteval, *_SENTEVAL),

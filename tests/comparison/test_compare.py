@@ -29,6 +29,7 @@ from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.system.progress import Silent
 from isospace.training.run import Run
+from isospace.training.train import train
 from isospace.verbs.compare import _how_to_load
 from isospace.verbs.options import as_options
 
@@ -92,6 +93,20 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
         patch.setattr("isospace.training.train._Session.go", lambda *_: pytest.fail("ran again"))
         again = compare(settings, 2, tmp_path / "c")
     assert again == found
+
+
+def test_a_finished_cell_whose_model_a_disk_has_changed_is_refused(base, tmp_path):
+    found = compare({"simcse": base}, 1, tmp_path / "c")
+    model = tmp_path / "c" / "simcse" / "seed-42" / "model"
+    weights = model / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(bytes([*whole[:-1], whole[-1] ^ 1]))
+    with pytest.raises(UserError, match=rf"damaged.*Remove {model}, .*again by `resume`"):
+        compare({"simcse": base}, 1, tmp_path / "c")
+    shutil.rmtree(model)
+    train(resume=model.parent)
+    assert weights.read_bytes() == whole
+    assert compare({"simcse": base}, 1, tmp_path / "c").scores == found.scores
 
 
 @pytest.mark.parametrize(

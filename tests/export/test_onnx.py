@@ -21,6 +21,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
+from isospace.encoders.sums import SUMS
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
@@ -86,7 +87,7 @@ def test_the_cards_code_runs_as_it_stands(exported):
 def test_one_file_holds_the_graph(exported):
     _, folder, _ = exported
     names = {path.name for path in folder.iterdir()}
-    assert names == {GRAPH, INT8_GRAPH, "tokenizer.json", "README.md"}
+    assert names == {GRAPH, INT8_GRAPH, "tokenizer.json", "README.md", SUMS}
 
 
 def test_the_loss_of_int8_is_measured(exported):

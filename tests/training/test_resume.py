@@ -232,6 +232,18 @@ def test_a_finished_run_whose_model_was_removed_makes_it_again(finished_copy):
     assert again.results.verdict.gain == results.verdict.gain
 
 
+def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy):
+    weights = finished_copy.model_folder / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(bytes([*whole[:-1], whole[-1] ^ 1]))
+    again = rf"Remove .*model, and it is made again by `resume` {finished_copy.folder}"
+    with pytest.raises(UserError, match=rf"model\.safetensors: damaged.*{again}"):
+        train(resume=finished_copy.folder)
+    shutil.rmtree(finished_copy.model_folder)
+    train(resume=finished_copy.folder)
+    assert weights.read_bytes() == whole
+
+
 def test_a_finished_run_without_its_checkpoint_keeps_its_weights(finished_copy):
     """Trained again, they would be those of the start."""
     run = finished_copy

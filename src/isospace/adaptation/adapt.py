@@ -84,8 +84,9 @@ def adapt(
             if run is not None:
                 if not (run.folder / LADDER).is_file():
                     raise UserError(f"{run.folder}: a run of train, no ladder; train resumes it")
-                if run.results is not None:
-                    return FinishedRun(run, run.results)
+                results = run.complete
+                if results is not None:
+                    return FinishedRun(run, results)
                 text = (run.folder / LADDER).read_text(encoding="utf-8")
                 config = AdaptConfig.from_json(text)
             else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.config import TrainConfig
+from isospace.encoders.loading import require_undamaged
 from isospace.errors import Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs, verb_command
@@ -56,12 +57,14 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
     """Refuse what `run_cells` cannot run.
 
     Raises:
-        UserError: a folder that holds a run with other settings; several processes for each run
-            and several runs at a time.
+        UserError: a folder that holds a run with other settings, or a finished one whose model is
+            damaged; several processes for each run and several runs at a time.
     """
     for cell in cells:
         if cell.begun:
             _require_same_settings(cell)
+        if cell.finished:
+            require_undamaged(Run(cell.folder).model_folder)
     if launched():
         if engine == "ray":
             raise UserError("`engine` ray: several processes share each run already; leave it out")

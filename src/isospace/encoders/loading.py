@@ -27,10 +27,15 @@ from isospace.encoders.adapters import plain_state
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
+from isospace.encoders.sums import SUMS, damage
 from isospace.encoders.words import load_words, word_file
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
+from isospace.system.files import file_sha256
 from isospace.system.trust import trusts_code
+
+MODEL = "model"
+"""The folder of the model in the folder of a run."""
 
 LADDER = "adapt.json"
 """The settings of a ladder, in the folder of the run that its first training is."""
@@ -55,7 +60,7 @@ def wheel_minilm() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent / "model"
-    sha256 = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    sha256 = file_sha256(folder / "model.safetensors")
     if sha256 != MINILM_SHA256:
         raise UserError(
             f"{folder / 'model.safetensors'}: sha256 {sha256[:16]}..., expected "
@@ -151,13 +156,28 @@ def run_model(folder: Path) -> Path | None:
         raise UserError(
             f"{folder}: this run is not finished. Go on with it: {resume_command(folder)}"
         )
-    return folder / "model"
+    return folder / MODEL
 
 
 def resume_command(folder: Path) -> str:
     """What goes on with the run in a folder, for messages."""
     verb = "adapt " if (folder / LADDER).is_file() else ""
     return f"{verb}`resume` {shlex.quote(str(folder))}"
+
+
+def require_undamaged(folder: Path) -> None:
+    """Refuse the folder of a model whose files are not those that were written.
+
+    Raises:
+        UserError: with the file, and how the model is made again.
+    """
+    found = damage(folder)
+    if found is None:
+        return
+    again = f"Make or copy the model again; if you changed it yourself, remove {folder / SUMS}"
+    if folder.name == MODEL and run_model(folder.parent) is not None:
+        again = f"Remove {folder}, and it is made again by {resume_command(folder.parent)}"
+    raise UserError(f"{found}. {again}")
 
 
 def resolve(name: str) -> Place:
@@ -227,6 +247,8 @@ def load_encoder(
         UserError: not found, not reachable, not readable, or not a text encoder.
     """
     place = resolve(name)
+    if place.local:
+        require_undamaged(Path(place.path))
     device, words = device or default_device(), word_file(name)
     try:
         # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:

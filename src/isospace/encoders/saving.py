@@ -21,6 +21,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, require_parity
 from isospace.encoders.prompts import Side
+from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
 from isospace.system.trust import trusts_code
@@ -176,6 +177,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         }
         _write_json(building / "config_sentence_transformers.json", usage)
         (building / "README.md").write_text(card, encoding="utf-8")
+        write_sums(building)
         return _check(encoder, building)
 
 

@@ -28,6 +28,7 @@ from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import save_transformer, usage_of
+from isospace.encoders.sums import write_sums
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
 from isospace.training.card import Usage, prompts_text
@@ -61,6 +62,7 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
             path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
+        write_sums(building)
         return _check(encoder, pooling, building)
 
 

@@ -24,6 +24,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import require_classic
+from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.files import atomic_folder
@@ -114,6 +115,7 @@ def save_onnx(
             _quantise(building)
             loss = _int8_loss(building, encoder.prompts.document, sample, progress or Logged())
         (building / "README.md").write_text(card(_usage(encoder, loss)), encoding="utf-8")
+        write_sums(building)
     return gap, loss
 
 

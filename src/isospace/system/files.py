@@ -8,9 +8,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import psutil
 from safetensors import SafetensorError
@@ -158,8 +159,17 @@ def write_text(path: Path, text: str) -> None:
 
 def file_hash(path: Path) -> str:
     """32 hexadecimal digits that name a file's bytes."""
-    content = blake2b(digest_size=16)
+    return _digest_of(path, blake2b(digest_size=16))
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    return _digest_of(path, sha256())
+
+
+def _digest_of(path: Path, content: Any) -> str:
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
             content.update(chunk)
-    return content.hexdigest()
+    digest: str = content.hexdigest()
+    return digest

@@ -30,7 +30,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from isospace.config import TrainConfig, objective_name
-from isospace.encoders.loading import LADDER, folder_of, resume_command, run_model
+from isospace.encoders.loading import (
+    LADDER,
+    MODEL,
+    folder_of,
+    require_undamaged,
+    resume_command,
+    run_model,
+)
 from isospace.errors import UserError
 from isospace.system.arrays import read_arrays
 from isospace.system.files import (
@@ -116,7 +123,7 @@ class Run:
         self.metrics_path = folder / "metrics.jsonl"
         self.last_checkpoint = folder / "checkpoints" / "last.pt"
         self.kept_weights = folder / "checkpoints" / "kept.safetensors"
-        self.model_folder = folder / "model"
+        self.model_folder = folder / MODEL
         self.items_path = folder / "items.npz"
         self.sample_path = folder / "sample.npz"
         self.transfer_path = folder / "transfer.json"
@@ -209,6 +216,22 @@ class Run:
         results = self.results
         if results is None:
             raise UserError(f"{self.folder}: not finished; {self.how_to_resume}")
+        return results
+
+    @property
+    def complete(self) -> RunResults | None:
+        """What the run came to, `None` where there is something left to make.
+
+        That is a model too that somebody removed: it is made again, of the weights that were kept.
+
+        Raises:
+            UserError: results.json or the model is damaged.
+        """
+        if not self.model_folder.is_dir() and self.last_checkpoint.is_file():
+            return None
+        results = self.results
+        if results is not None:
+            require_undamaged(self.model_folder)
         return results
 
     def write_items(self, **parts: Mapping[str, np.ndarray]) -> None:

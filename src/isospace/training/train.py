@@ -58,10 +58,9 @@ def train(
             if run is not None and config is None:
                 if (run.folder / LADDER).is_file():
                     raise UserError(f"{run.folder}: a ladder; go on with it by {run.to_resume[0]}")
-                # A model that somebody removed is made again, of the weights that were kept.
-                removed = not run.model_folder.is_dir() and run.last_checkpoint.is_file()
-                if run.results is not None and not removed:
-                    return FinishedRun(run, run.results)
+                results = run.complete
+                if results is not None:
+                    return FinishedRun(run, results)
                 settings = run.config
             elif run is None and config is not None:
                 if config.output is not None:
