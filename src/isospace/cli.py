@@ -20,6 +20,7 @@ import isospace
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.system.launch import first, launch, launched, launched_here, left_alone
 from isospace.system.lazy import lazy_imports
+from isospace.system.quick_imports import quick_imports
 from isospace.system.signals import end_with_input
 from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
@@ -60,7 +61,8 @@ def _parse(arguments: Sequence[str]) -> Any:
     if verb not in VERBS:
         raise UserError(f"{verb}: no such verb; expected one of {', '.join(VERBS)}")
     with _imports_for(words):
-        kind = load_verb(verb)
+        with quick_imports():
+            kind = load_verb(verb)
         kwargs: dict[str, Any] = {}
         if hasattr(kind, "defaults"):
             kwargs["default"] = kind.defaults(words)
@@ -154,7 +156,8 @@ def _say(error: BaseException) -> None:
 
 def _silence_libraries() -> None:
     """No progress bars but ours."""
-    from transformers.utils.logging import disable_progress_bar
+    with quick_imports():
+        from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
 

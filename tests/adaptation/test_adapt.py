@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -115,6 +116,8 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monk
     assert again.results.verdict.gain == climbed.results.verdict.gain
     assert_same_weights(again.run, climbed.run)
     assert adapt(resume=config.output).results == again.results
+    shutil.rmtree(again.run.model_folder)
+    assert_same_weights(adapt(resume=config.output).run, climbed.run)
 
 
 def assert_same_weights(one: Run, other: Run) -> None:

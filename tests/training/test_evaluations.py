@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load_file, save_file
 
+from isospace.encoders.encoder import Encoder
 from isospace.errors import Stopped, UserError
+from isospace.objectives.base import View
 from isospace.training import checkpoint
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -38,6 +40,29 @@ def test_a_look_at_vectors_that_are_no_numbers_ends_the_run(config, select, upda
     assert all(value.isfinite().all() for value in state["encoder"].values())
     for line in run.metrics_path.read_text().splitlines():
         json.loads(line, parse_constant=forbid)
+
+
+def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkeypatch, tmp_path):
+    """Clean vectors of the start are kept; a second run from it encodes none of them again."""
+    monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
+    config = replace(config, select="last")
+    first = train(replace(config, output=tmp_path / "first")).results.evaluations
+    encoded = []
+    embed = Encoder.embed
+
+    def counted(encoder, texts, view=View(dropout=0.0), *rest, **options):  # noqa: B008 - frozen
+        encoded.append(view.dropout == 0.0)
+        return embed(encoder, texts, view, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "embed", counted)
+        patch.setattr("isospace.training.fit.Fit.go", lambda *_: pytest.fail("far enough"))
+        with pytest.raises(pytest.fail.Exception, match="far enough"):
+            train(replace(config, output=tmp_path / "second"))
+    assert encoded
+    assert not any(encoded)
+    monkeypatch.setattr("isospace.training.fit.cache_folder", lambda: None)
+    assert train(replace(config, output=tmp_path / "third")).results.evaluations == first
 
 
 def test_a_start_with_weights_that_are_no_numbers_is_refused(config, toy_model, tmp_path):

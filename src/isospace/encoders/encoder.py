@@ -7,6 +7,7 @@ model's modules in `_vectors`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -393,13 +394,11 @@ class Encoder(nn.Module):
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
             name, vocabulary = type(self.tokenizer).__name__, self.tokenizer.get_vocab()
-            tokenizer = {"class": name, "vocab": vocabulary}
+            tokenizer = json.dumps({"class": name, "vocab": vocabulary}, sort_keys=True)
         else:
-            tokenizer = json.loads(backend.to_str())
-            # Calls leave their own settings behind; they are not part of the tokenizer.
-            tokenizer.update(truncation=None, padding=None)
+            tokenizer = _without_calls(backend.to_str())
         limit = self._limit(max_length, whole, side)
-        content = json.dumps([tokenizer, self.prompts.of(side), limit], sort_keys=True)
+        content = f"[{tokenizer}, {json.dumps(self.prompts.of(side))}, {json.dumps(limit)}]"
         return hashlib.sha256(content.encode()).hexdigest()
 
     def token_ids(
@@ -840,6 +839,13 @@ class Encoder(nn.Module):
                 if on_batch is not None:
                     on_batch(len(rows))
         return vectors
+
+
+@functools.lru_cache(maxsize=4)
+def _without_calls(tokenizer: str) -> str:
+    """The JSON of a tokenizer less what calls leave behind, which is no part of it."""
+    content = json.loads(tokenizer) | {"truncation": None, "padding": None}
+    return json.dumps(content, sort_keys=True)
 
 
 @contextmanager

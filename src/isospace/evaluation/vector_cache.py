@@ -17,6 +17,7 @@ import transformers
 import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
+from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.evaluation.pairs import SidedEncode
 from isospace.system.cache import built_once
@@ -27,14 +28,15 @@ _FILE = "vectors.npz"
 """With a checksum, which npy has not."""
 
 
-def cached(encoder: Encoder, cache: Path) -> SidedEncode:
+def cached(encoder: Encoder, cache: Path, precision: Precision = "float32") -> SidedEncode:
     """`encoder.embed`, with vectors that the same weights and prompt made of the same texts before.
 
     Args:
         encoder: with the weights that it keeps while the result is in use.
         cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
+        precision: the arithmetic.
     """
-    about = {side: fingerprint(encoder, side) for side in encoder.prompts.sides}
+    about = {side: (*fingerprint(encoder, side), precision) for side in encoder.prompts.sides}
 
     def embed(texts: Sequence[str], side: Side | None) -> np.ndarray:
         name = blake2b("\0".join(about[side]).encode(), digest_size=16)
@@ -43,7 +45,7 @@ def cached(encoder: Encoder, cache: Path) -> SidedEncode:
             name.update(f"{len(content)} ".encode() + content)
 
         def build(folder: Path) -> None:
-            np.savez(folder / _FILE, vectors=encoder.embed(texts, side=side))
+            np.savez(folder / _FILE, vectors=encoder.embed(texts, precision=precision, side=side))
 
         place = cache / "vectors" / name.hexdigest()
         try:

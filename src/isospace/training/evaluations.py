@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.sts import evaluate_pairs
+from isospace.evaluation.vector_cache import cached
 from isospace.objectives.base import View
 from isospace.training.checkpoint import random_state, set_random_state
 
@@ -25,11 +27,13 @@ def run_evaluation(
     held_out: HeldOut,
     benchmark: Benchmark,
     mixed_precision: str,
+    cache: Path | None = None,
 ) -> dict[str, float]:
     """Measure the encoder without touching a random state.
 
     It has the arithmetic of training (`mixed_precision`, in Accelerate's words), as it is for
-    choosing; the benchmark keeps float32.
+    choosing; the benchmark keeps float32. With `cache` clean vectors are kept there, for a start,
+    which many runs measure.
 
     Returns:
         What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where
@@ -45,6 +49,8 @@ def run_evaluation(
         return encoder.embed(texts, noise, config.max_length, precision=precision, side=side)
 
     encode, encode_noisy = (SidedEncode.of_prompts(encoder.prompts, f) for f in (clean, noisy))
+    if cache is not None:
+        encode = cached(encoder, cache, precision)
     state = random_state()
     try:
         torch.manual_seed(config.seed)

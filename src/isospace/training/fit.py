@@ -20,6 +20,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import weights_hash
 from isospace.encoders.prompts import SIDES
 from isospace.errors import Interrupted, Stopped, UserError
+from isospace.system.cache import cache_folder
 from isospace.system.devices import memory_gb, peak_memory_mb
 from isospace.system.processes import agreed, anywhere
 from isospace.system.progress import Progress, Silent
@@ -158,6 +159,7 @@ class Fit:
                 self.held_out,
                 self.benchmark,
                 mixed,
+                None if self.loop.step else cache_folder(),
             )
             self.evaluations.append({"step": float(self.loop.step), **measurements})
             if self.pairs_judge_too and (ranks := self.held_out.ranks) is not None:

@@ -33,6 +33,8 @@ from isospace.training.lists import Lists
 from isospace.training.plan import Plan
 from isospace.training.sources import Sources
 
+_TRIED = 4
+"""Examples by which it is seen what a loss reaches, and whether views differ."""
 EXPLODED = 100.0
 """A term this many times larger than in the first steps (and than 1) has exploded."""
 
@@ -283,8 +285,8 @@ class Loop:
         self.sources = Sources(plan, encoder, config.seed)
         self.shipped = make_shipped(config, encoder, self.companions)
         first = self._micro_batch(0)
-        if config.pass_tokens is not None:  # the whole might not fit
-            first = first.rows(torch.arange(2, device=encoder.device))
+        if not first.changed:
+            first = first.rows(torch.arange(min(_TRIED, len(first)), device=encoder.device))
         self._freeze(require_distinct_views(encoder, first, self.plan.views, self.sources.of_view))
         self._beside = nn.ModuleDict({**self.companions, "head": self.head})
         self._beside.to(accelerator.device).train()

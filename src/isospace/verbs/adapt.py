@@ -11,6 +11,7 @@ import tyro
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.errors import TooLittle, UserError
+from isospace.system.quick_imports import quick_imports
 from isospace.system.settings import settings
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
@@ -41,7 +42,8 @@ class Adapt(LoadsModels):
 
     def run(self) -> int:
         """Climb, or go on."""
-        from isospace.adaptation.adapt import adapt
+        with quick_imports():
+            from isospace.adaptation.adapt import adapt
         from isospace.statistics.verdict import VerdictKind
 
         config = self.config

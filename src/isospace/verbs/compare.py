@@ -12,6 +12,7 @@ from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import find
 from isospace.system.cluster import Engine
+from isospace.system.quick_imports import quick_imports
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.options import SharesWork, as_options
@@ -48,12 +49,13 @@ class Compare(SharesWork):
 
     def run(self) -> int:
         """Run what is missing, compare, print."""
-        from isospace.comparison.baselines import named_models
-        from isospace.comparison.compare import candidate, compare
-        from isospace.report.run_set import collect
-        from isospace.report.scoreboard import COMPARISON_TABLES
-        from isospace.report.write import write_report
-        from isospace.training.run import REPORT
+        with quick_imports():
+            from isospace.comparison.baselines import named_models
+            from isospace.comparison.compare import candidate, compare
+            from isospace.report.run_set import collect
+            from isospace.report.scoreboard import COMPARISON_TABLES
+            from isospace.report.write import write_report
+            from isospace.training.run import REPORT
 
         if not self.candidates:
             raise UserError("give one or more objectives to compare, such as simcse whitenedcse")

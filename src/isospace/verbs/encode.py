@@ -10,6 +10,7 @@ import tyro
 
 from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
+from isospace.system.quick_imports import quick_imports
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
@@ -37,7 +38,8 @@ class Encode(LoadsModels):
 
     def run(self) -> int:
         """Encode what is missing."""
-        from isospace.vectors.encode import encode
+        with quick_imports():
+            from isospace.vectors.encode import encode
 
         config, console = self.config, Console(self.json)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -61,12 +62,10 @@ def write_help(kind: type[Any]) -> None:
     tyro reads these docstrings too, but would show the line breaks of the source, and settings as
     the core names them.
     """
-    described = {
-        item.arg_name: inspect.cleandoc(item.description or "")
-        for parent in reversed(kind.__mro__)
-        if is_dataclass(parent)
-        for item in docstring_parser.parse_from_object(parent).params
-    }
+    described: dict[str, str] = {}
+    for parent in reversed(kind.__mro__):
+        if is_dataclass(parent):
+            described |= _described(parent)
     types = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         text = " ".join(described.get(field.name, "").split())
@@ -74,6 +73,13 @@ def write_help(kind: type[Any]) -> None:
             field.metadata = MappingProxyType({**field.metadata, "help": as_options(text)})
         for part in _dataclasses(types[field.name]):
             write_help(part)
+
+
+@functools.cache
+def _described(kind: type[Any]) -> dict[str, str]:
+    """Field of a dataclass itself -> the docstring under it."""
+    found = docstring_parser.parse_from_object(kind).params
+    return {item.arg_name: inspect.cleandoc(item.description or "") for item in found}
 
 
 def _dataclasses(annotation: Any) -> Iterator[type[Any]]:

@@ -16,6 +16,7 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
 from isospace.recipes import find
+from isospace.system.quick_imports import quick_imports
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
 from isospace.verbs.options import SharesWork
@@ -76,7 +77,9 @@ class Train(SharesWork):
     def run(self) -> int:
         """Train, or go on."""
         from isospace.system.launch import first
-        from isospace.training.train import train
+
+        with quick_imports():
+            from isospace.training.train import train
 
         config = None if self.resume else replace(self.config, objective=self.objective)
         outcome = train(config, self.resume, Console(self.json))

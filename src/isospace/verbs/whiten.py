@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from isospace.system.quick_imports import quick_imports
 from isospace.system.settings import settings
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
@@ -36,7 +37,8 @@ class Whiten(SharesWork):
 
     def run(self) -> int:
         """Whiten, print."""
-        from isospace.whiten.whiten import whiten_model
+        with quick_imports():
+            from isospace.whiten.whiten import whiten_model
 
         results = whiten_model(self.config, Console(self.json))
         if results is None:  # processes other than the first
