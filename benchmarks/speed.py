@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -63,14 +64,17 @@ def main() -> None:
     for part in options.parts:
         print(f"{part} ...", file=sys.stderr, flush=True)
         os.environ["TOKENIZERS_PARALLELISM"] = "true"
+        began = time.monotonic()
         record[part] = {"machine": machine(), "tables": PARTS[part](options)}
+        record[part]["minutes"] = round((time.monotonic() - began) / 60, 1)
         write_text(numbers, json.dumps(record, indent=1) + "\n")
         draw(page, {name: _section(record[name]) for name in PARTS if name in record})
 
 
 def _section(part: dict[str, Any]) -> str:
     tables = "".join(_markdown(**table) for table in part["tables"])
-    return f"Machine: {part['machine']}.\n{tables}"
+    took = f" {part['minutes']} minutes." if "minutes" in part else ""
+    return f"Machine: {part['machine']}.{took}\n{tables}"
 
 
 def _markdown(title: str, columns: list[str], rows: list[list[str]]) -> str:
@@ -118,8 +122,8 @@ def _train(options: argparse.Namespace) -> list[dict[str, Any]]:
         base = str(training.random_model(BertConfig(), Path(folder)))
         on_gpu = torch.cuda.is_available()
         settings = (
-            ("minilm", "minilm", OBJECTIVES, 100 if on_gpu else 5, 3),
-            ("BERT-base, random", base, PAPERS if on_gpu else ONE, 100 if on_gpu else 2, 2),
+            ("minilm", "minilm", OBJECTIVES, 100 if on_gpu else 3, 3),
+            ("BERT-base, random", base, PAPERS if on_gpu else ONE, 100 if on_gpu else 1, 2),
         )
         for title, model, objectives, steps, rounds in settings:
             peer = "sentence-transformers"
@@ -196,7 +200,7 @@ def _busy(result: Result) -> str:
 
 def _pairs(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables = []
-    for batch, tokens, mini_batch, steps in ((64, None, None, 3), (256, 4096, 32, 1)):
+    for batch, tokens, mini_batch, steps in ((64, None, None, 2), (128, 4096, 32, 1)):
         parts = "at once" if tokens is None else "in parts"
         peer = f"sentence-transformers, {parts}"
         results = contest(
@@ -236,7 +240,7 @@ def _layers(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
-    sentences = 2_000
+    sentences = 1_000
     peer = "sentence-transformers, torch float32"
     graphs = ("ONNX Runtime float32", "ONNX Runtime int8", "OpenVINO float32", "OpenVINO bf16")
     results = contest(
@@ -275,7 +279,8 @@ def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
         rounds=1,  # of minutes
         warm_up=False,
     )
-    return [_table("the seven STS sets, end to end, minilm", results, loop, None, "seconds")]
+    title = f"{', '.join(evaluating.SETS)}, end to end, minilm"
+    return [_table(title, results, loop, None, "seconds")]
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
@@ -291,8 +296,9 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "families": families.tables,
 }
 
-DEFAULT = [part for part in PARTS if part not in ("scores", "busy", "families")]
-"""`scores` trains nine encoders, `busy` measures two machines and `families` eight base models."""
+DEFAULT = [part for part in PARTS if part not in ("layers", "scores", "busy", "families")]
+"""In 20 minutes: `scores` trains nine encoders, `busy` measures two machines, `families` eight base
+models, and `layers` an option of `train` that no other part needs."""
 
 if __name__ == "__main__":
     main()
