@@ -143,26 +143,35 @@ def main() -> None:
         table, runs, cells = TABLES[name], options.output / name, CELLS / name
         corpus = options.output / PARAGRAPHS if table.paragraphs else options.corpus
         corpus = corpus or Path(CORPUS)
-        candidates = table.candidates(corpus, options.judge or options.sts)
-        if options.judge:
-            results = archived.judged_again(candidates, cells, corpus, options.judge)
-        else:
+        sts = options.judge or options.sts
+        candidates = table.candidates(corpus, sts)
+        if not options.judge:
             if table.paragraphs:
                 write_paragraphs(corpus)
-            if options.rows:
-                candidates = {row: candidates[row] for row in options.rows if row in candidates}
-            seeds = table.seeds or options.seeds
-            whole = name == "cls" and not options.rows
-            models = post_hoc(table, corpus, options.output) if whole else {}
-            results = archived.run(candidates, seeds, runs, cells, options.jobs, models)
-        _draw(name, results)
+            wanted = [row for row in options.rows or candidates if row in candidates]
+            models = post_hoc(table, cells, corpus, options.output) if name == "cls" else {}
+            archived.run(
+                {row: candidates[row] for row in wanted},
+                table.seeds or options.seeds,
+                runs,
+                cells,
+                options.jobs,
+                models,
+            )
+        # Of the archive, where rows are too that were not asked for.
+        _draw(name, archived.judged_again(candidates, cells, corpus, sts))
     _draw_cost()
 
 
-def post_hoc(table: Table, corpus: Path, folder: Path) -> dict[str, Path]:
-    """The start behind maps that are fitted to as many sentences as the rows are trained on."""
+def post_hoc(table: Table, archive: Path, corpus: Path, folder: Path) -> dict[str, Path]:
+    """The start behind maps that are fitted to as many sentences as the rows are trained on.
+
+    Those of which the archive knows what they came to are left out.
+    """
     models = {}
     for name, (whitening, power) in POST_HOC.items():
+        if (archive / f"baseline-{name}.tar.xz").exists():
+            continue
         models[name] = folder / "models" / name
         if not models[name].exists():
             config = WhitenConfig(
