@@ -12,6 +12,7 @@ have. With --judge the finished runs are judged again.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +68,8 @@ WHITENED: dict[str, Objective] = {
         if groups > 1 or not shuffled  # one group is the same in every order
     },
 }
+LEFT = "192-groups-shuffled"
+"""Whose whitening is left on."""
 POSITIVES: dict[str, Objective] = {
     f"{'whitened' if whitening else 'plain'}-{views - 1}-positives": WhitenedCSE(
         num_views=views, whitening="shuffled-group" if whitening else "none"
@@ -75,7 +78,7 @@ POSITIVES: dict[str, Objective] = {
     for whitening in (False, True)
 }
 """Those of two views are rows of `WHITENED`, so that they are not run again."""
-SAME = {"plain-1-positives": "no-whitening", "whitened-1-positives": "192-groups-shuffled"}
+SAME = {"plain-1-positives": "no-whitening", "whitened-1-positives": LEFT}
 HEADLESS: dict[str, Objective] = {
     "contrast": SimCSE(head="none"),
     "contrast-whitened": WhitenedCSE(num_views=2, head="none"),
@@ -136,9 +139,11 @@ def main() -> None:
             return archived.judged_again(candidates, CELLS, Path(CORPUS), sts)
         return archived.run(candidates, seeds, options.output, CELLS, options.jobs)
 
-    whitened = judged(WHITENED, options.seeds)
     if not options.judge:
-        left_on(options.output / "192-groups-shuffled", sts)
+        # First and at once: an archive has no models, should this be stopped.
+        judged({LEFT: WHITENED[LEFT]}, options.seeds)
+        left_on(options.output / LEFT, sts)
+    whitened = judged(WHITENED, options.seeds)
     own = {name: row for name, row in POSITIVES.items() if name not in SAME}
     named = {SAME.get(name, name): POSITIVES[name] for name in POSITIVES}
     if not options.judge:
@@ -170,7 +175,9 @@ def left_on(row: Path, sts: Path) -> None:
     """
     runs = [Run(folder) for folder in sorted(row.glob("seed-*"))]
     if not all(run.model_folder.is_dir() for run in runs):
-        return  # from the archive: what they came to is in LEFT_ON
+        if not LEFT_ON.is_file():
+            sys.exit(f"{row}: runs of the archive, without models; remove them from it")
+        return
     shared = SharedItems.of(runs[0])
     encoders = [(load_encoder(str(run.model_folder)), run.config.seed) for run in runs]
     start = load_encoder(runs[0].config.model, runs[0].config.pooling)
