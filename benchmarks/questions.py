@@ -177,7 +177,7 @@ def left_on(row: Path, sts: Path) -> None:
     if not all(run.model_folder.is_dir() for run in runs):
         if not LEFT_ON.is_file():
             sys.exit(f"{row}: runs of the archive, without models; remove them from it")
-        return
+        return  # what they came to is there
     shared = SharedItems.of(runs[0])
     encoders = [(load_encoder(str(run.model_folder)), run.config.seed) for run in runs]
     start = load_encoder(runs[0].config.model, runs[0].config.pooling)
