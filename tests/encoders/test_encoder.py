@@ -310,3 +310,7 @@ def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, 
     for row, text in enumerate(texts):
         [alone] = encoder(encoder.collate(encoder.token_ids([text])), plan)
         torch.testing.assert_close(found[row], alone[0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_vocabulary_is_read_once(encoder):
+    assert encoder.vocabulary is encoder.vocabulary

@@ -117,9 +117,12 @@ class Encoder(nn.Module):
         """Whether there are layers under noise; else vectors of words are averaged."""
         return isinstance(self.model[0], Transformer)
 
-    @property
+    @functools.cached_property
     def vocabulary(self) -> Vocabulary:
-        """What edits of the tokens need to know of the tokenizer."""
+        """What edits of the tokens need to know of the tokenizer.
+
+        Kept, since it goes through all tokens that there are, and every cropped text asks for it.
+        """
         tokenizer = self.tokenizer
         # Words may be unknown, or masked, at the ends of a sentence too.
         within = {tokenizer.unk_token_id, tokenizer.mask_token_id}

@@ -1,0 +1,111 @@
+"""Corpora of documents, and objectives on their texts: what relations.py and domains.py share.
+
+Both keep finished runs in one archive, so that a row of both pages is trained once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from isospace.config import CorpusConfig, RelationName, TrainConfig
+from isospace.objectives import CT, SCD, TSDAE, Iso, SimCSE, SimCSEPP, WhitenedCSE
+from isospace.recipes import find
+
+CELLS = Path(__file__).parent.parent / "docs" / "results" / "documents-cells"
+"""The archive, with a folder for each corpus and start."""
+RUNS = Path("runs/documents")
+TOKENS = 200_000
+"""On which every row is trained."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A corpus as benchmarks/corpora.py makes it.
+
+    Attributes:
+        place: how it is named where it lies in {folder}.
+        judge: the relation whose pairs judge.
+        relations: those that have pairs to train on; none where that is not asked.
+        title_column: of records.
+        group: of records, what is held out together.
+    """
+
+    place: str
+    judge: RelationName
+    relations: tuple[RelationName, ...] = ()
+    title_column: str | None = None
+    group: str | None = None
+
+    def text(self, folder: Path) -> CorpusConfig:
+        """The settings of the corpus in a folder of corpora."""
+        return CorpusConfig(
+            corpus=(self.place.format(folder=folder),),
+            judge=self.judge,
+            title_column=self.title_column,
+            group=self.group,
+        )
+
+
+SOURCES = {
+    "docstrings": Source(
+        "docstrings:{folder}/docstrings",
+        "summary-next",
+        ("title-passage", "heading-section", "first-rest", "neighbours", "crops"),
+    ),
+    "debian-en": Source(
+        "{folder}/debian-en",
+        "title-passage",
+        ("first-rest", "neighbours", "crops"),
+        "title",
+        "source",
+    ),
+    "python-docs": Source(
+        "{folder}/python-docs",
+        "heading-section",
+        ("title-passage", "first-rest", "neighbours", "crops", "links"),
+    ),
+    "foldoc": Source("{folder}/foldoc", "title-passage", title_column="title"),
+    "debian-de": Source(
+        "{folder}/debian-de", "title-passage", title_column="title", group="source"
+    ),
+    "debian-ja": Source(
+        "{folder}/debian-ja", "title-passage", title_column="title", group="source"
+    ),
+}
+BY_RELATION = tuple(name for name, source in SOURCES.items() if source.relations)
+"""The corpora of which each relation trains alone, too."""
+
+
+def objectives(source: Source, folder: Path, start: str = "minilm") -> dict[str, TrainConfig]:
+    """Single objectives on dropout views, or whatever else they make of one text."""
+    dropout = replace(
+        find("dropout").config,
+        model=start,
+        text=source.text(folder),
+        budget=(TOKENS, "tokens"),
+        seed=0,
+    )
+    # Heads and temperatures of the papers, at one learning rate for all.
+    papers = replace(dropout, learning_rate=3e-5)
+    return {
+        "dropout": dropout,
+        "simcse": replace(papers, objective=SimCSE()),
+        "whitenedcse": replace(papers, objective=WhitenedCSE()),
+        "scd": replace(papers, objective=SCD(projector=(1024, 1024, 1024))),
+        "simcse++": replace(papers, objective=SimCSEPP()),
+        "iso": replace(papers, objective=Iso()),
+        "ct": replace(papers, objective=CT()),
+        "tsdae": replace(papers, objective=TSDAE()),
+    }
+
+
+def pairs(source: Source, folder: Path, start: str = "minilm") -> TrainConfig:
+    """The recipe `pairs` on as many tokens."""
+    return replace(
+        find("pairs").config,
+        model=start,
+        text=source.text(folder),
+        budget=(TOKENS, "tokens"),
+        seed=0,
+    )
