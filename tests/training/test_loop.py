@@ -293,7 +293,8 @@ def assert_equal_to_one(by_processes, name, count, dtype, relative, rounding):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_processes_equal_one(by_processes, name):
-    assert_equal_to_one(by_processes, name, 2, torch.float32, 1e-5, 1e-6)
+    # Of the whole gradient 1.2e-6 is rounding where a processor has no AVX-512.
+    assert_equal_to_one(by_processes, name, 2, torch.float32, 1e-5, 2e-6)
 
 
 @pytest.mark.exhaustive
