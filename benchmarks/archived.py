@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,18 +78,22 @@ def run(
 
 
 def judged_again(
-    names: Iterable[str],
+    names: Collection[str],
     archive: Path,
     corpus: Path,
     sts: Path,
     measure: Literal["MRR", "Avg"] = "Avg",
 ) -> ComparisonResults:
-    """What the finished runs of an archive say together; nothing is trained, no text is read."""
+    """What the finished runs of an archive say together; nothing is trained, no text is read.
+
+    `names` are of rows, trained or not.
+    """
     with TemporaryDirectory() as folder:
         unpack(archive, Path(folder), corpus, sts)
         seeds = {name: sorted(Path(folder).glob(f"{name}/seed-*")) for name in names}
         there = {name: list(map(Run, found)) for name, found in seeds.items() if found}
-        return judge_runs(there, measure, unpack_baselines(archive, Path(folder)))
+        untrained = unpack_baselines(archive, Path(folder))
+        return judge_runs(there, measure, {n: untrained[n] for n in names if n in untrained})
 
 
 def publish(path: Path, results: ComparisonResults) -> None:

@@ -161,7 +161,8 @@ def main() -> None:
                 models,
             )
         # Of the archive, where rows are too that were not asked for.
-        _draw(name, archived.judged_again(candidates, cells, corpus, sts))
+        rows = (*candidates, *POST_HOC) if name == "cls" else tuple(candidates)
+        _draw(name, archived.judged_again(rows, cells, corpus, sts))
     _draw_cost()
 
 

@@ -5,9 +5,9 @@
     python benchmarks/domains.py --judge
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them. Goes on where it was stopped, and with
-the runs whose records are in docs/results/domains-cells. With --judge the finished runs are judged
-again: no text, no training. Another start than minilm, such as the folder that benchmarks/mpnet.py
-makes, has tables of its own.
+the runs whose records are in docs/results/documents-cells, where benchmarks/relations.py puts its
+own. With --judge the finished runs are judged again: no text, no training. Another start than
+minilm, such as the folder that benchmarks/mpnet.py makes, has tables of its own.
 
 All rows of a corpus are trained on as many tokens, and are judged by a relation that trains none of
 them. Rows that sentence-transformers trains have one seed.
@@ -20,7 +20,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,58 +28,25 @@ from typing import Any, TypeVar
 import archived
 from cell_archive import pack, unpack
 from common import draw
+from documents import CELLS, RUNS, SOURCES, TOKENS, objectives, pairs
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import Ladder, read_ladder
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig
-from isospace.objectives import CT, SCD, TSDAE, Iso, SimCSE, SimCSEPP, WhitenedCSE
-from isospace.recipes import find
 from isospace.report.papers import mean_sd
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 from isospace.system.typed_json import to_json
 from isospace.training.run import Run
 from peer_recipes import PEERS, train_peer
-from relations import SOURCES as OF_RELATIONS
-from relations import Source
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
-CELLS = PAGE.with_name("domains-cells")
 RECORD = PAGE.with_name("domains.json")
 """What the tables have and no cell: the rungs of `adapt`, and minutes of others' trainings."""
-TOKENS = 200_000
 ADAPT = "adapt"
-SOURCES = OF_RELATIONS | {
-    "foldoc": Source("{folder}/foldoc", "title-passage", (), "title"),
-    "debian-de": Source("{folder}/debian-de", "title-passage", (), "title", "source"),
-    "debian-ja": Source("{folder}/debian-ja", "title-passage", (), "title", "source"),
-}
 MEASURES = ("MRR", "nDCG@10", "R@1", "R@10")
 Value = TypeVar("Value")
-
-
-def objectives(source: Source, folder: Path, start: str) -> dict[str, TrainConfig]:
-    """Single objectives on dropout views, or whatever else they make of one text."""
-    dropout = replace(
-        find("dropout").config,
-        model=start,
-        text=source.text(folder),
-        budget=(TOKENS, "tokens"),
-        seed=0,
-    )
-    # Heads and temperatures of the papers, at one learning rate for all.
-    papers = replace(dropout, learning_rate=3e-5)
-    return {
-        "dropout": dropout,
-        "simcse": replace(papers, objective=SimCSE()),
-        "whitenedcse": replace(papers, objective=WhitenedCSE()),
-        "scd": replace(papers, objective=SCD(projector=(1024, 1024, 1024))),
-        "simcse++": replace(papers, objective=SimCSEPP()),
-        "iso": replace(papers, objective=Iso()),
-        "ct": replace(papers, objective=CT()),
-        "tsdae": replace(papers, objective=TSDAE()),
-    }
 
 
 def main() -> None:
@@ -93,7 +59,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--start", default="minilm")
-    parser.add_argument("--output", type=Path, default=Path("runs/domains"))
+    parser.add_argument("--output", type=Path, default=RUNS)
     options = parser.parse_args()
     if options.folder is None and not options.judge:
         parser.error("give FOLDER, or --judge")
@@ -103,18 +69,19 @@ def main() -> None:
         if options.start != "minilm":
             name += f"-{Path(options.start).name}"
         if not options.judge:
-            _run(name, rows, options)
+            _run(name, corpus, rows, options)
         _judge(name, rows)
 
 
-def _run(name: str, rows: Mapping[str, TrainConfig], options: argparse.Namespace) -> None:
+def _run(
+    name: str, corpus: str, rows: Mapping[str, TrainConfig], options: argparse.Namespace
+) -> None:
     """Train what is missing of a corpus, and put it into the archive."""
     runs: Path = options.output / name
     wanted = options.rows or [ADAPT, *rows, *PEERS]
-    corpus = rows["dropout"].text.corpus[0]
-    unpack(CELLS / name, runs, Path(corpus), Path())
+    text = rows["dropout"].text
+    unpack(CELLS / name, runs, Path(text.corpus[0]), Path())
     if ADAPT in wanted:
-        text = rows["dropout"].text
         for seed in range(options.seeds):
             if (CELLS / name / f"{ADAPT}-seed-{seed}.tar.xz").exists():
                 continue
@@ -138,14 +105,8 @@ def _run(name: str, rows: Mapping[str, TrainConfig], options: argparse.Namespace
     for peer in (peer for peer in PEERS if peer in wanted):
         models[peer] = options.output / "models" / name / peer
         if not (models[peer].exists() or (CELLS / name / f"baseline-{peer}.tar.xz").exists()):
-            pairs = replace(
-                find("pairs").config,
-                model=options.start,
-                text=rows["dropout"].text,
-                budget=(TOKENS, "tokens"),
-                seed=0,
-            )
-            _note(name, peer, {}, _apart(train_peer, peer, pairs, models[peer]))
+            on_pairs = pairs(SOURCES[corpus], options.folder, options.start)
+            _note(name, peer, {}, _apart(train_peer, peer, on_pairs, models[peer]))
     candidates = {row: config for row, config in rows.items() if row in wanted}
     if candidates or models:
         candidates = candidates or {"dropout": rows["dropout"]}
@@ -187,7 +148,7 @@ def _judge(name: str, rows: Mapping[str, TrainConfig]) -> None:
     if not (CELLS / name).exists():
         return
     corpus = Path(rows["dropout"].text.corpus[0])
-    results = archived.judged_again((ADAPT, *rows), CELLS / name, corpus, Path(), "MRR")
+    results = archived.judged_again((ADAPT, *rows, *PEERS), CELLS / name, corpus, Path(), "MRR")
     archived.publish(PAGE.with_name(f"domains-{name}.json"), results)
     draw(
         PAGE,

@@ -4,12 +4,13 @@
     python benchmarks/relations.py --judge
 
 FOLDER holds docstrings, debian-en and python-docs as benchmarks/corpora.py makes them. Goes on
-where it was stopped, and with the runs whose records are in docs/results/relations-cells. With
---judge the finished runs are judged again: no text, no training.
+where it was stopped, and with the runs whose records are in docs/results/documents-cells, where
+benchmarks/domains.py puts its own. With --judge the finished runs are judged again: no text, no
+training.
 
 All rows of a corpus have one budget in tokens, and are judged by a relation that trains none of
-them. Dropout rows have the settings of `train`'s default, rows of pairs those of the first trials
-on docstrings: nothing was chosen on pairs that judge.
+them. Rows of pairs are the recipe `pairs`, whose settings were chosen on pairs that do not judge
+(benchmarks/trained_rung.py).
 """
 
 from __future__ import annotations
@@ -17,85 +18,35 @@ from __future__ import annotations
 import argparse
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import archived
 from common import draw
+from documents import BY_RELATION, CELLS, RUNS, SOURCES, Source, objectives, pairs
 from isospace.comparison.results import ComparisonResults
-from isospace.config import CorpusConfig, RelationName, TrainConfig
-from isospace.objectives import Iso, SimCSE, WhitenedCSE
+from isospace.config import TrainConfig
+from isospace.objectives import Iso
 from isospace.report.papers import mean_sd
 from isospace.system.tables import markdown_table
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "relations.md"
-CELLS = PAGE.with_name("relations-cells")
-TOKENS, SEEDS = 200_000, 3
+SEEDS = 3
+WHITENED = "soft whitening"
+ON_ONE_TEXT = ("simcse", "whitenedcse", "iso")
 FITTED_ON = 20_000
 """Passages, by the whitening."""
 COLUMNS = ("MRR", "nDCG@10", "R@1", "R@10", "MRR, no shared words")
 
 
-@dataclass(frozen=True)
-class Source:
-    """A corpus: how it is read, what judges, and which relations have pairs to train on."""
-
-    place: str
-    judge: RelationName
-    relations: tuple[RelationName, ...]
-    title_column: str | None = None
-    group: str | None = None
-
-    def text(self, folder: Path) -> CorpusConfig:
-        """The settings of the corpus in a folder of corpora."""
-        return CorpusConfig(
-            corpus=(self.place.format(folder=folder),),
-            judge=self.judge,
-            title_column=self.title_column,
-            group=self.group,
-        )
-
-
-SOURCES = {
-    "docstrings": Source(
-        "docstrings:{folder}/docstrings",
-        "summary-next",
-        ("title-passage", "heading-section", "first-rest", "neighbours", "crops"),
-    ),
-    "debian-en": Source(
-        "{folder}/debian-en",
-        "title-passage",
-        ("first-rest", "neighbours", "crops"),
-        "title",
-        "source",
-    ),
-    "python-docs": Source(
-        "{folder}/python-docs",
-        "heading-section",
-        ("title-passage", "first-rest", "neighbours", "crops", "links"),
-    ),
-}
-
-
 def candidates(source: Source, folder: Path) -> dict[str, TrainConfig]:
     """The rows that are trained."""
-    dropout = TrainConfig(text=source.text(folder), budget=(TOKENS, "tokens"), seed=0)
-    pairs = replace(
-        dropout,
-        objective=SimCSE(head="none", temperature=0.05),
-        views="pairs",
-        learning_rate=5e-5,
-    )
-    rows = {
-        "simcse": dropout,
-        "whitenedcse": replace(dropout, objective=WhitenedCSE(head="none", temperature=0.15)),
-        "iso": replace(dropout, objective=Iso()),
-    }
-    rows |= {name: replace(pairs, relations=(name,)) for name in source.relations}
-    mixture = replace(pairs, relations=source.relations)
+    rows = {name: objectives(source, folder)[name] for name in ON_ONE_TEXT}
+    mixture = pairs(source, folder)
+    rows |= {name: replace(mixture, relations=(name,)) for name in source.relations}
     rows["mixture"] = mixture
     rows["mixture and dropout"] = replace(mixture, views="both")
     rows["mixture, no title words"] = replace(mixture, without_title_words=True)
@@ -108,37 +59,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--judge", action="store_true")
-    parser.add_argument("--only", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--only", nargs="+", choices=BY_RELATION, default=BY_RELATION)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--output", type=Path, default=Path("runs/relations"))
+    parser.add_argument("--output", type=Path, default=RUNS)
     options = parser.parse_args()
     if options.folder is None and not options.judge:
         parser.error("give FOLDER, or --judge")
     for name in options.only:
         rows = candidates(SOURCES[name], options.folder or Path("FOLDER"))
+        if not options.judge:
+            models = _whitened(name, options)
+            runs, cells = options.output / name, CELLS / name
+            archived.run(rows, options.seeds, runs, cells, options.jobs, models, "pairs")
         corpus = Path(rows["simcse"].text.corpus[0])
-        if options.judge:
-            found = archived.judged_again(rows, CELLS / name, corpus, Path(), "MRR")
-        else:
-            runs = options.output / name
-            models = {"soft whitening": _whitened(SOURCES[name], options, name)}
-            found = archived.run(
-                rows, options.seeds, runs, CELLS / name, options.jobs, models, "pairs"
-            )
-        _draw(name, found)
+        # Of the archive, where rows are too that this page does not have.
+        names = (*rows, WHITENED)
+        _draw(name, archived.judged_again(names, CELLS / name, corpus, Path(), "MRR"))
 
 
-def _whitened(source: Source, options: argparse.Namespace, name: str) -> Path:
-    """The start, softly whitened by the corpus as far as its choosing pairs find that better."""
-    output: Path = options.output / "models" / name
+def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
+    """The start, softly whitened by the corpus as far as its choosing pairs find that better.
+
+    None where the archive knows what it came to.
+    """
+    if (CELLS / corpus / f"baseline-{WHITENED}.tar.xz").exists():
+        return {}
+    output: Path = options.output / "models" / corpus / WHITENED
     if not output.exists():
-        text = source.text(options.folder)
+        text = SOURCES[corpus].text(options.folder)
         config = WhitenConfig(text=text, power="auto", sentences=FITTED_ON, output=output)
         # In a process of its own: one process has one precision, and training has another.
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             process.submit(whiten_model, config).result()
-    return output
+    return {WHITENED: output}
 
 
 def _draw(name: str, results: ComparisonResults) -> None:

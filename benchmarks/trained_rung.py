@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from common import draw
+from documents import SOURCES
 from isospace.adaptation.states import START, State
 from isospace.config import TrainConfig
 from isospace.encoders.merging import merge
@@ -36,7 +37,6 @@ from isospace.system.tables import markdown_table
 from isospace.training.fit import Fit
 from isospace.training.prepare import load_data
 from isospace.training.run import Run
-from relations import SOURCES
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
 RECORD = PAGE.with_name("trained-rung.json")
