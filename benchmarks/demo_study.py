@@ -30,7 +30,7 @@ from isospace.training.run import Run
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "demo.md"
 DEMO = AdaptConfig(text=CorpusConfig(corpus=("docstrings",)), budget=(200_000, "tokens"))
-"""The demo's budget is six minutes, which allow for about so many tokens on two cores."""
+"""The demo has six minutes, which allow for about so many tokens on two cores."""
 
 
 def main() -> None:

@@ -49,6 +49,8 @@ MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
 FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
+MOST_READING = 0.5
+"""Share of a budget in minutes that reading the text can use up, however long it takes."""
 
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TIMED = 64  # texts by which the speed of encoding is measured
@@ -122,7 +124,7 @@ class _Climb:
         self.config, self.progress, self._stop, self._started = config, progress, stop, started
         _require_one_process()
         self.training, self.data, self.story = _recipe(config)
-        self._read = time.monotonic()
+        self._read = time.monotonic()  # the text, and cleaned it
         corpus = self.data.corpus
         progress.line("corpus", corpus.summary)
         self.elsewhere = self.data.elsewhere
@@ -294,7 +296,8 @@ class _Climb:
         if unit == "tokens":
             updates = amount / loop.tokens_per_step / seeds
         else:
-            left = 60 * amount - (time.monotonic() - self._read) - self._measuring(seeds)
+            begun = counted_from(self._started, self._read, 60 * amount)
+            left = 60 * amount - (time.monotonic() - begun) - self._measuring(seeds)
             updates = left / loop.seconds_per_step() / seeds
         most = MOST_EPOCHS * len(loop.examples) / loop.sentences_per_step
         if most < updates:
@@ -323,7 +326,7 @@ class _Climb:
         corpus = self.data.corpus
         length = int(corpus.offsets[-1]) / max(1, len(corpus))
         evaluations = (1 + self.training.evaluations) * seeds * _BY_EVALUATION
-        states = 2  # more where merging goes on, which is seldom
+        states = 1 + len(SHARES)  # fewer where merging ends before
         characters = states * choosing + judging + (FITTED_ON + evaluations) * length
         return _SPARE * a_character * characters
 
@@ -428,6 +431,20 @@ class _Climb:
         folder = self.run.folder
         self.progress.line("took", f"{ladder.seconds:.0f} s; everything is in {folder}")
         self.progress.line("load it", f'SentenceTransformer("{self.run.model_folder}")')
+
+
+def counted_from(started: float, read: float, budget: float) -> float:
+    """When a budget begins: with the command, but reading uses up `MOST_READING` of it at most.
+
+    Args:
+        started: when the command began, in seconds.
+        read: when it had read the text.
+        budget: seconds.
+
+    >>> counted_from(0, 40, 360), counted_from(0, 600, 360)
+    (0, 420.0)
+    """
+    return max(started, read - MOST_READING * budget)
 
 
 def _require_one_process() -> None:

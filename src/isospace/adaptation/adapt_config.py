@@ -31,8 +31,8 @@ class AdaptConfig:
         6.0,
         "minutes",
     )
-    """How much may be done once the text is read: minutes of measuring and training, or tokens to
-    train on, however long the rest takes (the same on every machine)."""
+    """How much may be done: minutes in all, of which reading the text uses up half at most, or
+    tokens to train on, however long the rest takes (the same on every machine)."""
     may_lose: NonNegativeFloat = 0.5
     """How many points of 100 may be lost elsewhere, on each set of other text: what loses more on
     the pairs that choose there is not taken."""
