@@ -118,7 +118,7 @@ ADDED: dict[str, dict[str, Objective]] = {
 
 
 def main() -> None:
-    """Run what is missing; then draw the page."""
+    """Run what is missing; each table is drawn as soon as its rows are there."""
     options = archived.parse(archived.parser(__doc__, "questions", SEEDS))
     sts = options.judge or options.sts
     base = TrainConfig(
@@ -143,12 +143,15 @@ def main() -> None:
         # First and at once: an archive has no models, should this be stopped.
         judged({LEFT: WHITENED[LEFT]}, options.seeds)
         left_on(options.output / LEFT, sts)
+    draw(PAGE, {"left on": _left_on_table()})
     whitened = judged(WHITENED, options.seeds)
+    draw(PAGE, {"groups": archived.tested(whitened, "STS-B dev")})
     own = {name: row for name, row in POSITIVES.items() if name not in SAME}
     named = {SAME.get(name, name): POSITIVES[name] for name in POSITIVES}
     if not options.judge:
         judged(own, options.seeds)
     positives = judged(named, options.seeds)
+    draw(PAGE, {"positives": archived.tested(positives, "STS-B dev")})
     weights = {name: row for rows in ADDED.values() for name, row in rows.items()}
     tried = judged(weights, 1)
     chosen = {
@@ -156,16 +159,8 @@ def main() -> None:
         for row, candidates in ADDED.items()
     }
     headless = judged(HEADLESS | {name: weights[name] for name in chosen.values()}, options.seeds)
-    draw(
-        PAGE,
-        {
-            "left on": _left_on_table(),
-            "groups": archived.tested(whitened, "STS-B dev"),
-            "positives": archived.tested(positives, "STS-B dev"),
-            "weights": _weights(tried, chosen),
-            "losses": archived.tested(headless, "STS-B dev"),
-        },
-    )
+    losses = archived.tested(headless, "STS-B dev")
+    draw(PAGE, {"weights": _weights(tried, chosen), "losses": losses})
 
 
 def left_on(row: Path, sts: Path) -> None:
