@@ -35,7 +35,7 @@ from isospace.whiten.whiten_config import WhitenConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "relations.md"
 SEEDS = 3
-WHITENED = "soft whitening"
+WHITENED = "soft-whitening"
 ON_ONE_TEXT = ("simcse", "whitenedcse", "iso")
 FITTED_ON = 20_000
 """Passages, by the whitening."""
