@@ -30,6 +30,7 @@ from isospace.system.progress import Progress
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 _SLICE = 1 << 12
 """Texts whose vectors are in memory at once."""
@@ -111,9 +112,9 @@ class LineVectors:
         folder = built_once(cache / "teachers" / name, build)
         return cls(lines, folder / "vectors.npy")
 
-    def __getitem__(self, lines: Rows) -> Scores:
-        found: Scores = self.vectors[np.searchsorted(self.lines, lines)].astype(np.float32)
-        return found
+    def __getitem__(self, lines: Rows) -> Doubles:
+        # In float32 a product would depend on how many are made at once, and so on the processes.
+        return self.vectors[np.searchsorted(self.lines, lines)].astype(np.float64)
 
 
 class Cosines(Teacher):
@@ -153,8 +154,8 @@ class Cosines(Teacher):
     def of(self, queries: Rows, texts: Rows) -> Scores:
         """Products of vectors."""
         own = self.texts[texts.ravel()].reshape(*texts.shape, -1)
-        scores: Scores = np.einsum("qd,qnd->qn", self.queries[queries], own)
-        return scores
+        products: Doubles = np.einsum("qd,qnd->qn", self.queries[queries], own)
+        return products.astype(np.float32)
 
 
 class Fused(Teacher):
@@ -178,7 +179,7 @@ class Fused(Teacher):
         dim = cosines.texts.vectors.shape[1]
         total, squares = np.zeros(dim), np.zeros((dim, dim))
         for start in range(0, len(of.texts), _SLICE):
-            part = cosines.texts[of.texts[start : start + _SLICE]].astype(np.float64)
+            part = cosines.texts[of.texts[start : start + _SLICE]]
             total += part.sum(0)
             squares += part.T @ part
         mean = total / len(of.texts)
@@ -199,7 +200,7 @@ class Fused(Teacher):
         for row, (query, own) in enumerate(zip(queries.tolist(), places, strict=True)):
             of_query = self._words(query)
             words[row, 0], words[row, 1:] = of_query.max(), of_query[own]
-        looking = self._cosines.queries[queries].astype(np.float64)
+        looking = self._cosines.queries[queries]
         variance = np.einsum("qd,de,qe->q", looking, self._covariance, looking)
         spread = np.sqrt(np.maximum(variance, 0.0))
         # Before the texts stands what has the query's highest BM25, which may be none of them.
