@@ -139,7 +139,7 @@ def main() -> None:
             return archived.judged_again(candidates, CELLS, Path(CORPUS), sts)
         return archived.run(candidates, seeds, options.output, CELLS, options.jobs)
 
-    if not options.judge:
+    if not options.judge and not LEFT_ON.is_file():
         # First and at once: an archive has no models, should this be stopped.
         judged({LEFT: WHITENED[LEFT]}, options.seeds)
         left_on(options.output / LEFT, sts)
@@ -170,9 +170,7 @@ def left_on(row: Path, sts: Path) -> None:
     """
     runs = [Run(folder) for folder in sorted(row.glob("seed-*"))]
     if not all(run.model_folder.is_dir() for run in runs):
-        if not LEFT_ON.is_file():
-            sys.exit(f"{row}: runs of the archive, without models; remove them from it")
-        return  # what they came to is there
+        sys.exit(f"{row}: runs of the archive, without models; remove them from it")
     shared = SharedItems.of(runs[0])
     encoders = [(load_encoder(str(run.model_folder)), run.config.seed) for run in runs]
     start = load_encoder(runs[0].config.model, runs[0].config.pooling)
