@@ -66,7 +66,10 @@ def test_a_model_that_moved_is_named(toy_model, folder, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("dim", "difference"),
-    [(32, "other weights, another tokenizer or another pooling"), (64, "64 dimensions, not 32")],
+    [
+        (32, "other weights or settings, another tokenizer or another pooling"),
+        (64, "64 dimensions, not 32"),
+    ],
 )
 def test_another_model_is_refused(toy_model, folder, tmp_path, capsys, dim, difference):
     other = other_model(toy_model, tmp_path / "other", dim)

@@ -178,6 +178,14 @@ def test_the_hash_tells_models_apart(toy_model):
     same.model[1].include_prompt = False
     assert weights_hash(first) != weights_hash(same)
     same.model[1].include_prompt = True
+    config = same.model[0].model.config
+    config.num_attention_heads //= 2
+    assert weights_hash(first) != weights_hash(same)
+    config.num_attention_heads *= 2
+    same.tokenizer.truncation_side = "left"
+    assert weights_hash(first) != weights_hash(same)
+    same.tokenizer.truncation_side = "right"
+    assert weights_hash(first) == weights_hash(same)
     with torch.no_grad():
         next(iter(same.parameters())).view(-1)[0] += 1e-6
     assert weights_hash(first) != weights_hash(same)

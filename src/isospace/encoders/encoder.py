@@ -52,6 +52,10 @@ from isospace.system.unicode import without_surrogates
 _NO_LIMIT = 10**20
 """What tokenizers without a limit say lies above it."""
 
+_NO_ARCHITECTURE = {
+    "_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache",
+}  # fmt: skip
+"""Settings of a transformer that change no vector, as are those of dropout and of outputs."""
 _LONG_TEXT = 1 << 14
 """Characters from which on a text may be more than is worth tokenising whole."""
 
@@ -386,6 +390,22 @@ class Encoder(nn.Module):
         """How many tokens the tokenizer puts around a text: special ones, those of a template."""
         return int(self.tokenizer.num_special_tokens_to_add())
 
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """Settings of the transformer that decide, beside the weights, what it makes of tokens.
+
+        Empty of word vectors.
+        """
+        if not self.is_transformer:
+            return {}
+        settings: dict[str, Any] = self._transformer.config.to_dict()
+        return {
+            name: settings[name]
+            for name in sorted(settings)
+            if name not in _NO_ARCHITECTURE and not name.startswith("output_")
+            if "dropout" not in name
+        }
+
     def refusal_of_changes(self) -> str | None:
         """Why its embeddings cannot be changed; `None` where they can."""
         return changes.refusal(self._transformer)
@@ -401,8 +421,10 @@ class Encoder(nn.Module):
         else:
             tokenizer = _without_calls(backend.to_str())
         limit = self._limit(max_length, whole, side)
-        content = f"[{tokenizer}, {json.dumps(self.prompts.of(side))}, {json.dumps(limit)}]"
-        return hashlib.sha256(content.encode()).hexdigest()
+        # Word vectors' tokenizers name no side, and keep the beginning.
+        kept = getattr(self.tokenizer, "truncation_side", "right")
+        about = json.dumps([self.prompts.of(side), limit, kept])
+        return hashlib.sha256(f"[{tokenizer}, {about}]".encode()).hexdigest()
 
     def token_ids(
         self,

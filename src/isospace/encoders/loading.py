@@ -347,17 +347,17 @@ def as_encoder(
 def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     """40 hexadecimal digits that name what an encoder computes of the texts of these sides.
 
-    They are a SHA-256 over weights, tokenizer, prompt, length limit, modules and pooling: another
-    seed, checkpoint, prompt or pooling has another hash. Default: of texts without a side. Sides of
-    one prompt do not differ.
+    They are a SHA-256 over weights, architecture, tokenizer, prompt, length limit, modules and
+    pooling: another seed, checkpoint, prompt or pooling has another hash. Default: of texts without
+    a side. Sides of one prompt do not differ.
     """
     modules = [
         type(module).__name__ + ("" if getattr(module, "include_prompt", True) else " less prompt")
         for module in encoder.model
     ]
     of_texts = dict.fromkeys(encoder.fingerprint(None, side=side) for side in sides or (None,))
-    about = [*of_texts, encoder.pooling, modules]
-    return state_hash(encoder.model, json.dumps(about))
+    about = [*of_texts, encoder.pooling, modules, encoder.architecture]
+    return state_hash(encoder.model, json.dumps(about, sort_keys=True, default=str))
 
 
 def state_hash(module: nn.Module, about: str = "") -> str:

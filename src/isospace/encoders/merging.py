@@ -23,11 +23,6 @@ from isospace.errors import UserError
 State: TypeAlias = Mapping[str, Tensor]
 """Name -> parameter or buffer, as `state_dict` gives them."""
 
-_NOT_ARCHITECTURE = {
-    "_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache",
-}  # fmt: skip
-"""Settings of a transformer that change no vector, as are those of dropout and of outputs."""
-
 
 def merge(start: State, results: Sequence[State], share: float) -> dict[str, Tensor]:
     """Weights that lie so far on the way from the start to the mean of the results.
@@ -105,14 +100,6 @@ def _about(encoder: Encoder) -> dict[str, Any]:
         "prompts": encoder.prompts.summary or "none",
         "longest input": encoder.max_length,
     }
-    if encoder.is_transformer:
-        first: Any = encoder.model[0]
-        settings: dict[str, Any] = first.model.config.to_dict()
-        about |= {
-            f"setting {name}": settings.get(name)
-            for name in sorted(settings)
-            if name not in _NOT_ARCHITECTURE and not name.startswith("output_")
-            if "dropout" not in name
-        }
+    about |= {f"setting {name}": value for name, value in encoder.architecture.items()}
     # Last, because a hash says little.
     return about | {"tokenizer": encoder.fingerprint(None, whole=True)[:8]}
