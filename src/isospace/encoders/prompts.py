@@ -1,6 +1,7 @@
 """What is put before a text that is looked for, and before one that is looked among.
 
-The rules are those of sentence-transformers' `encode`, `encode_query` and `encode_document`.
+The rules are those of sentence-transformers' `encode`, `encode_query` and `encode_document`, but
+that an empty `document` does not hide a `passage`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Side = Literal["query", "document"]
 """A query looks for documents. Texts that are compared with each other have no side."""
 SIDES: tuple[Side | None, ...] = (None, "query", "document")
 
-_NAMES: dict[Side, tuple[str, ...]] = {
+NAMES: dict[Side, tuple[str, ...]] = {
     "query": ("query",),
     "document": ("document", "passage", "corpus"),
 }
@@ -37,20 +38,16 @@ class Prompts:
 
         Args:
             prompts: name -> text, empty for none, as `SentenceTransformer.prompts`.
-            default: name of the prompt of texts without a side. It is the one of both sides too
-                where neither has its own.
+            default: name of the prompt of texts without a side.
 
         >>> Prompts.own({"query": "query: ", "document": "", "passage": "passage: "}, None)
         Prompts(plain='', query='query: ', document='passage: ')
         """
-        plain = prompts.get(default or "") or ""
         query, document = (
             next((text for name in names if (text := prompts.get(name))), "")
-            for names in _NAMES.values()
+            for names in NAMES.values()
         )
-        if not query and not document:
-            query = document = plain
-        return cls(plain, query, document)
+        return cls(prompts.get(default or "") or "", query, document)
 
     def of(self, side: Side | None) -> str:
         """The prompt of a side; `None` is no side."""

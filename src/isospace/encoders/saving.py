@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, require_parity
-from isospace.encoders.prompts import Side
+from isospace.encoders.prompts import NAMES, Side
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
@@ -183,10 +183,15 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
 
 def usage_of(encoder: Encoder) -> dict[str, Any]:
     """The prompts, where `encode_query` and `encode_document` look for them, and the default."""
-    sides = {"query": encoder.prompts.query, "document": encoder.prompts.document}
-    prompts = {**encoder.model.prompts, **sides}
+    prompts = dict(encoder.model.prompts)
+    for side, names in NAMES.items():
+        own = encoder.prompts.of(side)
+        # Where it is empty, that of another name of this side would be read instead.
+        for name in names if not own else ():
+            prompts.pop(name, None)
+        prompts[side] = own
     default = encoder.model.default_prompt_name
-    if default is not None and prompts[default] != encoder.prompts.plain:  # it was a side's
+    if default is not None and prompts.get(default) != encoder.prompts.plain:  # it was a side's
         default = "default"
         prompts[default] = encoder.prompts.plain
     return {"prompts": prompts, "default_prompt_name": default}
