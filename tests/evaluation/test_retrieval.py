@@ -94,7 +94,14 @@ def test_each_distinct_text_is_encoded_once():
     scores = evaluate_retrieval(encode, pairs)
     assert calls == [["a", "bb", "cccc"]]
     assert scores.ranks.tolist() == [1.0, 1.0, 2.0]  # "a" is right for "a" too
-    assert scores.protocol.endswith("a query's other right targets left out")
+    assert scores.protocol.endswith("a query's other right targets and itself left out")
+
+
+def test_a_text_that_looks_for_others_is_not_found_by_itself():
+    pairs = TextPairs("p", ("a", "b", "c", "d"), ("b", "a", "d", "c"))
+    vectors = {"a": (1.0, 0.1), "b": (1.0, 0.0), "c": (0.0, 1.0), "d": (0.1, 1.0)}
+    scores = evaluate_retrieval(lambda texts: np.array([vectors[text] for text in texts]), pairs)
+    assert scores.ranks.tolist() == [1, 1, 1, 1]
 
 
 def test_a_second_text_of_several_first_texts_is_one_target():
@@ -175,8 +182,8 @@ def test_a_remembering_encoder_encodes_no_text_twice():
     assert again(["a", "bb", "a"]).tolist() == [[1, 1], [2, 1], [1, 1]]
     assert again(["ccc", "bb"]).tolist() == [[3, 2], [2, 1]]
     assert again(["a"]).tolist() == [[1, 1]]
-    assert again([]).shape == (0, 2)
     assert calls == [["a", "bb"], ["ccc"]]
+    assert again([]).shape == (0, 2)
 
 
 def test_halves_of_words():

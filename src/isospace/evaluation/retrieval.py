@@ -243,6 +243,9 @@ class Targets:
             for text, group in zip(others, among.groups, strict=True):
                 if bearers[place_of[text]] < 0 and group is not None:
                     bearers[place_of[text]] = first_of.get(group, -1)
+        for query, places in answers.items():
+            if query in place_of:
+                places.add(place_of[query])
         # One array per query, however many rows it has: rows times answers would not fit in memory.
         right = {query: np.array(sorted(places)) for query, places in answers.items()}
         several = any(len(places) > 1 for places in answers.values())
@@ -274,7 +277,7 @@ class Targets:
         )
         protocol = found.protocol
         if self.left_out is not None:
-            protocol += ", a query's other right targets left out"
+            protocol += ", a query's other right targets and itself left out"
         if self.described:
             protocol += f"; candidates: {self.described}"
         return replace(found, protocol=protocol)
@@ -288,7 +291,8 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     """Rank each pair's second text for its first text among all candidates, by cosine.
 
     First texts are queries and second texts documents. Where one first text has several second
-    texts, each is right: the others are left out while one of them is ranked.
+    texts, each is right: the others are left out while one of them is ranked, and so is the first
+    text itself.
     """
     targets, sides = Targets.of(pairs), sided(encode)
     vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
