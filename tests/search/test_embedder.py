@@ -129,6 +129,14 @@ def test_a_word_that_nobody_knows_is_a_mistake_in_the_code(model):
 def test_what_is_no_text_is_named_by_its_place(model):
     with pytest.raises(UserError, match=r"text 1 is 'nan' of type float.*Leave missing texts out"):
         model.encode(["one", float("nan")])
+    with pytest.raises(UserError, match=r"text 1 is 'None' of type NoneType"):
+        model.index([TEXTS[0], None])
+
+
+def test_arrays_of_texts_are_texts(model):
+    expected = model.similarity(TEXTS[:2], TEXTS[2])
+    for kind in (str, object):
+        assert np.allclose(model.similarity(np.array(TEXTS[:2], kind), TEXTS[2]), expected)
 
 
 def test_a_progress_sees_every_text(model):

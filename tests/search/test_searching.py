@@ -42,6 +42,19 @@ def test_exact_search_is_a_dull_loop(index, encode, query):
     assert results.protocol == "cosine, exact, 300 texts"
 
 
+def test_a_text_without_a_direction_is_found_with_cosine_0(tmp_path, monkeypatch):
+    (tmp_path / "words.txt").write_text("cat 1 0\ndog 0.6 0.8\n")
+    monkeypatch.chdir(tmp_path)
+    index = SearchIndex.create(tmp_path / "index", "glove:words.txt", {})
+    index.add(["dog", "unknown", "cat"], list("abc"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    index = SearchIndex.open(tmp_path / "index")
+    expected = [("cat", 1.0), ("dog", 0.6), ("unknown", 0.0)]
+    assert_same(found(index.search("cat", k=4)), expected)
+    assert_same(sorted(found(index.search("other", k=4))), [(text, 0.0) for text, _ in expected])
+
+
 def test_several_queries_are_several_lists(index):
     several = index.search(["the cat", "a river"], k=3)
     assert several.hits == [index.search(q, k=3).hits[0] for q in ("the cat", "a river")]

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import folder_of, load_encoder, set_prompts, weights_hash
 from isospace.encoders.prompts import Prompts
+from isospace.encoders.words import PREFIX, word_file
 from isospace.errors import UserError
 from isospace.search.columns import ColumnType
 from isospace.system import typed_json
@@ -75,9 +76,11 @@ class About:
 
     @staticmethod
     def of(encoder: Encoder, columns: Mapping[str, ColumnType], bm25_weight: float | None) -> About:
-        """Of a new index by this model; a folder is named so that it is found from elsewhere."""
-        place = folder_of(encoder.source)
+        """Of a new index by this model; files are named so that they are found from elsewhere."""
+        place, words = folder_of(encoder.source), word_file(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
+        if words is not None:
+            model = f"{PREFIX}{words[1]}:{words[0].resolve()}"
         return About(
             model,
             weights_hash(encoder, "document"),
@@ -171,7 +174,7 @@ def load_model(
     if encoder.dim != about.dim:
         difference = f"{encoder.dim} dimensions, not {about.dim}"
     elif weights_hash(encoder, "document") != about.weights:
-        difference = "other weights, another tokenizer or another pooling"
+        difference = "other weights or settings, another tokenizer or another pooling"
     else:
         return encoder
     raise UserError(

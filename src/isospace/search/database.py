@@ -157,12 +157,13 @@ class Database:
         With `approximate`, the approximate index is used; what is not in it is compared one by one.
         """
         with self._working("searched", where):
-            query = self._table.search(vector, vector_column_name="vector")
-            query = query.distance_type("cosine").limit(k)
+            query = self._table.search(vector, vector_column_name="vector").limit(k)
             if approximate:
-                query = query.minimum_nprobes(_PROBES).maximum_nprobes(0).refine_factor(_REFINE)
+                query = query.distance_type("cosine").refine_factor(_REFINE)
+                query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
             else:
-                query = query.bypass_vector_index()
+                # Its cosine would leave out what has no direction; all others have length 1.
+                query = query.distance_type("dot").bypass_vector_index()
             query = query if where is None else query.where(where)
             rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
         return [self._hit(row, 1 - row["_distance"]) for row in rows]

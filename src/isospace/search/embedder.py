@@ -167,11 +167,13 @@ class Embedder:
             with open_texts([str(corpus)], column, None, "utf-8") as rows:
                 corpus = [row.text for row in rows]
         texts = list(corpus)
+        _require_texts(texts)
         vectors = unit_rows(self.encoder.embed(texts, side="document"))
         return MemoryIndex(texts, vectors, partial(self._unit_vectors, side="query"))
 
     def _unit_vectors(self, items: TextsOrVectors, side: Side | None = None) -> np.ndarray:
-        vectors: Any = items if isinstance(items, np.ndarray) else self.encode(items, side=side)
+        texts = not isinstance(items, np.ndarray) or items.dtype.kind in "OU"
+        vectors: Any = self.encode(items, side=side) if texts else items
         return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
 
 
