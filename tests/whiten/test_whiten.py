@@ -233,6 +233,16 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
     assert not setting.output.exists()
 
 
+def test_what_is_stopped_while_it_writes_leaves_no_folder(setting, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isospace.whiten.whiten.write_results", stop)
+    with pytest.raises(KeyboardInterrupt):
+        whiten_model(setting)
+    assert not list(setting.output.parent.glob(f"*{setting.output.name}*"))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -9,7 +9,6 @@ vectors, before the encoder's closing L2 normalisation; a new normalisation foll
 from __future__ import annotations
 
 import operator
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -60,7 +59,7 @@ from isospace.operators.flow import Flow
 from isospace.statistics.choosing import choose
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
-from isospace.system.files import is_occupied, require_writable
+from isospace.system.files import atomic_folder, is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.card import classic_usage
@@ -164,8 +163,10 @@ class _Session:
         if self.accelerator.is_main_process:
             maps = {power: fit(power) for power in self.config.powers()}
             results = self._decide(maps, len(rows))
-            results = replace(results, gap=self._write(results, maps[results.power]))
-            write_results(self.folder, results)
+            with atomic_folder(self.folder) as building:
+                gap = self._write(results, maps[results.power], building)
+                results = replace(results, gap=gap)
+                write_results(building, results)
         self.accelerator.wait_for_everyone()
         return results
 
@@ -245,8 +246,8 @@ class _Session:
         mapped = through(self.encode, whitening)
         return elsewhere_scores(start, self.elsewhere.measure(mapped, measured=after))
 
-    def _write(self, results: WhiteningResults, whitening: FittedMap | None) -> float:
-        """Write the folder; returns how far its vectors are from those that were measured."""
+    def _write(self, results: WhiteningResults, whitening: FittedMap | None, folder: Path) -> float:
+        """Write the model; returns how far its vectors are from those that were measured."""
         texts = [*PROBES, *self.benchmark.sample[:_COMPARED]]
         whitening = whitening if results.whitened else None
         expected = through(self.encode, whitening)
@@ -256,15 +257,10 @@ class _Session:
         else:
             fold(self.encoder, whitening)
         card = model_card(results, classic_usage(self.encoder.prompts))
-        save_model(self.encoder, self.folder, card, replace=False)
-        device = str(self.encoder.device)
-        place = Place(str(self.folder), True)
-        reloaded = SentenceTransformer(place.path, device=device, **place.options)
-        try:
-            return parity_of_sides(measured, reloaded, texts, self.config.model, TOLERANCE)
-        except UserError:
-            shutil.rmtree(self.folder)
-            raise
+        save_model(self.encoder, folder, card, replace=False)
+        place = Place(str(folder), True)
+        reloaded = SentenceTransformer(place.path, device=str(self.encoder.device), **place.options)
+        return parity_of_sides(measured, reloaded, texts, self.config.model, TOLERANCE)
 
 
 def _scores(measured: Measured) -> StateScores:
