@@ -118,8 +118,8 @@ class STSResult:
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """The papers' row; with `subsets` every sub-set and setting."""
         title = (
-            f"{conditions.model}, pooling {conditions.pooling} (Spearman x 100; STS12-16 'all', "
-            f"STS-B and SICK-R test; {conditions.precision})"
+            "Spearman x 100 (STS12-16 'all', STS-B and SICK-R test; pooling "
+            f"{conditions.pooling}, {conditions.precision})"
         )
         tables = [TitledRows(title, [cells(self.paper_row())])]
         if subsets:
