@@ -206,11 +206,14 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
     """
     targets, sides = Targets.of(pairs), sided(encode)
     vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
-    bm25 = BM25(targets.texts)
-    tried = [
-        targets.rank(_blocks_by_way(*vectors, pairs.first, bm25, weight)["fused"]()).mrr
-        for weight in WEIGHTS
-    ]
+    words = BM25(targets.texts).scores(pairs.first)  # few enough to be held for all weights
+    tried = []
+    for weight in WEIGHTS:
+        fused = (
+            (start, fuse(cosines, words[start : start + len(cosines)], weight))
+            for start, cosines in product_blocks(*vectors)
+        )
+        tried.append(targets.rank(fused).mrr)
     return WEIGHTS[choose(tried)]
 
 

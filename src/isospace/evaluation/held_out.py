@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from isospace.evaluation import geometry, retrieval
-from isospace.evaluation.pairs import Encode, TextPairs, sided
+from isospace.evaluation.pairs import Encode, TextPairs, encode_columns, sided
 from isospace.operators.similarity import info_nce
 
 TEMPERATURE = 0.05
@@ -59,7 +59,10 @@ class HeldOut:
         clean = encode.documents(self.sentences)
         if self._start is None:
             self._start = clean
-        first, texts = encode.queries(self.pairs.first), encode.documents(self._targets.texts)
+        # As the weight of BM25 is chosen, so that a start that is cached encodes them once.
+        texts, first = encode_columns(
+            encode, self._targets.texts, self.pairs.first, sides=("document", "query")
+        )
         second = texts[self._targets.own]
         loss = info_nce(torch.from_numpy(first), torch.from_numpy(second), TEMPERATURE)
         self.ranks = self._targets.rank_vectors(first, texts)

@@ -301,15 +301,14 @@ def remembering(encode: Encode) -> SidedEncode:
 
 
 def _remembering(encode: Encode) -> Encode:
-    rows: dict[str, int] = {}
-    vectors: list[NDArray[np.float32]] = []  # one array of all, once there is one
+    vectors: dict[str, NDArray[np.float32]] = {}
 
     def encode_new(texts: Sequence[str]) -> NDArray[np.float32]:
-        new = [text for text in dict.fromkeys(texts) if text not in rows]
-        if new or not vectors:
-            vectors[:] = [np.concatenate([*vectors, encode(new)])]
-            for text in new:
-                rows[text] = len(rows)
-        return vectors[0][[rows[text] for text in texts]]
+        if not texts:
+            return encode(texts)
+        new = [text for text in dict.fromkeys(texts) if text not in vectors]
+        if new:
+            vectors.update(zip(new, encode(new), strict=True))
+        return np.stack([vectors[text] for text in texts])
 
     return encode_new
