@@ -115,6 +115,18 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     assert done.origins[-1, 1] == corpus.related.structure.documents[corpus.train_rows[0]]
 
 
+def test_a_passage_of_the_corpus_is_of_its_document(config, corpus, tmp_path):
+    documents = corpus.related.structure.documents
+    line = int(corpus.train_rows[7])
+    file = tmp_path / "queries.jsonl"
+    rows = [("who", corpus[line].upper()), ("where", "the cat"), ("when", "THE cat"), ("why", "a")]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    found = Examples.of(replace(config, queries=file), corpus).origins[-4:]
+    assert found[0, 1] == documents[line]
+    assert found[1, 1] == found[2, 1]
+    assert len(set(found.ravel().tolist()) - set(documents.tolist())) == 6
+
+
 def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path):
     """With much weight on BM25 that is the passage whose words it has."""
     rows = np.random.default_rng(0).choice(corpus.train_rows, 5, replace=False).tolist()

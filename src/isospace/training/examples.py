@@ -46,7 +46,8 @@ class Examples:
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
         similar: what groups like texts in a batch; `None` where nothing does.
         story: what the examples are, in words.
-        added: texts that are not of the corpus.
+        added: texts of a file of queries.
+        of_added: (text,) for each of these a number as in `origins`.
     """
 
     rows: Rows
@@ -56,6 +57,7 @@ class Examples:
     similar: Similar | None = None
     story: str = ""
     added: tuple[str, ...] = ()
+    of_added: Rows = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def of_lines(cls, anchors: Rows, texts: int = 1) -> Examples:
@@ -136,7 +138,8 @@ class Examples:
         if self.cropped is not None:
             crops = np.concatenate([self.cropped, np.zeros(len(rows), bool)])
         story = ", ".join(filter(None, [self.story, queries.story]))
-        whole = replace(self, added=added, cropped=crops, story=story)
+        numbers = _numbers_of(added, corpus)
+        whole = replace(self, added=added, of_added=numbers, cropped=crops, story=story)
         origins = np.concatenate([self.origins, whole.numbers(corpus)[rows]])
         return replace(whole, rows=np.concatenate([self.rows, rows]), origins=origins)
 
@@ -175,8 +178,7 @@ class Examples:
     def numbers(self, corpus: Corpus) -> Rows:
         """(line,) of `texts`: the document of each, or a number that equal texts share."""
         own = _origins(corpus)
-        shortened = own[self.shortened[:, 1]]
-        numbers: Rows = np.concatenate([own, shortened, 1 + own.max() + np.arange(len(self.added))])
+        numbers: Rows = np.concatenate([own, own[self.shortened[:, 1]], self.of_added])
         return numbers
 
     def digest(self, corpus: Corpus) -> str:
@@ -218,6 +220,19 @@ def _origins(corpus: Corpus) -> Rows:
     keys = np.fromiter((key(text.casefold()) for text in corpus), np.uint64, len(corpus))
     numbers: Rows = np.unique(keys, return_inverse=True)[1]
     return numbers
+
+
+def _numbers_of(texts: Sequence[str], corpus: Corpus) -> Rows:
+    """(text,) the number that `_origins` gives the first line of each text, or one of its own."""
+    origins = _origins(corpus)
+    keys = [key(text.casefold()) for text in texts]
+    fresh = 1 + int(origins.max())
+    number_of = {own: fresh + place for place, own in enumerate(dict.fromkeys(keys))}
+    for line, text in enumerate(corpus):
+        own = key(text.casefold())
+        if number_of.get(own, -1) >= fresh:
+            number_of[own] = int(origins[line])
+    return np.array([number_of[own] for own in keys], np.int64)
 
 
 def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
