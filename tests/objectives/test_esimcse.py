@@ -54,6 +54,9 @@ def test_an_empty_queue_is_simcse():
 
 
 def test_queue_keeps_the_newest():
+    none = Queue(0, 1, view=0)
+    none.push(torch.ones(2, 1))
+    assert none.rows.shape == (0, 1)
     queue = Queue(3, 1, view=0)
     for value in (1.0, 3.0):
         queue.push(torch.tensor([[value], [value + 1]]))

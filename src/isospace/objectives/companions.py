@@ -120,9 +120,8 @@ class Queue(Companion):
     @torch.no_grad()
     def push(self, vectors: torch.Tensor) -> None:
         """Remember these (batch, dim), and forget the oldest."""
-        size = len(self._rows)
-        self._rows.copy_(torch.cat([self._rows, vectors.to(self._rows)])[-size:])
-        self._filled.copy_(torch.clamp(self._filled + len(vectors), max=size))
+        self._rows.copy_(torch.cat([self._rows, vectors.to(self._rows)])[len(vectors) :])
+        self._filled.copy_(torch.clamp(self._filled + len(vectors), max=len(self._rows)))
 
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
         """Remember the view."""
