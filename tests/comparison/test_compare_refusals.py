@@ -110,6 +110,19 @@ def test_a_run_is_no_comparison(base, tmp_path):
         compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"), [("select", "label-free"), ("elsewhere", ("other.txt",))]
+)
+def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(
+    base, tmp_path, setting, value
+):
+    settings = {"dcl": candidate("dcl", base), "scd": candidate("scd", base)}
+    settings["scd"] = replace(settings["scd"], **{setting: value})
+    with pytest.raises(UserError, match=f"dcl and scd: `{setting}` differs"):
+        compare(settings, 1, tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.parametrize("other", ["dcl:seed", "dcl:"])
 def test_one_contestant_twice_is_refused(base, tmp_path, other):
     settings = {"dcl": candidate("dcl", base), other: candidate("dcl", base)}

@@ -38,6 +38,8 @@ from isospace.training.run import REPORT, Run, begun
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
 """Settings of a run that a candidate may change beside its objective's; never the budget."""
+_SHARED = ("text", "pairs", "data", "select", "labels", "elsewhere")
+"""Settings by which runs are chosen and judged."""
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between two settings, not inside a list."""
 _RESULTS = "results.json"
@@ -81,7 +83,7 @@ def _parse(value: str) -> Any:
     """A number, a list, true, false or null; any other word is text."""
     try:
         return json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # of thousands of digits or brackets
         return value
 
 
@@ -204,11 +206,24 @@ def _require_comparable(
         raise UserError(f"`output` {folder}: is a run; give the comparison a folder of its own")
     if "start" in candidates:
         raise UserError("start: the name of the row that all are compared with; give another")
+    _require_alike(candidates)
     names = list(candidates)
     for place, name in enumerate(names):
         for earlier in names[:place]:
             if _slug(name) == _slug(earlier) or candidates[name] == candidates[earlier]:
                 raise UserError(f"{earlier} and {name}: the same candidate twice; leave one out")
+
+
+def _require_alike(candidates: Mapping[str, TrainConfig]) -> None:
+    """Refuse candidates that would be judged, or chosen, by different things."""
+    (first, own), *others = candidates.items()
+    for name, config in others:
+        for setting in _SHARED:
+            if getattr(config, setting) != getattr(own, setting):
+                raise UserError(
+                    f"{first} and {name}: `{setting}` differs; candidates read, choose and are "
+                    "judged alike"
+                )
 
 
 def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:
