@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -172,8 +172,9 @@ class Embedder:
         return MemoryIndex(texts, vectors, partial(self._unit_vectors, side="query"))
 
     def _unit_vectors(self, items: TextsOrVectors, side: Side | None = None) -> np.ndarray:
-        texts = not isinstance(items, np.ndarray) or items.dtype.kind in "OU"
-        vectors: Any = self.encode(items, side=side) if texts else items
+        vectors: Any = items
+        if not isinstance(items, np.ndarray) or items.dtype.kind in "OU":
+            vectors = self.encode(cast("str | Sequence[str]", items), side=side)
         return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
 
 
