@@ -133,7 +133,8 @@ class Encoder(nn.Module):
         return Vocabulary(
             frozenset(tokenizer.all_special_ids) - within,
             tokenizer.mask_token_id,
-            lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+            # Of templates, which are put around every text.
+            functools.cache(lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]),
             len(tokenizer),
             _word_beginnings(tokenizer),
         )
