@@ -182,7 +182,60 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     ladder = read_ladder(finished.run.folder)
     assert {rung.name for rung in ladder.rungs}.isdisjoint({"trained", "merged"})
     assert "Nothing was trained: a budget of 100 tokens is too little for 10" in ladder.story[0]
-    assert finished.results.steps == 0
+    assert finished.results.steps == finished.results.model_step == 0
+    card = (finished.model_folder / "README.md").read_text()
+    assert f"Made of the start's weights: {ladder.chosen.words}" in card
+    assert "Updates" not in card
+    assert "bibtex" not in card
+
+
+def test_a_ladder_that_goes_on_says_why_rungs_are_missing(config, monkeypatch):
+    config = replace(config, budget=(100, "tokens"), output=config.output.with_name("went-on"))
+    with monkeypatch.context() as patch:
+
+        def stopped(*_):
+            raise KeyboardInterrupt
+
+        patch.setattr("isospace.adaptation.adapt.run_results", stopped)
+        with pytest.raises(Interrupted):
+            adapt(config)
+    adapt(resume=config.output)
+    assert "Nothing was trained" in read_ladder(config.output).story[0]
+
+
+def test_an_evaluation_that_is_no_number_ends_a_training(config, monkeypatch):
+    evaluate = fit_module.run_evaluation
+    measured = []
+
+    def last_is_none(*arguments):
+        measured.append(evaluate(*arguments))
+        return {**measured[-1], "pairs_loss": float("nan") if len(measured) > 2 else 1.0}
+
+    monkeypatch.setattr(fit_module, "run_evaluation", last_is_none)
+    finished = adapt(replace(config, output=config.output.with_name("no-number")))
+    assert "diverged at update" in read_ladder(finished.run.folder).story[0]
+    assert len(Run(finished.run.folder).finished.evaluations) == 2
+
+
+def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config):
+    few = replace(config.text, held_out=200)
+    finished = adapt(replace(config, text=few, output=config.output.with_name("few")))
+    results, ladder = finished.results, read_ladder(finished.run.folder)
+    assert not results.split
+    evaluations = [
+        e["step"] for e in results.evaluations if e["step"] not in (0, results.choice.step)
+    ]
+    assert evaluations
+    assert results.verdict.gain.candidates == len(ladder.tried) - 1 + len(evaluations)
+
+
+def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isospace.adaptation.adapt.load_data", stop)
+    with pytest.raises(Interrupted, match="no ladder was begun"):
+        adapt(replace(config, output=config.output.with_name("unread")))
 
 
 def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeypatch):

@@ -34,6 +34,7 @@ from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.verdict import Verdict, start_unless_adapted
 from isospace.system.launch import launched
+from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
@@ -98,6 +99,9 @@ def adapt(
                 # In the settings, because a resumed ladder may find another environment.
                 config = replace(config, data=sts_data(config.data))
             return _Climb(config, progress or Logged(), stop, started).go(run)
+    except KeyboardInterrupt as error:  # while the text was read
+        left = "no ladder was begun" if run is None else run.how_to_resume
+        raise Interrupted(f"interrupted; {left}") from error
     finally:
         checkpoint.set_random_state(callers_state)
 
@@ -137,6 +141,8 @@ class _Climb:
         self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
         self._seconds: dict[str, float] = {}
+        self._not_kept: list[Scores] = []
+        """What else the trainings chose among, where the pairs that choose judge too."""
 
     def go(self, run: Run | None) -> FinishedRun:
         """Climb, choose, judge, write; or go on with what was stopped."""
@@ -144,9 +150,10 @@ class _Climb:
             settings = replace(self.training, output=self.config.output)
             run = Run.create(settings, "adapt", self.config.to_json())
         self.run = run
+        busy = f"{run.folder}: another process is climbing this ladder; wait for it, or stop it"
         try:
-            fit = self._climb()
-            return self._finish(fit)
+            with locked(run.folder / ".lock", busy):
+                return self._finish(self._climb())
         except KeyboardInterrupt as error:
             raise Interrupted(f"interrupted; {run.how_to_resume}") from error
         except OSError as error:  # a full disk
@@ -251,7 +258,7 @@ class _Climb:
 
     def _train(self) -> Fit:
         """Train once for each seed, as long as the budget allows."""
-        fits: list[Fit] = []
+        first: Fit | None = None
         updates: int | None = None
         for number in range(self.config.seeds):
             settings = replace(self.training, seed=self.training.seed + number)
@@ -261,7 +268,7 @@ class _Climb:
                 with fit.holding(run, self.run.how_to_resume):
                     fit.begin(run)
                     if updates is None:
-                        updates = self._updates(fit) if fit.begun is None else fit.begun
+                        updates = self._updates(fit)
                     fit.measure_start(run, updates)
                     if updates:
                         self._go(fit, run)
@@ -269,8 +276,11 @@ class _Climb:
                 self.states.trained.append(checkpoint.load_weights(run.kept_weights))
             elif updates:
                 self.story.append(f"A training was left out: {fit.choice.reason}.")
-            fits.append(fit)
-        return fits[0]
+            chosen = 0, fit.choice.step
+            self._not_kept += [scores for step, scores in fit.tried.items() if step not in chosen]
+            first = first or fit  # the others hold weights and moments that nothing needs
+        assert first is not None
+        return first
 
     def _go(self, fit: Fit, run: Run) -> None:
         """Train; what diverges ends with the best evaluation before that."""
@@ -293,16 +303,17 @@ class _Climb:
         """How many updates each training may have; 0 where there is no time for any."""
         amount, unit = self.config.budget
         seeds, loop = self.config.seeds, fit.loop
-        if unit == "tokens":
+        most = int(MOST_EPOCHS * len(loop.examples) / loop.sentences_per_step)
+        updates: float
+        if fit.begun is not None:
+            updates = fit.begun
+        elif unit == "tokens":
             updates = amount / loop.tokens_per_step / seeds
         else:
             begun = counted_from(self._started, self._read, 60 * amount)
             left = 60 * amount - (time.monotonic() - begun) - self._measuring(seeds)
             updates = left / loop.seconds_per_step() / seeds
-        most = MOST_EPOCHS * len(loop.examples) / loop.sentences_per_step
-        if most < updates:
-            self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
-        updates = min(updates, most)
+        updates = min(int(updates), most)
         if updates < FEWEST_UPDATES:
             beside = " beside what measuring takes" if unit == "minutes" else ""
             self.story.append(
@@ -310,7 +321,9 @@ class _Climb:
                 f"{FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens{beside}."
             )
             return 0
-        return int(updates)
+        if updates == most:
+            self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
+        return updates
 
     def _measuring(self, seeds: int) -> float:
         """Seconds that measuring what is trained will take."""
@@ -342,7 +355,8 @@ class _Climb:
         made = "" if plain else chosen.words
         if chosen.share and trainings > 1:
             made += f", averaged over {trainings} trainings"
-        results = run_results(fit, fit.choice, before, after, verdict, made)
+        step = fit.choice.step if chosen.share else 0
+        results = run_results(fit, step, before, after, verdict, made)
         better, worse = self._changed(chosen, before.measured, after.measured)
         ladder = Ladder(
             tuple(
@@ -394,7 +408,7 @@ class _Climb:
             )
         if self.benchmark.split:
             return self.benchmark.verdict(before, after, kept)
-        candidates = [found.scores for found in self._tried.values()]
+        candidates = [found.scores for found in self._tried.values()] + self._not_kept
         place = list(self._tried).index(chosen)
         return self.benchmark.verdict(before, after, kept, candidates, place)
 

@@ -86,7 +86,7 @@ class Ladder:
         elsewhere: what is measured there, in words.
         better: queries that gained most.
         worse: queries that lost most.
-        seconds: wall clock of the whole.
+        seconds: wall clock of the whole; of a ladder that was resumed, since then.
         format: of the file.
     """
 

@@ -64,6 +64,9 @@ def model_card(
     if results.ships_start:
         title = "the starting encoder, unchanged"
     origin = results.origin
+    cited = ""
+    if not _untrained(results):
+        cited = f"\n```bibtex\n{config.objective.paper.bibtex}\n```\n"
     return f"""{heading(origin, title, usage)}
 
 {results.verdict.text}
@@ -76,11 +79,12 @@ def model_card(
 - {_reading(pooling)}
 {_training(config, results)}
 - Licence of the start: {origin.licence_text}
+{cited}"""
 
-```bibtex
-{config.objective.paper.bibtex}
-```
-"""
+
+def _untrained(results: RunResults) -> bool:
+    """Whether the model is the start's weights with something behind them."""
+    return results.model_step == 0 and bool(results.made)
 
 
 def _reading(pooling: str) -> str:
@@ -168,10 +172,13 @@ def _training(config: TrainConfig, results: RunResults) -> str:
     objective, corpus = config.objective, results.corpus
     counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     paper = f"{objective.paper.title}, {objective.paper.year}"
-    return f"""- Objective: `{objective_name(objective)}` ({paper})
+    made = f"""- Objective: `{objective_name(objective)}` ({paper})
+- Updates: {results.steps} of {config.batch_size * config.accumulate} sentences, peak learning
+  rate {config.learning_rate:g}, seed {config.seed}"""
+    if _untrained(results):
+        made = f"- Made of the start's weights: {results.made}"
+    return f"""{made}
 - Corpus: {corpus.sentences:,} sentences after cleaning (none is quoted here), digest
   `{corpus.digest}`; {counts}
-- Updates: {results.steps} of {config.batch_size * config.accumulate} sentences, peak learning
-  rate {config.learning_rate:g}, seed {config.seed}
 - Took {results.cost}
 - Made with isospace {results.isospace}"""

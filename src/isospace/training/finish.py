@@ -20,7 +20,6 @@ from isospace.training.origin import Origin
 from isospace.training.prepare import Data, start_of
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
-from isospace.training.selection import Choice
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Judged:
 
 def run_results(
     fit: Fit,
-    choice: Choice,
+    step: int,
     before: Judged,
     after: Judged,
     verdict: Verdict,
@@ -56,13 +55,13 @@ def run_results(
 
     Args:
         fit: the training.
-        choice: which of its states was kept.
+        step: of the weights of the result; 0 are the start's.
         before: the start.
         after: the result.
         verdict: on the two; it is told what became of other text.
         made: what else was done to the state that was kept, in words.
     """
-    config, benchmark, corpus = fit.config, fit.benchmark, fit.corpus
+    config, benchmark, corpus, choice = fit.config, fit.benchmark, fit.corpus, fit.choice
     elsewhere = elsewhere_scores(before.elsewhere, after.elsewhere)
     if after is not before:
         told = elsewhere_sentence({name: scores.gain for name, scores in elsewhere.items()})
@@ -85,7 +84,7 @@ def run_results(
         result=after.measured.scores,
         labels=config.labels if choice.rule == "labels" else None,
         choice=choice,
-        model_step=0 if verdict.kind is VerdictKind.KEEP_START else choice.step,
+        model_step=0 if verdict.kind is VerdictKind.KEEP_START else step,
         verdict=verdict,
         beside=benchmark.beside(before.measured, after.measured),
         elsewhere=elsewhere,

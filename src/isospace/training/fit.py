@@ -20,6 +20,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import weights_hash
 from isospace.encoders.prompts import SIDES
 from isospace.errors import Interrupted, Stopped, UserError
+from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.cache import cache_folder
 from isospace.system.devices import memory_gb, peak_memory_mb
 from isospace.system.processes import agreed, anywhere
@@ -146,6 +147,7 @@ class Fit:
 
     def _evaluate(self) -> None:
         """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
+        evaluation = None
         if self.main:
             mixed = self.accelerator.mixed_precision
             # The start has its own pooling. A template takes nothing of a sentence's length.
@@ -161,14 +163,16 @@ class Fit:
                 mixed,
                 None if self.loop.step else cache_folder(),
             )
-            self.evaluations.append({"step": float(self.loop.step), **measurements})
-            if self.pairs_judge_too and (ranks := self.held_out.ranks) is not None:
-                items = np.stack([ranks.reciprocal_ranks, *ranks.burdens])
-                self.ranks.append(torch.from_numpy(items))
-        evaluation = agreed(self.accelerator, self.evaluations[-1] if self.main else None)
+            evaluation = {"step": float(self.loop.step), **measurements}
+        evaluation = agreed(self.accelerator, evaluation)
         for name, value in evaluation.items():
             if not math.isfinite(value):
                 raise Diverged(self.loop.step, name, value)
+        if self.main:
+            self.evaluations.append(evaluation)
+            if self.pairs_judge_too and (ranks := self.held_out.ranks) is not None:
+                items = np.stack([ranks.reciprocal_ranks, *ranks.burdens])
+                self.ranks.append(torch.from_numpy(items))
 
     @property
     def pairs_judge_too(self) -> bool:
@@ -178,6 +182,21 @@ class Fit:
             and self.held_out.natural
             and self.config.select == "label-free"
         )
+
+    @property
+    def tried(self) -> dict[int, Scores]:
+        """Step -> MRR of the pairs that judge too, of the evaluations among which one was chosen.
+
+        Empty where other pairs chose.
+        """
+        if not self.pairs_judge_too:
+            return {}
+        groups, collapsed = self.held_out.pairs.group_numbers(), self.choice.collapsed
+        return {
+            int(evaluation["step"]): mean_scores(items[:1].numpy(), groups, items[1:, None].numpy())
+            for evaluation, items in zip(self.evaluations, self.ranks, strict=True)
+            if evaluation["step"] not in collapsed
+        }
 
     @property
     def choice(self) -> Choice:

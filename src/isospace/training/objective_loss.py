@@ -99,8 +99,7 @@ class ObjectiveLoss(nn.Module):
             labels: not used.
 
         Raises:
-            UserError: the data set has more or fewer text columns than the objective sees texts,
-                or the model checkpoints gradients and a view has a dropout rate of its own.
+            UserError: the data set has more or fewer text columns than the objective sees texts.
         """
         columns = list(sentence_features)
         if len(columns) != self.objective.texts:

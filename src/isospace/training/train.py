@@ -16,7 +16,6 @@ from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
-from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import Verdict
 from isospace.system.cache import cache_folder
 from isospace.system.processes import agreed
@@ -124,7 +123,7 @@ class _Session:
                 weight = before.measured.beside.weight
                 after = Judged.of(encode, self.benchmark, data.elsewhere, weight)
             verdict = self._verdict(choice, before.measured, after.measured)
-            results = run_results(fit, choice, before, after, verdict)
+            results = run_results(fit, choice.step, before, after, verdict)
             write_run(run, results, encoder, data, before, after)
             self._show_results(run, results)
         return FinishedRun(run, agreed(self.fit.accelerator, results))
@@ -142,13 +141,8 @@ class _Session:
 
     def _verdict(self, choice: Choice, before: Measured, after: Measured) -> Verdict:
         kept, fit = None if choice.step else choice.reason, self.fit
-        if not fit.pairs_judge_too:
+        candidates = fit.tried
+        if not candidates:
             return self.benchmark.verdict(before, after, kept)
-        groups = fit.held_out.pairs.group_numbers()
-        candidates = {
-            int(evaluation["step"]): mean_scores(items[:1].numpy(), groups, items[1:, None].numpy())
-            for evaluation, items in zip(fit.evaluations, fit.ranks, strict=True)
-            if evaluation["step"] not in choice.collapsed
-        }
         chosen = list(candidates).index(choice.step)
         return self.benchmark.verdict(before, after, kept, list(candidates.values()), chosen)
