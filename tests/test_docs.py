@@ -11,6 +11,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.system.tables import markdown_table
 from isospace.verbs import VERBS
 from isospace.verbs.objectives import objective_row
+from isospace.verbs.recipes import describe
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -20,6 +21,12 @@ OBJECTIVES_PAGE = (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
 def test_objective_table_is_the_codes():
     (table,) = re.findall(r"<!-- objectives.*?-->\n(.*?)\n<!-- end -->", OBJECTIVES_PAGE, re.DOTALL)
     assert table == markdown_table([objective_row(name) for name in OBJECTIVES])
+
+
+def test_the_recipe_that_is_shown_is_what_the_command_says():
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    shown = re.search(r"\$ isospace recipes (\S+)\n(.*?)\n```", page, re.DOTALL)
+    assert shown[2] == describe(shown[1]).rstrip()
 
 
 def test_readme_names_every_verb():
