@@ -34,6 +34,7 @@ def test_an_empty_folder_gives_way(tmp_path):
 
 def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path):
     names = {".out.1.tmp", ".out.99999999.tmp", ".other.99999999.tmp", ".out.x.tmp"}
+    names |= {".out.v2.99999999.tmp"}  # of another folder
     for name in names:  # process 1 is always there
         (tmp_path / name / "inside").mkdir(parents=True)
     with atomic_folder(tmp_path / "out") as building:

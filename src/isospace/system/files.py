@@ -92,8 +92,9 @@ def _of_the_killed(folder: Path) -> Iterator[Path]:
     """What processes that are no more have left half built of a folder."""
     for torn in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
         number = torn.suffixes[-2][1:]
+        own = torn.name == f".{folder.name}.{number}.tmp"  # and not of model.v2
         # Of one on another machine too: of two that make one folder, one would be refused anyway.
-        if number.isdecimal() and not psutil.pid_exists(int(number)):
+        if own and number.isdecimal() and not psutil.pid_exists(int(number)):
             yield torn
 
 
