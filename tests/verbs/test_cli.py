@@ -118,6 +118,12 @@ def test_transfer_needs_its_folder(capsys, toy_model, tmp_path):
     assert "--transfer: give the folder that holds the tasks" in capsys.readouterr().err
 
 
+def test_help_is_given_for_a_run_that_goes_on_too(capsys):
+    status, out, err = run(capsys, "train", "--resume", "run", "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith("usage: isospace train")
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = [sys.executable, "-m", "isospace.cli", "train", "--help"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
