@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
+from unittest.mock import patch
 
 from cell_archive import pack, unpack, unpack_baselines
 from isospace.comparison.compare import Measure, compare
@@ -86,9 +87,10 @@ def judged_again(
 ) -> ComparisonResults:
     """What the finished runs of an archive say together; nothing is trained, no text is read.
 
-    `names` are of rows, trained or not.
+    `names` are of rows, trained or not. How often their pairs have judged on this machine is not
+    told: a page is of no machine.
     """
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, patch.dict(os.environ, ISOSPACE_CACHE=folder):
         unpack(archive, Path(folder), corpus, sts)
         seeds = {name: sorted(Path(folder).glob(f"{name}/seed-*")) for name in names}
         there = {name: list(map(Run, found)) for name, found in seeds.items() if found}
@@ -96,12 +98,17 @@ def judged_again(
         return judge_runs(there, measure, {n: untrained[n] for n in names if n in untrained})
 
 
-def publish(path: Path, results: ComparisonResults) -> None:
-    """Write the record: no paths, and of so many pairs of rows differences in one score alone."""
+def publish(path: Path, results: ComparisonResults, every_score: bool = False) -> None:
+    """Write the record: no paths, and of so many pairs of rows differences in one score alone.
+
+    `every_score` keeps those in all scores, for a page that shows them.
+    """
     for settings in results.settings.values():
         settings["text"]["corpus"] = [Path(corpus).name for corpus in settings["text"]["corpus"]]
         settings["data"] = "STS"
-    differences = {results.measure: results.differences[results.measure]}
+    differences = results.differences
+    if not every_score:
+        differences = {results.measure: differences[results.measure]}
     verdict = replace(results.verdict, model=None)
     record = replace(results, verdict=verdict, differences=differences)
     write_text(path, json.dumps(json.loads(to_json(record))) + "\n")

@@ -57,7 +57,7 @@ def main() -> None:
 
 def _draw(results: ComparisonResults) -> None:
     """The whole record beside the page; in it the verdict and the tables."""
-    archived.publish(PAGE.with_suffix(".json"), results)
+    archived.publish(PAGE.with_suffix(".json"), results, every_score=True)
     tables = filter(None, (make("", results) for make in COMPARISON_TABLES))
     parts = {table.name: f"{markdown_table(table.rows)}\n\n{table.note}" for table in tables}
     parts |= {"verdict": results.verdict.text, "scores": archived.papers_columns(results)}
