@@ -191,7 +191,7 @@ def _passages() -> str:
         line = {"passages": f"{count:,}", "core hours": f"{hours:,.1f}"}
         line["dollars"] = f"{hours * CORE_HOUR:,.2f}"
         for kind, size in (("float32", 4.0), ("float16", 2.0), ("int8", 1.0), ("binary", 1 / 8)):
-            line[f"GB as {kind}"] = f"{count * dim * size / 1e9:,.1f}"
+            line[f"GB as {kind}"] = f"{count * dim * size / 1e9:,.2f}"
         lines.append(line)
     return markdown_table(lines)
 
