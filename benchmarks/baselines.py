@@ -140,7 +140,8 @@ def main() -> None:
     parser.add_argument("--cost", action="store_true")
     options = archived.parse(parser)
     if options.cost:
-        write_text(COST, json.dumps(cost(options), indent=1) + "\n")
+        known = json.loads(COST.read_text(encoding="utf-8")) if COST.exists() else {}
+        write_text(COST, json.dumps(known | cost(options), indent=1) + "\n")
     for name in () if options.cost else options.only:
         table, runs, cells = TABLES[name], options.output / name, CELLS / name
         corpus = options.output / PARAGRAPHS if table.paragraphs else options.corpus
@@ -201,7 +202,8 @@ def cost(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         for first in range(0, len(others), AT_ONCE):
             rows = ("simcse", *others[first : first + AT_ONCE])
             results = contest({row: (_updates, (candidates[row],)) for row in rows}, ROUNDS)
-            found["simcse"] = {"peak MB": results["simcse"].peak_mb}
+            if not table.paragraphs:  # whose texts are longer
+                found.setdefault("simcse", {"peak MB": results["simcse"].peak_mb})
             for name in rows[1:]:
                 middle, low, high = results["simcse"].ratio_to(results[name])
                 found[name] = {"times simcse": middle, "from": low, "to": high}
@@ -217,7 +219,8 @@ def cost_table(found: Mapping[str, Mapping[str, Any]]) -> str:
         row, ratio = found[name], "1"
         if "times simcse" in row:
             ratio = f"{row['times simcse']:.2f} ({row['from']:.2f} to {row['to']:.2f})"
-        rows.append({"": name, "times simcse": ratio, "peak MB": f"{row['peak MB']:,.0f}"})
+        peak = f"{row['peak MB']:,.0f}" if "peak MB" in row else ""
+        rows.append({"": name, "times simcse": ratio, "peak MB": peak})
     machines = dict.fromkeys(row["machine"] for row in found.values() if "machine" in row)
     return (
         f"{markdown_table(rows)}\n\nSeconds of {UPDATES} updates over those of as many of `simcse` "
