@@ -3,9 +3,10 @@
     python benchmarks/trained_rung.py FOLDER [--only CORPUS ...]
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them. Every setting trains once on each, for
-as many tokens as last equally long; what was found goes to docs/results/trained-rung.json, from
-which the command goes on, and into the page docs/results/domains.md. No pair that judges is read:
-what these trials choose is judged by benchmarks/domains.py.
+as many tokens as take as many passes of a layer; what was found goes to
+docs/results/trained-rung.json, from which the command goes on, and into the page
+docs/results/domains.md. No pair that judges is read: what these trials choose is judged by
+benchmarks/domains.py.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
 RECORD = PAGE.with_name("trained-rung.json")
 TOKENS = 200_000
 FASTER = 1.5
-"""As many tokens pass in the same time where three of six layers train; docs/results/speed.md."""
+"""As many tokens take as many passes of a layer where three of six train: 24 of pairs, not 36."""
 STATES = (State(1.0), State(0.5))
 
 
