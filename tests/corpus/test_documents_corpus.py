@@ -130,6 +130,35 @@ def test_a_sentence_that_is_held_out_elsewhere_does_not_train(tmp_path):
     assert shared not in firsts
 
 
+def test_a_held_out_passage_is_no_part_of_a_passage_to_train_on(tmp_path):
+    """Nor is a part of one a passage to train on; none is a near duplicate of the other."""
+    rng = random.Random(7)
+    rows = []
+    for row in titled(120):
+        shared, own, other = (" ".join(sentence(rng) for _ in range(3)) for _ in range(3))
+        begin = f"{sentence(rng)[:-1]}, and so {sentence(rng).lower()}"
+        texts = (f"{shared}\n\n{own}", f"{begin} {shared}\n\n{other}")
+        for name, text in zip("ab", texts, strict=True):
+            rows.append({**row, "title": f"{row['title']} {name}", "text": text})
+    corpus = load(tmp_path, rows, held_out=40, passage_words=55)
+    related = corpus.related
+    assert related is not None
+    held = {corpus[line] for line in np.flatnonzero(related.held)}
+    pairs = [corpus[line] for name in RELATIONS for line in related.to_train(name).ravel()]
+    for texts in (pairs, [corpus[line] for line in corpus.train_rows]):
+        assert held.isdisjoint(texts)
+        assert not [text for text in texts if any(text.endswith(one) for one in held)]
+    assert corpus.counts["related to what is held out"] > 5
+
+
+def test_a_passage_that_says_more_than_a_held_out_sentence_is_trained_on(tmp_path):
+    rows = titled(80)
+    for row in rows:
+        row["text"] = f"This is said of each of them. {row['text']}"
+    corpus = load(tmp_path, rows, held_out=20)
+    assert corpus.counts["related to what is held out"] == 0
+
+
 def test_documents_that_repeat_each_other_are_on_one_side(tmp_path):
     rows = titled(120)
     copies = [{**row, "title": f"copy of {row['title']}"} for row in rows[::2]]

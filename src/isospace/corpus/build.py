@@ -166,15 +166,16 @@ def _of_documents(
         found = structure.take(lines - count)
         barred = barred_lines(found, text, lines, count, folder)
         related = Related.of(found, final, built.held, built.train, barred, folder)
+        built.train = built.train[related.trained[built.train]]
         related.save(folder)
         relation = None if pairs.test else related.judging(config.judge)
         if relation is not None:
             built.pairs = judging_pairs(related, relation, final, built.held, built.held_groups)
     np.save(folder / "offsets.npy", offsets)
     counts |= {
-        "related to what is held out": len(kept) - len(held) - len(train),
+        "related to what is held out": len(kept) - len(held) - len(built.train),
         "held out": len(held),
-        "for training": len(train),
+        "for training": len(built.train),
     }
     return built
 

@@ -33,7 +33,8 @@ class Related:
             repeats a text which must not be trained on.
         held: (line,) whether its document is held out.
         trained: (line,) whether it may be trained on: its document is not held out nor related to
-            what is, and no line of a held-out document (nearly) repeats it.
+            what is, and no line of a held-out document (nearly) repeats it, whatever the two are to
+            their documents. A passage that does, or half of which does, takes its parts along.
     """
 
     structure: Structure
@@ -66,12 +67,12 @@ class Related:
         of_held[structure.documents[held]] = True
         of_train[structure.documents[train]] = True
         is_held, trained = of_held[structure.documents], of_train[structure.documents]
-        others = np.flatnonzero(structure.roles != Role.PASSAGE)
-        judged = others[is_held[others]]
-        rows = np.concatenate([judged, others[trained[others]]])
-        earlier = near_duplicates(text, rows, len(judged), scratch)
-        repeats = (earlier >= 0) & (earlier < len(judged)) & (np.arange(len(rows)) >= len(judged))
-        trained[rows[repeats]] = False
+        judged, others = np.flatnonzero(is_held), np.flatnonzero(trained)
+        rows = np.concatenate([judged, others])
+        earlier = near_duplicates(text, rows, len(judged), scratch)[len(judged) :]
+        repeats = np.zeros(len(trained), dtype=bool)
+        repeats[others] = (earlier >= 0) & (earlier < len(judged))
+        trained &= ~_whole(structure, np.diff(text.offsets), repeats)
         return cls(structure, _telling(structure, text) & ~barred, is_held, trained)
 
     def to_train(self, relation: str) -> Rows:
@@ -210,6 +211,28 @@ def _spread(places: Sequence[int], at_most: int) -> Rows:
     """As many of these from end to end, evenly."""
     size = min(len(places), at_most)
     return np.array([places[i * len(places) // size] for i in range(size)], dtype=np.int64)
+
+
+def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """These lines, and all lines of a passage that is one of them or half of which is, (line,).
+
+    A passage that says more than a repeated sentence stays without it, as boilerplate may begin
+    or end any passage.
+
+    Args:
+        structure: of the lines.
+        sizes: (line,) bytes of each.
+        repeats: (line,) whether it is one of these.
+    """
+    first = np.flatnonzero(structure.roles == Role.FIRST)
+    passage, rest = first - 1, first + 1
+    whole = repeats[passage]
+    for part in (first, rest):
+        whole |= repeats[part] & (2 * sizes[part] >= sizes[passage])
+    found = repeats.copy()
+    for lines in (passage, first, rest):
+        found[lines] |= whole
+    return found
 
 
 def _telling(structure: Structure, text: Lines) -> NDArray[np.bool_]:
