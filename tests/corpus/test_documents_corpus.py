@@ -14,7 +14,8 @@ import pytest
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.overview import overview
-from isospace.corpus.relations import RELATIONS, Role
+from isospace.corpus.related import Related, judging_pairs
+from isospace.corpus.relations import RELATIONS, Role, Structure
 from isospace.errors import UserError
 
 NOUNS = [
@@ -203,6 +204,19 @@ def test_what_chooses_and_what_judges_are_other_documents(tmp_path):
     assert judged
     assert not chosen & judged
     assert not set(corpus.pairs.dev_groups) & set(corpus.pairs.test_groups)
+
+
+def test_no_document_chooses_in_a_link_and_judges_in_another():
+    places = np.arange(600)
+    to_the_next = np.stack([places[:-1], places[1:]], axis=1)
+    roles = np.full(600, Role.PASSAGE, np.int8)
+    yes = np.ones(600, dtype=bool)
+    related = Related(Structure(roles, places, places, to_the_next), yes, yes, ~yes)
+    texts = [str(place) for place in places]
+    pairs = judging_pairs(related, "links", texts, places, texts)
+    dev, test = ({text for pair in part for text in pair} for part in (pairs.dev, pairs.test))
+    assert min(len(dev), len(test)) > 50
+    assert not dev & test
 
 
 def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):

@@ -186,6 +186,8 @@ def judging_pairs(
 ) -> Pairs:
     """The held-out pairs of a relation, split as the held-out passages are.
 
+    A pair of two documents, one of which chooses and the other judges, does neither.
+
     Args:
         related: of the corpus.
         relation: its name.
@@ -196,15 +198,15 @@ def judging_pairs(
     documents = related.structure.documents
     group_of = dict(zip(documents[held].tolist(), held_groups, strict=True))
     lines = related.held_out(relation)
-    groups = [group_of[document] for document in documents[lines[:, 0]].tolist()]
+    groups = [[group_of[document] for document in pair] for pair in documents[lines].tolist()]
     chooses, judges = split_groups(held_groups)
     choosing, judging = ({held_groups[place] for place in part} for part in (chooses, judges))
-    dev = [i for i, group in enumerate(groups) if group in choosing]
-    test = [i for i, group in enumerate(groups) if group in judging]
+    dev = [i for i, pair in enumerate(groups) if choosing.issuperset(pair)]
+    test = [i for i, pair in enumerate(groups) if judging.issuperset(pair)]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
     unit = "groups of documents"
     parts = (_spread(dev, DEV_PAIRS), _spread(test, TEST_PAIRS))
-    return Pairs.of(pairs, groups, *parts, unit, relation)
+    return Pairs.of(pairs, [group for group, _ in groups], *parts, unit, relation)
 
 
 def _spread(places: Sequence[int], at_most: int) -> Rows:
