@@ -206,6 +206,42 @@ def test_what_chooses_and_what_judges_are_other_documents(tmp_path):
     assert not set(corpus.pairs.dev_groups) & set(corpus.pairs.test_groups)
 
 
+ONE, OTHER = "The first of the pages speaks of boats.", "The second of these is about crews."
+MAN = ".TH A 1\n.SH NAME\na \\- boats\n.SH DESCRIPTION\n{}\n.SH SEE ALSO\n.BR {} (1)\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("man1/a.1", MAN.format(ONE, "b")), ("man1/b.1.gz", MAN.format(OTHER, "c"))),
+        (("a.rst", f"A\n=\n\n{ONE}\n\nSee :doc:`in/b`.\n"), ("in/b.rst", f"B\n=\n\n{OTHER}\n")),
+        (("in/a.rst", f"A\n=\n\n{ONE}\n\nSee :doc:`/b`.\n"), ("b.rst", f"B\n=\n\n{OTHER}\n")),
+        (("a.rst", f"A\n=\n\n{ONE}\n\n.. toctree::\n\n   b\n"), ("b.rst", f"B\n=\n\n{OTHER}\n")),
+        (("a.md", f"# A\n\n{ONE}\n\n[It](<the b.md>).\n"), ("the b.md", f"# B\n\n{OTHER}\n")),
+        (
+            ("a.html", f"<h1>A</h1><p>{ONE}<p><a href=b.html>b</a>"),
+            ("b.html.gz", f"<h1>B</h1><p>{OTHER}"),
+        ),
+    ],
+)
+def test_a_link_is_found_by_the_names_that_its_format_gives(tmp_path, first, second):
+    def links() -> list[list[str]]:
+        config = CorpusConfig(corpus=(str(tmp_path / "in"),), passage_words=None)
+        corpus = load_corpus(config, tmp_path / "cache")
+        return [[corpus[line] for line in pair] for pair in corpus.related.to_train("links")]
+
+    def put(name: str, content: str) -> None:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+        (tmp_path / "in" / name).write_bytes(packed)
+
+    for name, content in (first, second):
+        put(name, content)
+    assert links() == [[ONE, OTHER]]
+    put(f"more/{second[0]}", second[1].replace("crews", "sails"))
+    assert links() == ([] if second[0].startswith("man1") else [[ONE, OTHER]])
+
+
 def test_no_document_chooses_in_a_link_and_judges_in_another():
     places = np.arange(600)
     to_the_next = np.stack([places[:-1], places[1:]], axis=1)

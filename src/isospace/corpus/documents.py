@@ -43,7 +43,7 @@ LARGEST = 1 << 28
 
 _COMPRESSED = (".gz", ".zst", ".xz")
 # ls.1, printf.3p, CA.pl.1ssl: a section, and what sets apart pages of one name.
-_MAN_PAGE = re.compile(r"\.(?:[1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
+_MAN_PAGE = re.compile(r"\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
 
 
 class UnreadableDocument(UserError):
@@ -97,14 +97,31 @@ def format_of(path: str) -> DocumentFormat | None:
     >>> format_of("docs/index.HTML.gz"), format_of("man3/printf.3p"), format_of("README")
     ('html', 'man', None)
     """
-    name = PurePath(path).name
-    for ending in _COMPRESSED:
-        if name.lower().endswith(ending):
-            name = name[: -len(ending)]
-            break
+    name = _unpacked(PurePath(path).name)
     if _MAN_PAGE.search(name):
         return "man"
     return ENDINGS.get(PurePath(name).suffix.lower())
+
+
+def _unpacked(path: str) -> str:
+    """The path without the ending of what it is compressed with."""
+    packed = next((ending for ending in _COMPRESSED if path.lower().endswith(ending)), "")
+    return path[: len(path) - len(packed)]
+
+
+def short_names(path: str) -> set[str]:
+    """What a document in this file is called by others, besides the path.
+
+    >>> sorted(short_names("docs/index.html.gz")), sorted(short_names("man1/ls.1"))
+    (['docs/index', 'docs/index.html'], ['ls(1)', 'man1/ls'])
+    """
+    if format_of(path) is None:
+        return set()
+    unpacked = _unpacked(path)
+    names = {unpacked, unpacked.rpartition(".")[0]}
+    if page := _MAN_PAGE.search(unpacked):
+        names.add(f"{PurePath(unpacked[: page.start()]).name}({page[1]})")
+    return names - {path}
 
 
 def read_document(

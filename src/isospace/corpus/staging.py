@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus.documents import Document
+from isospace.corpus.documents import Document, short_names
 from isospace.corpus.groups import components, key_groups
 from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls
@@ -21,6 +23,8 @@ from isospace.corpus.relations import Role, Structure
 
 _LONGEST_WORD = 40
 """Characters a word: a passage of more than that, all in all, is no text."""
+_PAGE = re.compile(r"[^/\s]+\(\w+\)")
+"""The name of a man page, such as ls(1)."""
 
 
 class Staging:
@@ -37,6 +41,7 @@ class Staging:
         self._groups = array("Q")
         self._section = -1
         self._ids: dict[str, int] = {}
+        self._short: dict[str, int] = {}  # -1 for a name of several documents
         self._links: list[tuple[int, str]] = []
         self.structured = 0
         """Documents of more than one passage, with a title or with a summary."""
@@ -54,8 +59,7 @@ class Staging:
             structured = bool(title) or len(parts) > 1 or pair is not None
             if structured:
                 self.structured += 1
-                self._ids[document.id] = number
-                self._links += [(number, _target(document.id, link)) for link in document.links]
+                self._note_links(document, number)
             if title:
                 yield self._line(Role.TITLE, title, number)
             if pair is not None:
@@ -72,6 +76,13 @@ class Staging:
                 if structured:
                     language = self._config.language or language_of(passage)
                     yield from self._two_parts(passage, number, language)
+
+    def _note_links(self, document: Document, number: int) -> None:
+        """What others call the document, and what it calls others."""
+        self._ids[document.id] = number
+        for name in short_names(document.id):
+            self._short[name] = -1 if name in self._short else number
+        self._links += [(number, _target(document.id, link)) for link in document.links]
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
         """(section, passage) of a usable length; counts the others."""
@@ -109,7 +120,7 @@ class Staging:
 
     def structure(self) -> Structure:
         """Where every line stands; links between documents that both are here."""
-        found = [(one, self._ids.get(target, -1)) for one, target in self._links]
+        found = [(one, self._named(target)) for one, target in self._links]
         links = [(one, other) for one, other in found if other not in (-1, one)]
         return Structure(
             np.array(self._roles, dtype=np.int8),
@@ -117,6 +128,10 @@ class Staging:
             np.array(self._sections, dtype=np.int64),
             np.array(sorted(set(links)), dtype=np.int64).reshape(-1, 2),
         )
+
+    def _named(self, target: str) -> int:
+        """The number of the document that is meant; -1 for none or several."""
+        return self._ids.get(target, self._short.get(target, -1))
 
     def groups(self, alike: NDArray[np.int64]) -> NDArray[np.int64]:
         """The group of each document, (document,), from 0 on.
@@ -175,8 +190,15 @@ def alike_documents(
 
 
 def _target(document: str, link: str) -> str:
-    """The id of the document that a link means: a path beside the document, or a name."""
-    return posixpath.normpath(posixpath.join(posixpath.dirname(document), link))
+    """What a link means: a path beside the document, or below the top folder, or a man page.
+
+    >>> _target("guide/a.md", "../my%20file.md"), _target("man1/ls.1", "chmod(1)")
+    ('my file.md', 'chmod(1)')
+    """
+    if _PAGE.fullmatch(link):
+        return link
+    path = posixpath.join(posixpath.dirname(document), unquote(link))
+    return posixpath.normpath(path).lstrip("/")
 
 
 def key(name: str) -> int:
