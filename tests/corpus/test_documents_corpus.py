@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -311,6 +312,51 @@ def test_an_empty_file_in_a_folder_is_counted_and_skipped(tmp_path, caplog, name
     assert corpus.counts["documents"] == 3
     with pytest.raises(UserError, match=rf"{name}: It is empty\. Leave it out"):
         load_corpus(replace(config, strict=True), tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "b.txt",
+            "Wrapped lines of a café, which\ngo on here.\n\n".encode("latin-1") * 9,
+            "It is not",
+        ),
+        ("b.txt", "Un café.\nUn thé.\n".encode("latin-1"), "It is not utf-8 at byte 6"),
+        ("b.txt.gz", b"not packed", r"It cannot be read as \.gz"),
+        ("b.md.gz", b"not packed", r"It cannot be read as \.gz"),
+        ("b.txt", None, r"It cannot be read as text: .*No such file"),
+        ("b.md", None, r"It cannot be read as markdown: .*No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(
+    tmp_path, caplog, name, content, message
+):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for row in titled(3):
+        (folder / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
+    if content is None:  # as Emacs locks a file
+        (folder / name).symlink_to("nobody@nowhere.1:2")
+    else:
+        (folder / name).write_bytes(content)
+    config = CorpusConfig(corpus=(str(folder),))
+    corpus = load_corpus(config, tmp_path / "cache")
+    assert (corpus.counts["unreadable files"], corpus.counts["documents"]) == (1, 3)
+    assert re.search(rf"not read: \S+{name}: {message}", caplog.text)
+    with pytest.raises(UserError, match=rf"{name}: {message}.* Leave it out"):
+        load_corpus(replace(config, strict=True), tmp_path / "cache")
+
+
+def test_a_txt_that_is_marked_as_utf_16_is_read(tmp_path):
+    texts = [row["text"] for row in titled(3)]
+    (tmp_path / "a.txt").write_text("\n\n".join(texts), "utf-16")
+    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "a.txt"),)), tmp_path / "cache")
+    assert corpus.counts["txt files with paragraphs"] == 1
+    lines = [part for text in texts for part in text.split("\n\n")]
+    (tmp_path / "b.txt").write_text("\n".join(lines), "utf-16")
+    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "b.txt"),)), tmp_path / "cache")
+    assert list(corpus) == lines
 
 
 @pytest.mark.parametrize(

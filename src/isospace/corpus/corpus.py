@@ -141,7 +141,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
         inputs = [
-            (source.format, source.compression, file_hash(source.path), place)
+            (source.format, source.compression, _content_hash(source), place)
             for source, place in zip(sources, places(sources), strict=True)
         ]
         key = hash_of(repr((_code_hashes(), options, versions, inputs, excluded)).encode())
@@ -182,6 +182,14 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         check(sources, config)
     for source in sources if config.columns else ():
         records.check(source, example_columns(config))
+
+
+def _content_hash(source: Source) -> str | None:
+    """`None` for a file that cannot be read, such as a link to nowhere: its reader says so."""
+    try:
+        return file_hash(source.path)
+    except OSError:
+        return None
 
 
 def _code_hashes() -> list[str]:

@@ -41,18 +41,36 @@ def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source
     if config.columns:
         return records.find_sources(files, spool, config.encoding, delimiter)
     sources = records.find_sources(files, spool, config.encoding, delimiter, documents=True)
-    return [with_layout(source, config.layout) for source in sources]
+    return with_layout(sources, config.layout)
 
 
-def with_layout(source: Source, layout: Layout | None) -> Source:
-    """A file as it is read: of a txt, its paragraphs or its lines, by default as it looks."""
-    if source.format != "txt" or layout == "lines":
+def with_layout(sources: Sequence[Source], layout: Layout | None) -> list[Source]:
+    """Files as they are read: of a txt, its paragraphs or its lines, by default as it looks.
+
+    Beside other files one that cannot be looked at is a document, which its reader refuses.
+
+    Raises:
+        UserError: the only file cannot be read, or one whose lines are wanted.
+    """
+    found = []
+    for source in sources:
+        try:
+            found.append(_with_layout(source, layout))
+        except UserError:
+            if len(sources) == 1 or layout == "lines":
+                raise
+            found.append(replace(source, format="text"))
+    return found
+
+
+def _with_layout(source: Source, layout: Layout | None) -> Source:
+    if source.format != "txt":
         return source
+    source = records.with_marked_encoding(source)
     if layout is None:
         rows = islice(records.read_records(source, [Column("", "")]), _LOOKED_AT)
-        if txt_layout("\n".join(row.values[0] for row in rows)) == "lines":
-            return source
-    return replace(source, format="text")
+        layout = txt_layout("\n".join(row.values[0] for row in rows))
+    return source if layout == "lines" else replace(source, format="text")
 
 
 def columns(config: CorpusConfig) -> list[Column]:

@@ -53,6 +53,7 @@ _COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 _ROWS_AT_ONCE = 4096  # of parquet
 _PIECE = 1 << 20  # bytes of a copy
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 Cells: TypeAlias = "list[Any] | dict[str, Any]"
 """A row's cells by place, or by column where the row itself names its columns."""
@@ -182,8 +183,7 @@ def read_bytes(source: Source) -> bytes:
     """All that a file holds, decompressed: what a document is read from.
 
     Raises:
-        UserError: it cannot be read or decompressed.
-        UnreadableDocument: it holds more than `LARGEST` bytes.
+        UnreadableDocument: it cannot be read or decompressed, or has more than `LARGEST` bytes.
     """
     content = bytearray()
     try:
@@ -194,7 +194,21 @@ def read_bytes(source: Source) -> bytes:
                     raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
         return bytes(content)
     except (OSError, UnicodeError) as error:  # the latter of a file's name
+        raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
+
+
+def with_marked_encoding(source: Source) -> Source:
+    """The file, in UTF-16 where it begins with the byte order mark of that.
+
+    Raises:
+        UserError: it cannot be opened or decompressed.
+    """
+    try:
+        with _open(source) as raw:
+            marked = raw.read(2) in _UTF16_MARKS
+    except (OSError, UnicodeError) as error:  # the latter of a file's name
         raise _unreadable(source, error) from error
+    return replace(source, encoding="utf-16") if marked else source
 
 
 def check(source: Source, columns: Sequence[Column]) -> None:
@@ -532,7 +546,7 @@ def _likely_encoding(start: bytes, rest: bytes) -> str:
     >>> _likely_encoding(b"Un", b"\xe9t\xe9"), _likely_encoding(b"Un", b"\xe9t\xe9 \x96 chaud")
     ('latin-1', 'cp1252')
     """
-    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    if start in _UTF16_MARKS:
         return "utf-16"
     # Where Windows has its quotes and dashes, Latin-1 has control characters that nobody writes.
     has_windows_signs = any(0x80 <= byte <= 0x9F for byte in rest)
@@ -541,9 +555,13 @@ def _likely_encoding(start: bytes, rest: bytes) -> str:
 
 
 def _unreadable(source: Source, error: Exception) -> UserError:
+    return UserError(f"{source.name} {_why_unreadable(source, error)}")
+
+
+def _why_unreadable(source: Source, error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     kind = source.path.suffix if source.compression else source.format
-    return UserError(f"{source.name} cannot be read as {kind}: {reason}.")
+    return f"cannot be read as {kind}: {reason}."
 
 
 def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
@@ -603,12 +621,12 @@ def _folder_sources(
 
 
 def _is_blank(source: Source) -> bool:
-    """Whether a file holds nothing but white space, if that."""
+    """Whether a file holds nothing but white space, if that; one that cannot be read says more."""
     try:
         with _open(source) as raw:
             return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
-    except (OSError, UnicodeError) as error:  # the latter of a file's name
-        raise _unreadable(source, error) from error
+    except (OSError, UnicodeError):  # the latter of a file's name
+        return False
 
 
 def _spool_standard_input(spool: Path, encoding: str) -> Source:

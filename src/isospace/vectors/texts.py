@@ -185,7 +185,7 @@ def open_texts(
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
         files = [name for name in inputs if name not in docstrings]
         found = records.find_sources(files, Path(spool), encoding, documents=True)
-        sources = [with_layout(source, layout) for source in found]
+        sources = with_layout(found, layout)
         rows = [source for source in sources if source.format not in DOCUMENT_FORMATS]
         tables = [source for source in rows if source.format != "txt"]
         without_columns = [source.name for source in sources if source not in tables]
