@@ -272,6 +272,32 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
     assert load_corpus(replace(folders, layout="paragraphs"), tmp_path / "cache").related
 
 
+def test_the_top_folder_is_a_group_as_others_are(tmp_path, caplog):
+    names = [row["title"] for row in titled(60)]
+
+    def of_folder() -> Corpus:
+        config = CorpusConfig(corpus=(str(tmp_path / "in"),), group="folder", passage_words=60)
+        return load_corpus(config, tmp_path / "cache")
+
+    def put(name: str, row: dict[str, str]) -> None:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_text(f"# {row['title']}\n\n{row['text']}\n")
+
+    for name, row in zip(names[:30], titled(60)[:30], strict=True):
+        put(f"{name}.md", row)
+    assert not of_folder().held_groups
+    assert "`group` folder: nothing is held out" in caplog.text
+    caplog.clear()
+    for name, row in zip(names[30:], titled(60)[30:], strict=True):
+        put(f"{name}/a.md", row)
+    corpus = of_folder()
+    structure = corpus.related.structure
+    titles = np.flatnonzero((structure.roles == Role.TITLE) & corpus.related.held)
+    assert {corpus[line] for line in titles} <= set(names[30:])
+    assert len(titles) == len(set(corpus.held_groups)) == 6
+    assert not caplog.text
+
+
 def test_sentences_have_no_relations(tmp_path):
     rng = random.Random(3)
     rows = [{"text": f"{sentence(rng)} {sentence(rng)}"} for _ in range(50)]

@@ -156,6 +156,12 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             f"({corpus.summary or 'nothing to read'}). "
             f"Expected texts of {config.min_chars} characters or more."
         )
+    if config.group is not None and config.held_out and not corpus.held_groups:
+        logger.warning(
+            "`group` %s: nothing is held out, since each group has more texts than may be "
+            "(`held_out`, and a tenth of all). Leave it out, or name smaller groups",
+            config.group,
+        )
     return corpus
 
 

@@ -132,7 +132,7 @@ def read_documents(
             counts["txt files with paragraphs"] = counts.get("txt files with paragraphs", 0) + 1
         for what, count in found.left_out.items():
             counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
-        folder = os.path.dirname(found.id) if config.group == FOLDER else ""
+        folder = (os.path.dirname(found.id) or ".") if config.group == FOLDER else ""
         yield replace(found, group=folder)
 
 
