@@ -274,6 +274,19 @@ def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
         load(tmp_path)
 
 
+def test_documents_all_of_whose_text_is_excluded_leave_nothing(tmp_path):
+    (tmp_path / "a.md").write_text(f"# A title\n\n{LONG.capitalize()}.\n")
+    with pytest.raises(UserError, match=r"a\.md: no text to train on \(1 read, 1 evaluation pair"):
+        load(tmp_path, str(tmp_path / "a.md"), exclude=(f"{LONG}.",))
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.md"])
+def test_an_encoding_that_does_not_exist_is_refused(tmp_path, name):
+    file = put(tmp_path, sentences(30), name)
+    with pytest.raises(UserError, match="`encoding` utf-9: Python knows no such text encoding"):
+        load(tmp_path, file, encoding="utf-9")
+
+
 def test_standard_input_is_found_again_too(tmp_path, monkeypatch):
     piped = "".join(f"{sentence}\r\n" for sentence in sentences(30)).encode()
     digests = set()

@@ -132,6 +132,7 @@ print("This is not a docstring of anything.")
             ],
         ),
         ("def broken(:", []),
+        (f"{GOOGLE_STYLE}\nif x:\n    y\n" + "elif x:\n    y\n" * 1100, []),
     ],
 )
 def test_sentences_of_a_module(source, sentences):

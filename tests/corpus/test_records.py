@@ -281,6 +281,21 @@ def test_parquet_of_another_schema(tmp_path, table, message):
         load(tmp_path / "a.parquet")
 
 
+def test_parquet_with_two_columns_of_one_name(tmp_path):
+    table = pa.table([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["text", "text", "body"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert load(tmp_path / "a.parquet", column="body") == ["c"]
+    with pytest.raises(UserError, match=r'a\.parquet: several columns are called "text"\. Rename'):
+        load(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
+def test_every_kind_of_string_of_parquet_is_text(tmp_path, kind):
+    values = pa.array(["one", None]).cast(getattr(pa, kind)())
+    pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet")
+    assert load(tmp_path / "a.parquet") == ["one", None]
+
+
 def test_missing_file_empty_folder_and_unknown_encoding(tmp_path):
     with pytest.raises(
         UserError, match=r"none\.txt: no such .* where a command reads them, docstr"

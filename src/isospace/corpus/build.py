@@ -149,7 +149,7 @@ def _of_documents(
         if staging.structured:
             sizes = np.bincount(groups)
             # Not the lines of a txt file beside the documents.
-            usual = int(np.median(sizes[sizes > 1])) if sizes.max() > 1 else 1
+            usual = int(np.median(sizes[sizes > 1])) if sizes.max(initial=0) > 1 else 1
             largest = max(2 * usual, amount // HELD_OUT_GROUPS)
         held, train = hold_out(
             hashes[kept][:, None], same[:, None], groups, amount, largest=largest

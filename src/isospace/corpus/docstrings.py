@@ -342,12 +342,15 @@ def extract(source: bytes, module: str) -> list[Docstring]:
     return found
 
 
-def _docstrings(source: bytes, module: str) -> Iterator[tuple[str, str]]:
-    """(name, docstring), and the texts that calls like `add_docstr(torch.abs, "...")` attach."""
+def _docstrings(source: bytes, module: str) -> list[tuple[str, str]]:
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return
+        return list(_in_tree(ast.parse(source), module))
+    except (SyntaxError, ValueError, RecursionError):  # the last of hundreds of elif, too
+        return []
+
+
+def _in_tree(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
+    """(name, docstring), and the texts that calls like `add_docstr(torch.abs, "...")` attach."""
     for name, node in _statements(tree, module):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield name, ast.get_docstring(node) or ""

@@ -53,6 +53,7 @@ _COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 _ROWS_AT_ONCE = 4096  # of parquet
 _PIECE = 1 << 20  # bytes of a copy
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
+_STRINGS = ("string", "large_string", "string_view")  # of Arrow
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 Cells: TypeAlias = "list[Any] | dict[str, Any]"
@@ -134,11 +135,12 @@ def find_sources(
         documents: whether documents are read too, beside files of rows.
 
     Raises:
-        UserError: a file is missing or of an unknown kind, a folder holds nothing to read, or what
-            a URL names cannot be read.
+        UserError: a file is missing or of an unknown kind, a folder holds nothing to read, what a
+            URL names cannot be read, or there is no such encoding.
     """
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
+    _check_encoding(encoding)
     sources: list[Source] = []
     for file in files:
         if file == "-":
@@ -158,6 +160,16 @@ def find_sources(
         else:
             sources.append(file_source(Path(file), encoding, delimiter, documents))
     return sources
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        "".encode(encoding)
+    except (LookupError, UnicodeError):
+        raise UserError(
+            f"`encoding` {encoding}: Python knows no such text encoding. "
+            "Expected a name such as utf-8, latin-1, utf-16 or gbk."
+        ) from None
 
 
 def file_source(
@@ -217,14 +229,6 @@ def check(source: Source, columns: Sequence[Column]) -> None:
     Raises:
         UserError: it cannot be opened or decompressed, is empty, lacks a column, ...
     """
-    if source.encoding is not None:
-        try:
-            "".encode(source.encoding)
-        except (LookupError, UnicodeError):
-            raise UserError(
-                f"`encoding` {source.encoding}: Python knows no such text encoding. "
-                "Expected a name such as utf-8, latin-1, utf-16 or gbk."
-            ) from None
     try:
         with _open(source) as raw:
             if not raw.read(1):
@@ -380,10 +384,15 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
 def _check_parquet_column(source: Source, column: Column, schema: pa.Schema) -> None:
     if column.name not in schema.names:
         raise _no_column(source.name, column, schema.names)
+    if schema.names.count(column.name) > 1:
+        raise UserError(
+            f'{source.name}: several columns are called "{column.name}". Rename them, or name '
+            f"another with {column.setting}."
+        )
     kind = schema.field(column.name).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if column.text and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if column.text and str(kind) not in _STRINGS:
         raise UserError(
             f'{source.name}: column "{column.name}" is of type {kind}, expected string. '
             f"Name another with {column.setting}."
