@@ -466,6 +466,7 @@ def test_docstrings_train_and_judge_by_other_relations_too(tmp_path):
 def test_a_changed_file_is_another_corpus(tmp_path):
     (tmp_path / "src").mkdir()
     made_package(tmp_path / "src", 3)
+    (tmp_path / "src" / ".#m0.py").symlink_to("somebody@somewhere.123")  # an editor's lock
     digest = load(tmp_path / "src", tmp_path / "cache").digest
     with (tmp_path / "src" / "m0.py").open("a") as file:
         file.write("# a comment\n")

@@ -305,7 +305,8 @@ def _modules(root: Path) -> Iterator[Path]:
     """The modules below a folder in a fixed order, without tests."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
-        yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+        paths = (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+        yield from filter(Path.is_file, paths)  # no link to nowhere, as editors leave
 
 
 def _extract_in_child(files: Sequence[PythonFile]) -> list[Docstring]:
@@ -421,7 +422,7 @@ def _main() -> None:
 def _extract_file(path: str, module: str) -> list[Docstring]:
     try:
         return extract(Path(path).read_bytes(), module)
-    except OSError:  # a link to nowhere, as editors leave, or a file that is not for everyone
+    except OSError:  # a file that is not for everyone
         return []
 
 
