@@ -297,6 +297,17 @@ def test_standard_input_is_found_again_too(tmp_path, monkeypatch):
     assert digests == {load(tmp_path, put(tmp_path, sentences(30))).digest}
 
 
+def test_standard_input_beside_a_folder_is_found_again(tmp_path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    put(tmp_path / "in", ["# A title", "", sentences(30)[0]], "a.md")
+    piped = "\n\n".join(" ".join(sentences(30)[i : i + 3]) for i in range(9)).encode()
+    for _ in range(2):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
+        corpus = load(tmp_path, "-", str(tmp_path / "in"))
+    assert corpus.counts["txt files with paragraphs"] == 1
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
+
+
 def test_standard_input_that_a_kill_left_behind_goes_in_a_week(tmp_path):
     file = put(tmp_path, sentences(30))
     load(tmp_path, file)

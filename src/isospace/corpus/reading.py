@@ -23,7 +23,7 @@ from isospace.corpus.documents import (
 )
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import Column, Source
+from isospace.corpus.records import STANDARD_INPUT, Column, Source
 from isospace.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -91,13 +91,22 @@ def check(sources: Sequence[Source], config: CorpusConfig) -> None:
 
 
 def places(sources: Sequence[Source]) -> list[str | None]:
-    """The path of each document below the folder that has them all; `None` for files of rows."""
-    paths = [_path(source) if source.format in DOCUMENT_FORMATS else None for source in sources]
-    folders = [path.parent for path in paths if path is not None]
+    """The path of each document below the folder that has them all; `None` for files of rows.
+
+    Standard input is in no folder: its copy is in another each time.
+    """
+    documents = [source for source in sources if source.format in DOCUMENT_FORMATS]
+    folders = [_path(source).parent for source in documents if source.name != STANDARD_INPUT]
     root = os.path.commonpath(folders) if folders else ""
-    return [
-        None if path is None else Path(os.path.relpath(path, root)).as_posix() for path in paths
-    ]
+    return [_place(source, root) for source in sources]
+
+
+def _place(source: Source, root: str) -> str | None:
+    if source.format not in DOCUMENT_FORMATS:
+        return None
+    if source.name == STANDARD_INPUT:
+        return STANDARD_INPUT
+    return Path(os.path.relpath(_path(source), root)).as_posix()
 
 
 def _path(source: Source) -> Path:

@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 FileFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 FORMATS: tuple[FileFormat, ...] = ("txt", "jsonl", "csv", "tsv", "parquet")
 
+STANDARD_INPUT = "standard input"
+"""The name of that source."""
 LINE_LIMIT = 1 << 24
 """Characters of one line that are read. The rest of a longer line of txt is skipped; a longer line
 of another format is refused."""
@@ -642,7 +644,7 @@ def _spool_standard_input(spool: Path, encoding: str) -> Source:
     path = spool / "stdin.txt"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    return Source(path, "standard input", "txt", encoding=encoding)
+    return Source(path, STANDARD_INPUT, "txt", encoding=encoding)
 
 
 def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]:
