@@ -243,6 +243,15 @@ def test_rst(capfd):
     assert "evil" not in str(document)
 
 
+def test_rst_with_a_line_of_any_length():
+    text = " ".join(["word"] * 2500)
+    assert paragraphs(read(f"Before it.\n\n{text}\n\nAfter it.\n", "rst")) == [
+        "Before it.",
+        text,
+        "After it.",
+    ]
+
+
 def test_rst_leaves_docutils_as_it_was():
     read(".. frobnicate::\n\n   text\n", "rst")
     html = publish_string(
