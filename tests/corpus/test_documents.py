@@ -181,6 +181,14 @@ First :class:`~a.b.C` and :ref:`text <label>`, ``code``, :doc:`guide` [1]_ and `
 
    x = 1
 
+.. jupyter-execute::
+
+   y = x
+
+.. only:: html or text
+
+   What some readers see.
+
 .. frobnicate:: Some title here
 
    The text of a directive that nobody knows.
@@ -221,6 +229,7 @@ def test_rst(capfd):
                 "The thing.",
                 "Return the sum of both.",
                 "a: the first number of the two that are added",
+                "What some readers see.",
                 "Some title here",
                 "The text of a directive that nobody knows.",
             ],
@@ -237,7 +246,7 @@ def test_rst(capfd):
         ),
     ]
     assert document.links == ("intro", "other", "guide", "x.html")
-    assert document.left_out["code blocks"] == 2
+    assert document.left_out["code blocks"] == 3
     assert document.left_out["signatures"] == 1
     assert "root" not in str(document)
     assert "evil" not in str(document)

@@ -51,15 +51,15 @@ _TERMS = frozenset({"term", "field_name", "option_group"})
 _CODE_DIRECTIVES = frozenset(
     (
         "code-block sourcecode literalinclude testcode testsetup testcleanup testoutput doctest "
-        "productionlist highlight graphviz digraph graph plot ipython mermaid prompt jupyter- "
-        "execute program-output argparse click"
+        "productionlist highlight graphviz digraph graph plot ipython mermaid prompt "
+        "jupyter-execute program-output argparse click"
     ).split()
 )
 _DROPPED_DIRECTIVES = frozenset(
     (
         "index currentmodule module py:module py:currentmodule default-domain tabularcolumns "
-        "autosummary autoclass automodule autofunction automethod autodata highlightlang only- "
-        "print acks contents sectnum include raw date"
+        "autosummary autoclass automodule autofunction automethod autodata highlightlang acks "
+        "contents sectnum include raw date"
     ).split()
 )
 _OBJECT = re.compile(
@@ -222,6 +222,8 @@ def _generic_directive(draft: Draft) -> type[Any]:
             if name in ("versionadded", "versionchanged", "deprecated", "versionremoved"):
                 match = _VERSION.fullmatch(argument)
                 argument = (match and match[1]) or ""
+            elif name == "only":
+                argument = ""  # which builders show it
             elif _OBJECT.fullmatch(name):
                 draft.leave_out("signatures")
                 argument = ""
