@@ -432,6 +432,22 @@ def test_html_main_content():
     assert document.left_out == {"code blocks": 1, "tables": 1}
 
 
+POSTS = """<body><h1>Blog</h1><p>What it is about.</p>
+<article><h2>One</h2><p>The first post.</p><article><p>A comment.</p></article></article>
+{}<footer>Built</footer></body>"""
+
+
+def test_html_of_several_articles_is_all_of_them():
+    second = "<article><h2>Two</h2><p>The second post.</p></article>"
+    assert paragraphs(read(POSTS.format(second), "html")) == [
+        "What it is about.",
+        "The first post.",
+        "A comment.",
+        "The second post.",
+    ]
+    assert paragraphs(read(POSTS.format(""), "html")) == ["The first post.", "A comment."]
+
+
 def test_html_says_its_encoding():
     page = '<meta charset="iso-8859-1"><title>x</title><p>déjà vu</p>'.encode("latin-1")
     assert paragraphs(read(page, "html")) == ["déjà vu"]

@@ -12,7 +12,7 @@ from isospace.corpus.formats.draft import Draft, decode, one_line
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-_MAIN = ("[role=main]", "main", "article")
+_MAIN = ("[role=main]", "main")
 _LEFT_OUT = {
     "nav": NAVIGATION,
     "header": NAVIGATION,
@@ -81,7 +81,9 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     if body is None:
         raise UnreadableDocument("It has no content that HTML could show.")
     page_title = page.css_first("head > title")
-    main = next(filter(None, map(body.css_first, _MAIN)), body)
+    articles = _outermost(body, "article")
+    only = articles[0] if len(articles) == 1 else body  # the posts of a blog are several
+    main = next(filter(None, map(body.css_first, _MAIN)), only)
     if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
         main = body
     _Walk(draft, main).run()
