@@ -150,6 +150,27 @@ def test_markdown_title_is_the_first_heading_of_level_1():
     )
 
 
+@pytest.mark.parametrize(
+    ("front", "title"),
+    [
+        ("---\ntitle: A guide\n---\n", "A guide"),
+        ("---\n# of the site\nlayout: post\n\ntitle: 'A guide'\n...\n", "A guide"),
+        ('+++\ntitle = "A guide"\n[menu]\nweight = 1\n+++\n', "A guide"),
+        ("+++\ndraft = true\n+++\n", ""),
+        ("---\n# a template\n{{ card_data }}\n---\n", ""),
+    ],
+)
+def test_markdown_front_matter(front, title):
+    document = read(f"{front}\nThe text.\n\n---\n\nMore.\n", "markdown")
+    assert (document.title, paragraphs(document)) == (title, ["The text.", "More."])
+
+
+@pytest.mark.parametrize("first", ["\nThe text.", "The text.", "\n# A heading: one\n\nThe text."])
+def test_markdown_that_begins_with_a_rule_is_read_from_there(first):
+    document = read(f"---\n{first}\n\n---\n\nMore.\n", "markdown")
+    assert paragraphs(document) == ["The text.", "More."]
+
+
 RST = """
 =====
 Title

@@ -11,8 +11,14 @@ from isospace.corpus.formats.html import add_html
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
-_TITLE = re.compile(r"^title:[ \t]*(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*$", re.MULTILINE)
+# YAML, or Hugo's TOML. Three hyphens alone are a rule between paragraphs: YAML has a key next, a
+# template of it "{{".
+_FRONT_MATTER = re.compile(
+    r"\A(?:---[ \t]*\n(?=(?:#[^\n]*\n)*(?:[\"']?[\w.-]+[\"']?:\s|\{)).*?^(?:---|\.\.\.)"
+    r"|\+\+\+[ \t]*\n.*?^\+\+\+)[ \t]*$\n?",
+    re.DOTALL | re.MULTILINE,
+)
+_TITLE = re.compile(r"^title(?::|[ \t]*=)[ \t]*(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*$", re.MULTILINE)
 # MkDocs's `!!! note "Title"`, Docusaurus's and MyST's `:::note`, GitHub's `[!NOTE]`.
 _ADMONITION = re.compile(
     r"^(?:(?:!!!|\?\?\?\+?)[ \t]+[\w -]+?(?:[ \t]+\"(?P<title>[^\"]*)\")?[ \t]*$"
@@ -36,7 +42,7 @@ def read_markdown(content: bytes, encoding: str | None) -> Draft:
     front = _FRONT_MATTER.match(text)
     if front:
         text = text[front.end() :]
-        title = _TITLE.search(front[1])
+        title = _TITLE.search(front[0])
         draft.title = next(filter(None, title.groups()), "") if title else ""
     _add_markdown(draft, text)
     return draft
