@@ -312,6 +312,13 @@ def test_one_is_not_counted_in_the_plural(tmp_path):
     assert summary == "4 read, 1 too short, 1 document, 3 for training"
 
 
+def test_what_is_no_text_takes_no_paragraph_with_it(tmp_path):
+    (tmp_path / "a.md").write_text(f"It is a short one.\n\n{'QUJD' * 2000}\n\nSo is this one.\n")
+    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path),)), tmp_path / "cache")
+    assert [corpus[row] for row in corpus.passages] == ["It is a short one.", "So is this one."]
+    assert (corpus.counts["read"], corpus.counts["too long"]) == (3, 1)
+
+
 def test_an_overview_counts_what_trains(tmp_path):
     corpus = load(tmp_path, titled(60), held_out=20)
     found = overview(corpus)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isospace.corpus.passages import count_words, passages
+from isospace.corpus.passages import LONGEST_WORD, count_words, passages
 from isospace.corpus.prose import split_sentences
 
 SIZE = 20
@@ -39,3 +39,18 @@ def test_scripts_without_spaces_are_cut_by_characters():
     found = list(passages(["猫" * 50], SIZE, split_sentences))
     assert "".join(found) == "猫" * 50
     assert max(map(len, found)) <= SIZE
+
+
+def test_what_is_no_text_is_joined_to_none():
+    coded = "QUJD" * 2000
+    paragraphs = ["One.", "Two.", coded, "Three. Four.", f"Five. {coded}. Six."]
+    assert list(passages(paragraphs, SIZE, split_sentences)) == [
+        "One. Two.",
+        coded,
+        "Three. Four.",
+        "Five.",
+        f"{coded}.",
+        "Six.",
+    ]
+    addresses = ["https://example.org/" + "a" * 1000] * 30
+    assert max(map(len, passages(addresses, 120, split_sentences))) <= 120 * LONGEST_WORD

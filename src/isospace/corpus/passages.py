@@ -14,6 +14,9 @@ from isospace.corpus.dedup import UNSPACED
 
 _WORD = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")
 
+LONGEST_WORD = 40
+"""Characters a word: a passage of more than that, all in all, is no text."""
+
 Split = Callable[[str], list[str]]
 """A paragraph -> its sentences."""
 
@@ -25,6 +28,11 @@ def count_words(text: str) -> int:
     (3, 6)
     """
     return len(text.split()) if text.isascii() else len(_WORD.findall(text))
+
+
+def _length(text: str) -> int:
+    """How many words, of LONGEST_WORD characters at most: what is no text then stands alone."""
+    return max(count_words(text), len(text) // LONGEST_WORD + 1)
 
 
 def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str]:
@@ -41,7 +49,7 @@ def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str
     """
     joined, length = "", 0
     for paragraph in paragraphs:
-        more = count_words(paragraph)
+        more = _length(paragraph)
         if joined and (length + more > size or 2 * min(length, more) > size):
             yield joined
             joined, length = "", 0
@@ -57,14 +65,14 @@ def _cut(paragraph: str, aim: int, size: int, split: Split) -> Iterator[str]:
     """Parts of about `aim` words that end with sentences, and never of more than `size`."""
     part, length = "", 0
     for sentence in split(paragraph):
-        more = count_words(sentence)
+        more = _length(sentence)
         if part and length + more > size:
             yield part
             part, length = "", 0
         if more > size:
             *whole, sentence = _cut_anywhere(sentence, aim)
             yield from whole
-            more = count_words(sentence)
+            more = _length(sentence)
         part, length = f"{part} {sentence}".lstrip(), length + more
         if length >= aim:
             yield part

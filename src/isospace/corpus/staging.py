@@ -17,12 +17,10 @@ from isospace.corpus.documents import Document, short_names
 from isospace.corpus.groups import components, key_groups
 from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls
-from isospace.corpus.passages import passages
+from isospace.corpus.passages import LONGEST_WORD, passages
 from isospace.corpus.prose import document_sentences
 from isospace.corpus.relations import Role, Structure
 
-_LONGEST_WORD = 40
-"""Characters a word: a passage of more than that, all in all, is no text."""
 _PAGE = re.compile(r"[^/\s]+\(\w+\)")
 """The name of a man page, such as ls(1)."""
 
@@ -102,7 +100,7 @@ class Staging:
 
     def _is_no_text(self, passage: str) -> bool:
         size = self._config.passage_words
-        return size is not None and len(passage) > _LONGEST_WORD * size
+        return size is not None and len(passage) > LONGEST_WORD * size
 
     def _two_parts(self, passage: str, number: int, language: str) -> Iterator[str]:
         """The first sentence and the rest, where both say something."""
