@@ -469,6 +469,17 @@ def test_html_of_several_articles_is_all_of_them():
     assert paragraphs(read(POSTS.format(""), "html")) == ["The first post.", "A comment."]
 
 
+def test_html_in_a_form_is_read_without_its_controls():
+    document = read(
+        """<form id="aspnetForm"><input type="hidden" value="x"><h1>Page</h1><p>The text.</p>
+        <fieldset><legend>Order</legend><label>How many</label>
+        <select><option>1</option></select><textarea>none</textarea><button>Send</button></fieldset>
+        A last word.</form>""",
+        "html",
+    )
+    assert (document.title, paragraphs(document)) == ("Page", ["The text.", "A last word."])
+
+
 def test_html_says_its_encoding():
     page = '<meta charset="iso-8859-1"><title>x</title><p>déjà vu</p>'.encode("latin-1")
     assert paragraphs(read(page, "html")) == ["déjà vu"]

@@ -22,12 +22,11 @@ _LEFT_OUT = {
     "pre": "code blocks",
     "table": "tables",
     "math": "formulas",
-    "form": "forms",
 }
 _SILENT = frozenset(
     (
         "script style noscript template head svg canvas iframe object video audio img button "
-        "select input textarea label -comment link meta"
+        "select input textarea label legend datalist -comment link meta"
     ).split()
 )
 _NAVIGATION = (
@@ -61,7 +60,7 @@ _BOXES = frozenset(
 _BLOCKS = frozenset(
     (
         "address article blockquote body center dd details div dl dt fieldset figcaption figure "
-        "h1 h2 h3 h4 h5 h6 hr html li main ol p section summary ul"
+        "form h1 h2 h3 h4 h5 h6 hr html li main ol p section summary ul"
     ).split()
 )
 _HEADING = re.compile("h[1-6]")
