@@ -930,6 +930,12 @@ def test_an_encoding_that_is_named():
         ("Copyright law protects the authors of software in most countries.", None),
         ("The next page shows how to edit this file with an editor.", None),
         ("This licence server counts how many users there are.", None),
+        ("(c) 2024 Somebody", "licences"),
+        ("(C) Copyright the authors of the page", "licences"),
+        ("(c) the processing is necessary for compliance with an obligation;", None),
+        ("(c) by means of a written notice to the other party.", None),
+        ("GNU General Public License, version 2, June 1991", "licences"),
+        ("The GNU General Public License is one of many.", None),
     ],
 )
 def test_boilerplate(text, kind):
@@ -944,9 +950,21 @@ def test_sections_of_boilerplate_are_left_out_and_counted():
     assert section_boilerplate("Licence servers") is None
 
 
-def test_all_that_follows_the_head_of_a_licence_is_left_out():
-    text = "Words.\n\nGNU GENERAL PUBLIC LICENSE\n\nPreamble\n\nYou may convey it.\n"
-    assert paragraphs(read(text, "text")) == ["Words."]
+@pytest.mark.parametrize(
+    "head", ["GNU GENERAL PUBLIC LICENSE\n", "  Apache License\n  Version 2.0, January 2004\n"]
+)
+def test_a_file_that_begins_with_the_head_of_a_licence_is_one(head):
+    text = "Preamble\n\nYou may convey it.\n\nTERMS AND CONDITIONS\n\nTo convey is to give.\n"
+    assert paragraphs(read(f"{head}\n{text}", "text")) == []
+
+
+def test_a_licence_ends_with_its_section():
+    text = "Words.\n\nGNU GENERAL PUBLIC LICENSE\n\nPreamble\n\nYou may.\n\nUSE\n\nMore words.\n"
+    assert paragraphs(read(text, "text")) == ["Words.", "More words."]
+    text = "# Tool\n\nApache License, Version 2.0\n\nIt.\n\n## Mozilla Public License v2.0\n\nYou.\n\n## Use\n\nRun it."
+    document = read(text, "markdown")
+    assert outline(document) == [("", 0, ["It."]), ("Use", 2, ["Run it."])]
+    assert document.left_out == {"licences": 2}
 
 
 def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypatch):

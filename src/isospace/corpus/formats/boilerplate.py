@@ -27,19 +27,24 @@ _LICENCE = re.compile(
     r"|you should have received a copy of the .{0,40}licen[cs]e"
     r"|licensed under (?:the )?(?:apache|gnu|mit|bsd|mozilla|gpl|lgpl|agpl|creative commons|cc)\b"
     r"|licen[cs]e gpl ?v?[23]|free software: you are free to change and redistribute"
+    r"|everyone is permitted to copy and distribute verbatim copies"
     r"|there is no warranty, (?:to the extent permitted|not even for)",
     re.IGNORECASE,
 )
+# "(c)" alone is the third of many lists: a year comes after it, or the word.
 _COPYRIGHT = re.compile(
-    r"(?:copyright|©|\(c\))\W{0,3}(?:copyright|©|\(c\))?\W{0,3}(?:\d{4}|by\b|the\b).{0,200}"
+    r"(?:\(c\)\W{0,3})?(?:copyright|©)\W{0,3}(?:copyright|©|\(c\))?\W{0,3}(?:\d{4}|by\b|the\b)"
+    r".{0,200}"
+    r"|\(c\)\W{0,3}\d{4}.{0,200}"
     r"|.{0,200}\ball rights reserved\W*",
     re.IGNORECASE,
 )
-_WHOLE_LICENCE = re.compile(
-    r"everyone is permitted to copy and distribute verbatim copies"
-    r"|terms and conditions for (?:use, reproduction,? and distribution|copying)"
-    r"|gnu (?:lesser |library |affero )?general public license\W*(?:version \d.*)?$"
-    r"|(?:apache|mozilla public|eclipse public) license\W*version \d",
+_VERSION = r"\W*v(?:ersion)?\W*\d[\d.]*(?:\W+(?:\d{1,2} )?[a-z]+ \d{4})?(?:\s+https?://\S+)?"
+_LICENCE_HEAD = re.compile(
+    rf"[\W\d]*(?:the )?(?:gnu (?:lesser |library |affero )?general public license(?:{_VERSION})?"
+    rf"|(?:apache|mozilla public|eclipse public) license{_VERSION}"
+    r"|terms and conditions for (?:use, reproduction,? and distribution"
+    r"|copying, distribution,? and modification))\W*",
     re.IGNORECASE,
 )
 _SITE_LINE = re.compile(
@@ -76,7 +81,7 @@ def paragraph_boilerplate(text: str) -> str | None:
     >>> paragraph_boilerplate("Copyright protects the author of a text.") is None
     True
     """
-    if _LICENCE.search(text) or _COPYRIGHT.fullmatch(text):
+    if _LICENCE.search(text) or _COPYRIGHT.fullmatch(text) or heads_licence(text):
         return LICENCES
     return NAVIGATION if _SITE_LINE.fullmatch(text) else None
 
@@ -87,11 +92,17 @@ def section_boilerplate(heading: str) -> str | None:
     >>> section_boilerplate("9. License"), section_boilerplate("Licence servers")
     ('licences', None)
     """
-    if _LICENCE_HEADING.fullmatch(heading):
+    if _LICENCE_HEADING.fullmatch(heading) or heads_licence(heading):
         return LICENCES
     return NAVIGATION if _CONTENTS_HEADING.fullmatch(heading) else None
 
 
-def begins_licence(text: str) -> bool:
-    """Whether all that follows is the text of a licence."""
-    return _WHOLE_LICENCE.match(text) is not None
+def heads_licence(text: str) -> bool:
+    """Whether a text is what stands above a licence, and no more than that.
+
+    >>> heads_licence("Apache License Version 2.0, January 2004")
+    True
+    >>> heads_licence("Apache License version 2.0 is one that many choose.")
+    False
+    """
+    return _LICENCE_HEAD.fullmatch(text) is not None

@@ -9,7 +9,7 @@ from collections import Counter
 from isospace.corpus.documents import Section, UnreadableDocument
 from isospace.corpus.formats.boilerplate import (
     LICENCES,
-    begins_licence,
+    heads_licence,
     paragraph_boilerplate,
     section_boilerplate,
 )
@@ -79,7 +79,8 @@ class Draft:
         """(title, sections, links, counts), without boilerplate."""
         self.end_list()
         sections = []
-        licence = begins_licence(self.title)
+        texts = (text for heading, _, below in self._sections for text in (heading, *below) if text)
+        licence = heads_licence(self.title or next(texts, ""))  # the file is one
         hidden: tuple[int, str] | None = None  # level and kind of a section left out as a whole
         for heading, level, paragraphs in self._sections:
             if hidden and heading and level <= hidden[0]:
@@ -87,10 +88,8 @@ class Draft:
             kind = section_boilerplate(heading)
             if kind and not hidden:
                 hidden = level, kind
-            licence = licence or begins_licence(heading)
             kept = []
             for text in paragraphs:
-                licence = licence or begins_licence(text)
                 what = LICENCES if licence else hidden[1] if hidden else paragraph_boilerplate(text)
                 if what:
                     self.left_out[what] += 1
