@@ -775,6 +775,16 @@ def test_plain_text():
     assert document.left_out == {"tables and drawings": 1}
 
 
+def test_a_word_of_one_letter_is_no_bullet():
+    text = "A pesca depende sempre do mar e\no vento muda, e por isso\no trabalho se organiza.\n"
+    assert paragraphs(read(text, "text")) == [" ".join(text.split())]
+    text = "   o  The first of the items of an RFC, which is long.\n   o  The second one.\n"
+    assert paragraphs(read(text, "text")) == [
+        "The first of the items of an RFC, which is long.",
+        "The second one.",
+    ]
+
+
 def a_pdf(**encryption: str) -> bytes:
     class Report(FPDF):
         def header(self):

@@ -19,7 +19,8 @@ _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice
 _RENDERED = re.compile(r"\s*(\S+\(\d\w*\))\s.*\s\1\s*")
 _ENDS = tuple(".!?:;…。！？।؟")
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
-_BULLET = re.compile(r"\s*(?:[-*•o+]|\(?\d{1,3}[.)])\s+(?=\S)")
+# An "o" is a word of some languages: a bullet of RFCs only where it is set apart.
+_BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
 _LEFT_OUT = {
     "synopsis": "synopses",
     "see also": "lists of references",
