@@ -785,6 +785,13 @@ def test_a_word_of_one_letter_is_no_bullet():
     ]
 
 
+@pytest.mark.parametrize(
+    "text", ["မြန်မာဘာသာစကားသည် ရုံးသုံးဘာသာစကား ဖြစ်သည်။", "क्या तुम्हें मेरी चिट्ठी मिली थी?"]
+)
+def test_vowels_that_are_marks_make_no_drawing(text):
+    assert paragraphs(read(text, "text")) == [text]
+
+
 def a_pdf(**encryption: str) -> bytes:
     class Report(FPDF):
         def header(self):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -206,4 +207,5 @@ def _indent(line: str) -> int:
 def _is_drawing(lines: Sequence[str]) -> bool:
     """Whether most of the signs are no letters or digits: tables, rules, drawings."""
     signs = "".join("".join(lines).split())
-    return sum(sign.isalnum() for sign in signs) < len(signs) / 2
+    # Marks are the vowels of Burmese and Hindi.
+    return sum(unicodedata.category(sign)[0] in "LMN" for sign in signs) < len(signs) / 2
