@@ -785,6 +785,13 @@ def test_a_word_of_one_letter_is_no_bullet():
     ]
 
 
+def test_headings_of_plain_text_have_a_line_below_or_two():
+    text = "=======\n Title\n=======\nWords.\n\n----\nPart\n----\n\nMore words.\n\n-----\n-----\n"
+    document = read(text, "text")
+    assert document.title == "Title"
+    assert outline(document) == [("", 0, ["Words."]), ("Part", 2, ["More words."])]
+
+
 @pytest.mark.parametrize(
     "text", ["မြန်မာဘာသာစကားသည် ရုံးသုံးဘာသာစကား ဖြစ်သည်။", "क्या तुम्हें मेरी चिट्ठी मिली थी?"]
 )

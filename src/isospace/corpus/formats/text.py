@@ -93,7 +93,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
             yield [line]
         else:
             block.append(line)
-            if len(block) == 2 and _UNDERLINE.fullmatch(line) and _underlines(line, block[0]):
+            if _underlined(block):
                 yield block
                 block = []
     if block:
@@ -112,8 +112,16 @@ def _in_capitals(line: str, after: str) -> bool:
     )
 
 
-def _underlines(line: str, heading: str) -> bool:
-    return abs(columns(line.strip()) - columns(heading.strip())) <= 2
+def _underlined(lines: Sequence[str]) -> bool:
+    """Whether the second last of two lines is a heading by the last, or of three by both others."""
+    if not 2 <= len(lines) <= 3:
+        return False
+    *above, heading, line = lines
+    return (
+        all(map(_UNDERLINE.fullmatch, (*above, line)))
+        and not _UNDERLINE.fullmatch(heading)
+        and abs(columns(line.strip()) - columns(heading.strip())) <= 2
+    )
 
 
 class _Plain:
@@ -125,8 +133,8 @@ class _Plain:
 
     def block(self, lines: list[str]) -> None:
         """What stands between two blank lines."""
-        if len(lines) == 2 and _UNDERLINE.fullmatch(lines[1]) and _underlines(lines[1], lines[0]):
-            self._draft.heading(lines[0], 1 if lines[1][0] == "=" else 2)
+        if _underlined(lines):
+            self._draft.heading(lines[-2], 1 if lines[-1][0] == "=" else 2)
         elif len(lines) == 1 and _in_capitals(lines[0], ""):
             self._draft.heading(lines[0], 2)
         elif _is_drawing(lines):
