@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import subprocess
+import time
 import zipfile
 from pathlib import Path
 
@@ -783,6 +784,13 @@ def test_a_word_of_one_letter_is_no_bullet():
         "The first of the items of an RFC, which is long.",
         "The second one.",
     ]
+
+
+def test_a_long_paragraph_takes_no_longer_a_line():
+    text = "The boats leave the harbour early, and\nnobody likes to row against the wind.\n" * 1000
+    began = time.process_time()
+    assert paragraphs(read(text, "text")) == [" ".join(text.split())]
+    assert time.process_time() - began < 5
 
 
 def test_headings_of_plain_text_have_a_line_below_or_two():

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-_HYPHENATED = re.compile(r"(\w+)[-\u2010]$")
+_HYPHENATED = re.compile(r"\b(\w+)[-\u2010]$")
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’)]*\s*$")
 _NEXT_WORD = re.compile(r"\w+")
 _WORD = re.compile(r"\w+(?:-\w+)*")
@@ -69,19 +69,19 @@ def joined(lines: Sequence[str], words: set[str], hyphenates: bool) -> str:
     >>> joined(["a hyphen-", "ated word, well-", "known"], {"well-known"}, True)
     'a hyphenated word, well-known'
     """
-    text = ""
+    whole: list[str] = []
     for line in map(str.strip, lines):
-        before, after = _HYPHENATED.search(text), _NEXT_WORD.match(line)
+        last = whole[-1] if whole else ""
+        before, after = _HYPHENATED.search(last), _NEXT_WORD.match(line)
         if not (before and after and line[0].islower() and before[1].isalpha()):
-            # A line break, for what knows scripts without spaces.
-            text = f"{text}\n{line}" if text else line
+            whole.append(line)
             continue
-        whole, compound = before[1] + after[0], f"{before[1]}-{after[0]}"
-        if whole.casefold() in words:
+        word, compound = before[1] + after[0], f"{before[1]}-{after[0]}"
+        if word.casefold() in words:
             divides = True
         elif compound.casefold() in words:
             divides = False
         else:
-            divides = hyphenates or text.endswith("\u2010")
-        text = text[:-1] + ("" if divides else "-") + line
-    return text
+            divides = hyphenates or last.endswith("\u2010")
+        whole[-1] = last[:-1] + ("" if divides else "-") + line
+    return "\n".join(whole)  # a line break, for what knows scripts without spaces
