@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +42,19 @@ def test_scripts_without_spaces_are_cut_by_characters():
     found = list(passages(["猫" * 50], SIZE, split_sentences))
     assert "".join(found) == "猫" * 50
     assert max(map(len, found)) <= SIZE
+
+
+def test_words_of_other_scripts_are_not_cut():
+    found = list(passages(["猫はiPhoneを" * 20], SIZE, split_sentences))
+    assert "".join(found) == "猫はiPhoneを" * 20
+    assert {word for part in found for word in re.findall("[a-zA-Z]+", part)} == {"iPhone"}
+
+
+def test_a_long_sentence_takes_no_longer_a_word():
+    began = time.process_time()
+    found = list(passages(["猫" * 200_000], 120, split_sentences))
+    assert time.process_time() - began < 5
+    assert "".join(found) == "猫" * 200_000
 
 
 def test_what_is_no_text_is_joined_to_none():

@@ -86,13 +86,13 @@ def _cut_anywhere(sentence: str, aim: int) -> Iterator[str]:
     part: list[str] = []
     length = 0
     for word in sentence.split():
-        more = count_words(word)
-        if part and length + more > aim:
+        starts = [match.start() for match in _WORD.finditer(word)]
+        if part and length + len(starts) > aim:
             yield " ".join(part)
             part, length = [], 0
-        while count_words(word) > aim:
-            yield word[:aim]
-            word = word[aim:]
-        part.append(word)
-        length += count_words(word)
+        *whole, last = range(0, len(starts), aim)
+        for first in whole:
+            yield word[starts[first] : starts[first + aim]]
+        part.append(word[starts[last] :])
+        length += len(starts) - last
     yield " ".join(part)
