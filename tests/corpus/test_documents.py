@@ -486,6 +486,22 @@ def test_html_says_its_encoding():
     assert paragraphs(read(page, "html")) == ["déjà vu"]
 
 
+@pytest.mark.parametrize(
+    ("charset", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "I don’t know “it”…"),
+        ("US-ASCII", "cp1252", "I don’t know “it”…"),
+        ("Shift_JIS", "cp932", "①番の髙さ"),
+        ("x-sjis", "cp932", "①番の髙さ"),
+        ("gb2312", "gbk", "镕基的朱先生"),
+        ("euc-kr", "cp949", "똠방각하"),
+    ],
+)
+def test_html_means_by_its_encoding_what_browsers_do(charset, encoding, text):
+    page = f'<meta charset="{charset}"><p>{text}</p>'.encode(encoding)
+    assert paragraphs(read(page, "html")) == [text]
+
+
 MAN_PAGE = r"""'\" t
 .\" a comment
 .TH FROB 1 2024 "pack 1" "User Commands"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,18 @@ _BLOCKS = frozenset(
 )
 _HEADING = re.compile("h[1-6]")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_CHARSETS = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "x-sjis": "cp932",
+    "windows-31j": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+}
+"""What browsers take a page's charset for (WHATWG's Encoding Standard), by Python's names."""
 _XML_ENCODING = re.compile(rb"\A\s*<\?xml[^>]{0,100}encoding\s*=\s*[\"']([\w-]+)")
 
 
@@ -73,7 +86,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     from selectolax.lexbor import LexborHTMLParser
 
     declared = _XML_ENCODING.search(content[:200]) or _CHARSET.search(content[:4096])
-    text = decode(content, encoding or (declared[1].decode() if declared else None))
+    text = decode(content, encoding or (_charset(declared[1].decode()) if declared else None))
     page = LexborHTMLParser(text)
     draft = Draft()
     body = page.body
@@ -89,6 +102,15 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     if not draft.title and page_title is not None:
         draft.title = one_line(page_title.text())
     return draft
+
+
+def _charset(label: str) -> str:
+    """The encoding that a page means by what it declares."""
+    try:
+        name = codecs.lookup(label).name
+    except LookupError:
+        name = label.lower()
+    return _CHARSETS.get(name, label)
 
 
 def add_html(draft: Draft, fragment: str) -> None:
