@@ -481,6 +481,11 @@ def test_html_in_a_form_is_read_without_its_controls():
     assert (document.title, paragraphs(document)) == ("Page", ["The text.", "A last word."])
 
 
+def test_html_terms_that_nothing_describes_stand_alone():
+    page = "<dl><dt>Bow</dt><dd>The front.</dd><dt>Mast</dt></dl><p>Another paragraph.</p>"
+    assert paragraphs(read(page, "html")) == ["Bow: The front.; Mast", "Another paragraph."]
+
+
 def test_html_says_its_encoding():
     page = '<meta charset="iso-8859-1"><title>x</title><p>déjà vu</p>'.encode("latin-1")
     assert paragraphs(read(page, "html")) == ["déjà vu"]

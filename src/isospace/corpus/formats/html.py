@@ -185,6 +185,9 @@ class _Walk:
             self._words = []
         self._end()
         self._in_item -= item
+        if tag == "dl":
+            self._draft.item(self._term)  # nothing was said of it
+            self._term = ""
         if tag in ("ul", "ol", "dl") and not self._in_item:
             self._draft.end_list()
 
