@@ -79,6 +79,14 @@ def test_a_row_with_a_title_is_a_document_of_passages(tmp_path):
     assert f"{first} {rest}" in {corpus[line] for line in corpus.train_rows}
 
 
+def test_japanese_has_no_blanks_that_were_not_there(tmp_path):
+    text = "吾輩は猫である、名前は\nまだ無い。どこで生れたか。とんと見当が\r\nつかぬ。"
+    corpus = load(tmp_path, [{"title": "猫", "text": text}], language="ja")
+    passage = "吾輩は猫である、名前はまだ無い。どこで生れたか。とんと見当がつかぬ。"
+    first = "吾輩は猫である、名前はまだ無い。"
+    assert list(corpus) == ["猫", passage, first, passage.removeprefix(first)]
+
+
 def test_no_text_of_a_held_out_document_is_in_a_pair_to_train_on(tmp_path):
     rows = titled(60)
     rows[7]["title"] = rows[8]["title"].upper()  # one title of two documents tells nothing

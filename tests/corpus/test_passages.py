@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from isospace.corpus.passages import LONGEST_WORD, count_words, passages
-from isospace.corpus.prose import split_sentences
+from isospace.corpus.prose import document_sentences, split_sentences
 
 SIZE = 20
 PARAGRAPHS = st.lists(
@@ -42,6 +43,13 @@ def test_scripts_without_spaces_are_cut_by_characters():
     found = list(passages(["猫" * 50], SIZE, split_sentences))
     assert "".join(found) == "猫" * 50
     assert max(map(len, found)) <= SIZE
+
+
+def test_sentences_of_scripts_without_spaces_are_joined_without_one():
+    for language, text in (("ja", "名前はまだ無い。どこで生れたか。"), ("zh", "他走了。我没走。")):
+        split = partial(document_sentences, language=language)
+        assert list(passages([text * 2], len(text), split)) == [text, text]
+    assert list(passages(["ไป แล้ว มา"], 7, str.split)) == ["ไป แล้ว", "มา"]
 
 
 def test_words_of_other_scripts_are_not_cut():

@@ -1,9 +1,9 @@
 """Clean texts, one a line, on disk.
 
 Cleaning is Unicode NFC, the removal of control characters, and white space folded to single
-blanks. NFC and not NFKC: two spellings of one character become equal, while what the writer chose
-(a superscript, a ligature, a full-width letter) stays; a tokenizer that was trained on NFKC text
-applies it itself.
+blanks, or to none where a line of Chinese or Japanese goes on in the next. NFC and not NFKC: two
+spellings of one character become equal, while what the writer chose (a superscript, a ligature, a
+full-width letter) stays; a tokenizer that was trained on NFKC text applies it itself.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from numpy.typing import NDArray
 
 # Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
+
+# Kana, Han and their punctuation. Thai and its like have blanks between sentences.
+_WIDE = r"\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
+_WIDE_BREAK = re.compile(rf"(?<=[{_WIDE}])[ \t\r]*\n\s*(?=[{_WIDE}])")
 
 
 class Lines:
@@ -55,14 +59,25 @@ def has_controls(text: str) -> bool:
 
 
 def clean(text: str) -> str:
-    r"""NFC, without control characters, on one line and with single blanks.
+    r"""NFC, without control characters, and `folded`.
 
     >>> clean("  Two\twords,\0 one  cafe\u0301. \r\n")
     'Two words, one café.'
     """
     if not text.isprintable():
         text = _CONTROL.sub("", text)
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return folded(unicodedata.normalize("NFC", text))
+
+
+def folded(text: str) -> str:
+    r"""On one line and with single blanks; none where Chinese or Japanese goes on in a new line.
+
+    >>> folded("two\n  lines"), folded("日本\n語")
+    ('two lines', '日本語')
+    """
+    if "\n" in text:
+        text = _WIDE_BREAK.sub("", text)
+    return " ".join(text.split())
 
 
 def stage(texts: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 
 from isospace.corpus.dedup import UNSPACED
+from isospace.corpus.lines import folded
 
 _WORD = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")
 
@@ -73,7 +74,7 @@ def _cut(paragraph: str, aim: int, size: int, split: Split) -> Iterator[str]:
             *whole, sentence = _cut_anywhere(sentence, aim)
             yield from whole
             more = _length(sentence)
-        part, length = f"{part} {sentence}".lstrip(), length + more
+        part, length = folded(f"{part}\n{sentence}"), length + more
         if length >= aim:
             yield part
             part, length = "", 0

@@ -16,7 +16,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.documents import Document, short_names
 from isospace.corpus.groups import components, key_groups
 from isospace.corpus.languages import language_of
-from isospace.corpus.lines import clean, has_controls
+from isospace.corpus.lines import clean, folded, has_controls
 from isospace.corpus.passages import LONGEST_WORD, passages
 from isospace.corpus.prose import document_sentences
 from isospace.corpus.relations import Role, Structure
@@ -105,7 +105,7 @@ class Staging:
     def _two_parts(self, passage: str, number: int, language: str) -> Iterator[str]:
         """The first sentence and the rest, where both say something."""
         first, *others = document_sentences(passage, language)
-        rest = " ".join(others)
+        rest = folded("\n".join(others))
         if min(len(first), len(rest)) >= max(1, self._config.min_chars):
             yield self._line(Role.FIRST, first, number)
             yield self._line(Role.REST, rest, number)

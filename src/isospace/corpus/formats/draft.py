@@ -13,14 +13,12 @@ from isospace.corpus.formats.boilerplate import (
     paragraph_boilerplate,
     section_boilerplate,
 )
+from isospace.corpus.lines import folded
 
 SHORT_ITEM = 40
 """A list all of whose items have fewer characters is one paragraph, its items joined by "; "."""
 
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff\x00-\x08\x0e-\x1f\x7f]")
-# Lines of a script without spaces are joined without one.
-_NO_SPACE = r"\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
-_WIDE_BREAK = re.compile(rf"(?<=[{_NO_SPACE}])[ \t]*\n\s*(?=[{_NO_SPACE}])")
 
 
 class Draft:
@@ -106,12 +104,12 @@ class Draft:
 
 
 def one_line(text: str) -> str:
-    r"""The text on one line, with single spaces and without invisible characters.
+    r"""The text `folded`, without invisible characters.
 
     >>> one_line("two\n  lines,\u00a0soft\u00adened"), one_line("日本\n語")
     ('two lines, softened', '日本語')
     """
-    return " ".join(_WIDE_BREAK.sub("", _INVISIBLE.sub("", text)).split())
+    return folded(_INVISIBLE.sub("", text))
 
 
 def decode(content: bytes, encoding: str | None) -> str:
