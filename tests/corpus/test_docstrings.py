@@ -450,6 +450,13 @@ def test_docstrings_are_a_corpus_of_documents(tmp_path):
             assert evaluated.isdisjoint({corpus[line], *split_sentences(corpus[line])}), name
 
 
+def test_docstrings_are_known_to_be_english(tmp_path, monkeypatch):
+    (tmp_path / "src").mkdir()
+    made_package(tmp_path / "src", modules=2)
+    monkeypatch.setattr("isospace.corpus.staging.language_of", None)
+    assert load(tmp_path / "src", tmp_path / "cache").counts["documents"] == 20
+
+
 def test_docstrings_train_and_judge_by_other_relations_too(tmp_path):
     (tmp_path / "src").mkdir()
     read = made_package(tmp_path / "src")

@@ -245,7 +245,9 @@ def documents(
             parts.append(Section(heading, 1 if heading else 0, kept))
         pair = None if one.pair is None or barred.intersection(_sides(one.pair)) else one.pair
         title = _in_words(one.name)
-        yield Document(one.name, title, tuple(parts), group=one.module, summary_next=pair)
+        yield Document(
+            one.name, title, tuple(parts), group=one.module, summary_next=pair, language="en"
+        )
 
 
 def _texts(docstring: Docstring) -> list[str]:

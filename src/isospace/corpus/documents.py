@@ -80,6 +80,7 @@ class Document:
         group: what is kept together when documents are split; set by the caller.
         summary_next: a summary and the paragraph after it, of docstrings; they are among the
             paragraphs too.
+        language: an ISO code where it is known; "" where it is to be told by the look of the text.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Document:
     left_out: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
     summary_next: tuple[str, str] | None = None
+    language: str = ""
 
 
 def format_of(path: str) -> DocumentFormat | None:

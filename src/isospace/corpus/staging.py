@@ -72,8 +72,8 @@ class Staging:
                         yield self._line(Role.HEADING, heading, number)
                 yield self._line(Role.PASSAGE, passage, number)
                 if structured:
-                    language = self._config.language or language_of(passage)
-                    yield from self._two_parts(passage, number, language)
+                    language = self._config.language or document.language
+                    yield from self._two_parts(passage, number, language or language_of(passage))
 
     def _note_links(self, document: Document, number: int) -> None:
         """What others call the document, and what it calls others."""
@@ -154,8 +154,10 @@ def passages_of(
     Args:
         document: as it was read.
         words: of a passage at most; `None`: paragraphs as they are.
-        language: ISO code of the text, for where sentences end; default: as each paragraph looks.
+        language: ISO code of the text, for where sentences end; default: the document's, else as
+            each paragraph looks.
     """
+    language = language or document.language
 
     def sentences(paragraph: str) -> list[str]:
         return document_sentences(paragraph, language or language_of(paragraph))
