@@ -262,6 +262,18 @@ def test_seeds_share_the_budget_and_their_weights_are_averaged(config):
     assert not runs[1].results_path.exists()
 
 
+def test_few_documents_train_in_smaller_batches(toy_model, tmp_path):
+    rows = write_documents(tmp_path / "all.jsonl").read_text().splitlines()
+    few = tmp_path / "few.jsonl"
+    few.write_text("\n".join(rows[:60]))
+    config = short_ladder(few, toy_model, tmp_path / "run")
+    finished = adapt(replace(config, text=replace(config.text, held_out=20)))
+    story = read_ladder(finished.run.folder).story
+    assert "Batches are of 32 pairs, as there are no larger ones." in story
+    assert finished.run.config.batch_size == 32
+    assert finished.results.steps > 0
+
+
 def test_sentences_train_by_dropout(toy_model, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("\n".join(sentences(1500)), encoding="utf-8")

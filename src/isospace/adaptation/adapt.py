@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
 from isospace.adaptation.states import SHARES, START, Kind, State, kinds_of_maps
 from isospace.config import TrainConfig
+from isospace.corpus.corpus import Corpus
 from isospace.encoders.loading import LADDER
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
@@ -38,7 +39,7 @@ from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
-from isospace.training.examples import Examples
+from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
 from isospace.training.loop import Diverged
@@ -50,6 +51,8 @@ MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
 FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
+SMALLER_BATCHES = (32, 16)
+"""Of pairs, where the recipe's are too large for a few documents."""
 MOST_READING = 0.5
 """Share of a budget in minutes that reading the text can use up, however long it takes."""
 
@@ -469,16 +472,41 @@ def _require_one_process() -> None:
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     """How this text is trained on: by pairs of it where there are enough, else by dropout."""
     dropout, pairs = config.training(_DROPOUT), config.training(_PAIRS)
-    if config.text.columns:
-        return pairs, load_data(pairs, elsewhere_chooses=True), []
-    data = load_data(dropout, elsewhere_chooses=True)
-    if data.corpus.related is None:
+    data = load_data(pairs if config.text.columns else dropout, elsewhere_chooses=True)
+    if data.corpus.related is None and not config.text.columns:
         return dropout, data, []
     try:
-        Examples.of(pairs, data.corpus)
+        batched = _in_batches(pairs, data.corpus)
     except UserError as error:
-        return dropout, data, [f"Two dropout views of each text train, and no pairs: {error}."]
-    return pairs, data, []
+        if config.text.columns:
+            raise
+        reason = str(error).partition(". ")[0]  # what follows is for those who choose a batch
+        return dropout, data, [f"Two dropout views of each text train, and no pairs: {reason}."]
+    told = []
+    if batched.batch_size < pairs.batch_size:
+        told = [f"Batches are of {batched.batch_size} pairs, as there are no larger ones."]
+    return batched, data, told
+
+
+def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
+    """With the largest of some sizes of a batch of which the corpus has one.
+
+    Raises:
+        UserError: it has none of the smallest.
+    """
+    *larger, smallest = (pairs.batch_size, *SMALLER_BATCHES)
+    for size in larger:
+        settings = replace(pairs, batch_size=size)
+        with suppress(UserError):
+            _require_batch(settings, corpus)
+            return settings
+    settings = replace(pairs, batch_size=smallest)
+    _require_batch(settings, corpus)
+    return settings
+
+
+def _require_batch(settings: TrainConfig, corpus: Corpus) -> None:
+    Order(Examples.of(settings, corpus), settings.batch_size, settings.seed).batch(0)
 
 
 def _mean(scores: Scores) -> float:

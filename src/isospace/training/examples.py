@@ -255,7 +255,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     shortened = lines[without]
     lines[without, 1] = len(corpus) + np.arange(len(without))
     story = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
-    if judge is not None:
+    if judge:
         story += f"; {judge} judges" + (" too" if judge in names else "")
     crops_of = np.concatenate([np.empty(0, bool), *crops])
     return Examples(lines, origins, crops_of, shortened, story=story)
