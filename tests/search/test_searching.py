@@ -243,6 +243,8 @@ def test_fusion_weighs_the_words_of_near_texts_too(index, encode, monkeypatch):
 def test_a_weight_below_zero_is_refused(index):
     with pytest.raises(UserError, match="`bm25_weight` -1: expected a number of 0 or more"):
         index.search("zebra", fused=True, bm25_weight=-1)
+    with pytest.raises(UserError, match="`bm25_weight` is of searches that are `fused`"):
+        index.search("zebra", bm25_weight=3)
 
 
 def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):

@@ -355,14 +355,18 @@ class SearchIndex:
             bm25_weight: of BM25 there; default: the index's own, or else `fusion.WEIGHT`.
 
         Raises:
-            UserError: an empty query, k below 1, a weight below 0, a filter that makes no sense, an
-                index without texts, or one of another model.
+            UserError: an empty query, k below 1, a weight below 0 or of a search that is not fused,
+                a filter that makes no sense, an index without texts, or one of another model.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
         if k < 1:
             raise UserError(f"-k {k}: expected 1 or more")
+        if bm25_weight is not None and not fused:
+            raise UserError(
+                "`bm25_weight` is of searches that are `fused`; set that, or leave it out"
+            )
         own = self.about.bm25_weight
         weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
         require_weight(weight)
