@@ -40,6 +40,7 @@ def corpus(config, tmp_path_factory):
         ("a.txt", "where is the cat\nwho runs\ton the mat\n\nwhere is the cat\n"),
         ("a.csv", "query,passage\nwhere is the cat,\nwho runs,on the mat\n"),
         ("b.csv", "where is  the cat,\nwho runs,on the mat\n"),
+        ("c.csv", "Question,answer\nwhere is the cat,\nwho runs,on the mat\n"),
         (
             "a.jsonl",
             '{"query": "where is the cat"}\n{"query": "who runs", "passage": "on the mat"}\n',
@@ -62,6 +63,7 @@ def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
         ("a.jsonl", '{"question": "who"}\n', "a.jsonl:1: has question; expected query, or query"),
         ("a.jsonl", '{"query": 3}\n', "a.jsonl:1: expected a query, and perhaps its passage"),
         ("a.csv", "who,where,when\n", "a.csv:1: .* found 3 values"),
+        ("a.csv", "query,clicks\nwho runs,3\n", "a.csv:2: has a number where a text is expected"),
     ],
 )
 def test_bad_files_are_refused(config, corpus, tmp_path, name, content, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from isospace.corpus.lines import clean
 from isospace.corpus.records import file_source, read_rows
 from isospace.errors import UserError
 from isospace.evaluation.pairs import load_pairs
+from isospace.evaluation.user_files import COLUMNS
 
 _COLUMNS = ("query", "passage")
+_NUMBER = re.compile(r"[-+]?[\d.,]+")
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _rows(path: Path) -> list[tuple[str, str]]:
                     "and passage"
                 )
             values = [cells[name] for name in _COLUMNS if name in cells]
-        elif number == 0 and tuple(cells) in (_COLUMNS, _COLUMNS[:1]):
+        elif number == 0 and _is_header(cells):
             continue
         else:
             values = cells
@@ -106,6 +109,19 @@ def _rows(path: Path) -> list[tuple[str, str]]:
                 f"{len(values)} values"
             )
         query, passage = ([clean(value or "") for value in values] + ["", ""])[:2]
+        if _NUMBER.fullmatch(query) or _NUMBER.fullmatch(passage):
+            raise UserError(
+                f"`queries` {path}:{line}: has a number where a text is expected; the first column "
+                "is the query, the second, where there is one, the passage that answers it"
+            )
         if query:
             rows.append((query, passage))
     return rows
+
+
+def _is_header(cells: list[Any]) -> bool:
+    """Whether a first line has the names that such columns go by, as in pairs of one's own."""
+    names = zip(cells, COLUMNS["pairs"].values(), strict=False)
+    return len(cells) <= len(_COLUMNS) and all(
+        str(cell).strip().lower() in known for cell, known in names
+    )
