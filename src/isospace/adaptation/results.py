@@ -110,12 +110,14 @@ class Ladder:
     def rows(self) -> list[dict[str, str]]:
         """The ladder as a table, x 100: gains over the start, and what every rung took."""
         rows: list[dict[str, str]] = []
+        names = dict.fromkeys(name for rung in self.rungs for name in rung.elsewhere)
         for rung in self.rungs:
             row = {"": rung.name, "MRR": f"{100 * rung.mrr:.2f}", "gain": ""}
             if rung.gain is not None:
                 row["gain"] = rung.gain.points
-            row |= {name: found.points for name, found in rung.elsewhere.items()}
             row["minutes"] = f"{rung.seconds / 60:.1f}"
+            for name in names:
+                row[name] = rung.elsewhere[name].points if name in rung.elsewhere else ""
             if rung.chosen:
                 row["taken"] = "yes"
             rows.append(row)
