@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -131,7 +131,7 @@ class _Climb:
         self.config, self.progress, self._stop, self._started = config, progress, stop, started
         _require_one_process()
         self.training, self.data, self.story = _recipe(config)
-        self._read = time.monotonic()  # the text, and cleaned it
+        self._read = time.monotonic()  # when the text was read
         corpus = self.data.corpus
         progress.line("corpus", corpus.summary)
         self.elsewhere = self.data.elsewhere
@@ -494,19 +494,17 @@ def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
     Raises:
         UserError: it has none of the smallest.
     """
-    *larger, smallest = (pairs.batch_size, *SMALLER_BATCHES)
-    for size in larger:
+    refused: UserError | None = None
+    for size in (pairs.batch_size, *SMALLER_BATCHES):
         settings = replace(pairs, batch_size=size)
-        with suppress(UserError):
-            _require_batch(settings, corpus)
+        try:
+            Order(Examples.of(settings, corpus), size, settings.seed).batch(0)
+        except UserError as error:
+            refused = error
+        else:
             return settings
-    settings = replace(pairs, batch_size=smallest)
-    _require_batch(settings, corpus)
-    return settings
-
-
-def _require_batch(settings: TrainConfig, corpus: Corpus) -> None:
-    Order(Examples.of(settings, corpus), settings.batch_size, settings.seed).batch(0)
+    assert refused is not None
+    raise refused
 
 
 def _mean(scores: Scores) -> float:

@@ -172,12 +172,12 @@ def _training(config: TrainConfig, results: RunResults) -> str:
     objective, corpus = config.objective, results.corpus
     counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     paper = f"{objective.paper.title}, {objective.paper.year}"
-    made = f"""- Objective: `{objective_name(objective)}` ({paper})
+    how = f"""- Objective: `{objective_name(objective)}` ({paper})
 - Updates: {results.steps} of {config.batch_size * config.accumulate} sentences, peak learning
   rate {config.learning_rate:g}, seed {config.seed}"""
     if _untrained(results):
-        made = f"- Made of the start's weights: {results.made}"
-    return f"""{made}
+        how = f"- Made of the start's weights: {results.made}"
+    return f"""{how}
 - Corpus: {corpus.sentences:,} sentences after cleaning (none is quoted here), digest
   `{corpus.digest}`; {counts}
 - Took {results.cost}

@@ -109,13 +109,15 @@ def _rows(path: Path) -> list[tuple[str, str]]:
                 f"{len(values)} values"
             )
         query, passage = ([clean(value or "") for value in values] + ["", ""])[:2]
-        if _NUMBER.fullmatch(query) or _NUMBER.fullmatch(passage):
+        if _NUMBER.fullmatch(passage):
             raise UserError(
-                f"`queries` {path}:{line}: has a number where a text is expected; the first column "
-                "is the query, the second, where there is one, the passage that answers it"
+                f"`queries` {path}:{line}: its passage is a number, {passage}; expected the text "
+                "that answers the query, or one column"
             )
         if query:
             rows.append((query, passage))
+    if rows and all(_NUMBER.fullmatch(query) for query, _ in rows):
+        raise UserError(f"`queries` {path}: the first column has numbers alone; expected queries")
     return rows
 
 
