@@ -85,9 +85,10 @@ def require_alike(start: Encoder, other: Encoder) -> None:
     """
     here, there = _about(start), _about(other)
     for name, value in here.items():
-        if there[name] != value:
+        theirs = there.get(name)  # another kind of network has other settings
+        if theirs != value:
             raise UserError(
-                f"{start.source} and {other.source}: {name} {value} and {there[name]}; models are "
+                f"{start.source} and {other.source}: {name} {value} and {theirs}; models are "
                 "merged where all were trained from one start, and are read alike"
             )
 
