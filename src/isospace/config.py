@@ -105,7 +105,8 @@ class CorpusConfig:
     encoding: str = "utf-8"
     """Encoding of the text files."""
     delimiter: str | None = None
-    """Sign between the fields of csv and tsv files; default: a comma, a tab."""
+    """Sign between the fields of csv and tsv files; default: a comma, a tab; of a csv whose first
+    line has no comma the semicolon, tab or | in it."""
     layout: Layout | None = None
     """How txt files are read: lines, each a text of its own, or paragraphs, a document with blank
     lines between them. Default: as each file looks."""

@@ -368,6 +368,9 @@ def test_an_empty_file_in_a_folder_is_counted_and_skipped(tmp_path, caplog, name
         ("b.md.gz", b"not packed", r"It cannot be read as \.gz"),
         ("b.txt", None, r"It cannot be read as text: .*No such file"),
         ("b.md", None, r"It cannot be read as markdown: .*No such file"),
+        ("b.csv", b"name,size\na.md,1\n", '1: no column "text"'),
+        ("b.jsonl", b"{\n", "1: not valid JSON"),
+        ("b.parquet", b"not packed", "cannot be read as parquet"),
     ],
 )
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(
@@ -384,8 +387,8 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(
     config = CorpusConfig(corpus=(str(folder),))
     corpus = load_corpus(config, tmp_path / "cache")
     assert (corpus.counts["unreadable files"], corpus.counts["documents"]) == (1, 3)
-    assert re.search(rf"not read: \S+{name}: {message}", caplog.text)
-    with pytest.raises(UserError, match=rf"{name}: {message}.* Leave it out"):
+    assert re.search(rf"not read: \S+{name}:? ?{message}", caplog.text)
+    with pytest.raises(UserError, match=rf"{name}:? ?{message}.* Leave it out"):
         load_corpus(replace(config, strict=True), tmp_path / "cache")
 
 

@@ -223,6 +223,18 @@ def test_standard_input(config, monkeypatch):
     assert table["text"].to_pylist() == ["one line", "", "and another"]
 
 
+def test_a_table_without_texts_does_not_stop_a_folder(config, tmp_path, caplog):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "sizes.csv").write_text("name,size\na,1\n")
+    (folder / "texts.csv").write_text("text\nThe cat sleeps.\n")
+    assert run(replace(config, inputs=(str(folder),))).rows == 1
+    assert 'sizes.csv:1: no column "text"' in caplog.text
+    (folder / "texts.csv").unlink()
+    with pytest.raises(UserError, match=r"sizes\.csv:1: no column"):
+        run(replace(config, inputs=(str(folder),), output=tmp_path / "another"))
+
+
 def test_a_shard_that_was_deleted_is_made_again(config):
     run(config)
     before = files(config.output)

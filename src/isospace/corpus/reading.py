@@ -84,10 +84,19 @@ def columns(config: CorpusConfig) -> list[Column]:
 
 
 def check(sources: Sequence[Source], config: CorpusConfig) -> None:
-    """Refuse what can be refused after a look at the beginning of each file."""
-    for source in sources:
-        if source.format not in DOCUMENT_FORMATS:
-            records.check(source, columns(config))
+    """Refuse what can be refused after a look at the beginning of each file; name what is left out.
+
+    Raises:
+        UserError: see `records.unreadable`; with `strict` for any file.
+    """
+    for error in records.unreadable(sources, columns(config)).values():
+        if config.strict:
+            raise _not_left_out(error)
+        logger.warning("not read: %s", error)
+
+
+def _not_left_out(error: UserError) -> UserError:
+    return UserError(f"{error} Leave it out, or read without `strict`")
 
 
 def places(sources: Sequence[Source]) -> list[str | None]:
@@ -121,11 +130,14 @@ def read_documents(
     """The documents of the files in order; `counts` receives what was left out of them.
 
     Raises:
-        UserError: a file of rows cannot be read, or the only file; with `strict` any file.
+        UserError: a file of rows that was named, or the only file, cannot be read; with `strict`
+            any file.
     """
+    unreadable = records.unreadable(sources, columns(config))
     for source, place in zip(sources, places(sources), strict=True):
         if place is None:
-            yield from _rows(source, config)
+            if source.name not in unreadable:
+                yield from _rows(source, config)
             continue
         try:
             found = read_file(source, place)
@@ -133,9 +145,9 @@ def read_documents(
             if len(sources) == 1:
                 raise
             if config.strict:
-                raise UserError(f"{error} Leave it out, or read without `strict`") from error
+                raise _not_left_out(error) from error
+            unreadable[source.name] = error
             logger.warning("not read: %s", error)
-            counts["unreadable files"] = counts.get("unreadable files", 0) + 1
             continue
         if source.format == "text":
             counts["txt files with paragraphs"] = counts.get("txt files with paragraphs", 0) + 1
@@ -143,6 +155,8 @@ def read_documents(
             counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
         folder = (os.path.dirname(found.id) or ".") if config.group == FOLDER else ""
         yield replace(found, group=folder)
+    if unreadable:
+        counts["unreadable files"] = len(unreadable)
 
 
 def read_file(source: Source, id: str) -> Document:

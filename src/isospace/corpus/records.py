@@ -72,7 +72,8 @@ class Source:
         format: how it is parsed. A .txt file found by its name is "txt".
         compression: "gzip", "zstd", "xz" or None.
         encoding: of text, as the user named it; None where no setting names one: UTF-8.
-        delimiter: between fields, as the user named it; None is the format's own.
+        delimiter: between fields, as the user named it; None is what the first line has.
+        in_folder: whether the user named the folder that has it, and not the file.
     """
 
     path: Path
@@ -81,6 +82,7 @@ class Source:
     compression: str | None = None
     encoding: str | None = None
     delimiter: str | None = None
+    in_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def find_sources(
         files: as the user named them.
         spool: a folder for what is copied.
         encoding: of texts.
-        delimiter: between the fields of csv and tsv; None is the format's own.
+        delimiter: between the fields of csv and tsv; None is what the first line has.
         documents: whether documents are read too, beside files of rows.
 
     Raises:
@@ -150,7 +152,7 @@ def find_sources(
         elif "://" in file:
             for name, copy in _spool_url(file, spool, documents):
                 source = file_source(copy, encoding, delimiter, documents)
-                sources.append(replace(source, name=name))
+                sources.append(replace(source, name=name, in_folder=name != file))
         elif os.path.isdir(file):
             sources += _folder_sources(Path(file), encoding, delimiter, documents)
         elif not os.path.isfile(file):
@@ -240,6 +242,26 @@ def check(source: Source, columns: Sequence[Column]) -> None:
     next(read_records(source, columns), None)
 
 
+def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str, UserError]:
+    """Name -> why a file of rows is left out, after a look at the beginning of each; see `check`.
+
+    Such files lie about in folders, beside what is to be read there.
+
+    Raises:
+        UserError: one that was named by itself cannot be read, or nothing is left.
+    """
+    found = {}
+    for source in sources:
+        if source.format in FORMATS:
+            try:
+                check(source, columns)
+            except UserError as error:
+                found[source.name] = error
+                if not source.in_folder or len(found) == len(sources):
+                    raise next(iter(found.values())) from None
+    return found
+
+
 def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     """The rows of a file in order, with what they have in the wanted columns.
 
@@ -324,10 +346,6 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     _, header = next(rows, (1, []))
     for column in columns:
         if column.name not in header:
-            if len(header) == 1 and (hint := _delimiter_hint(source, header)):
-                raise UserError(
-                    f'{source.name}:1: no column "{column.name}", but {header[0]!r}.{hint}'
-                )
             raise _no_column(f"{source.name}:1", column, header)
     places = [header.index(column.name) for column in columns]
     blank = _blank(columns)
@@ -344,22 +362,9 @@ def _other_width(source: Source, line: int, cells: list[str], header: list[str])
     problem = f"{source.name}:{line}: {width}, the header has {len(header)}."
     if len(cells) < len(header):
         return UserError(problem)
-    if hint := _delimiter_hint(source, header):
-        return UserError(problem + hint)
-    used = source.delimiter or _DELIMITERS[source.format]
     if source.format == "csv":
-        return UserError(f'{problem} Put a field with {used} in it between quotes ("...").')
+        return UserError(f'{problem} Put a field with the delimiter in it between quotes ("...").')
     return UserError(f"{problem} Take the delimiter out of the text.")
-
-
-def _delimiter_hint(source: Source, header: list[str]) -> str:
-    """What to do where the names of the columns are parted by another sign; else nothing."""
-    used = source.delimiter or _DELIMITERS[source.format]
-    other = next((sign for sign in ";,\t|" if sign != used and sign in "".join(header)), None)
-    if other is None:
-        return ""
-    name, shown = ("a tab", r"\t") if other == "\t" else (other, other)
-    return f" Are the fields parted by {name}? Then set `delimiter` '{shown}'."
 
 
 def _blank(columns: Sequence[Column]) -> tuple[Any, ...]:
@@ -449,12 +454,14 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LINE_LIMIT)  # for the whole process; the default is 128 KiB
     # The csv module of Python 3.10 refuses NULs.
     lines = (line.replace("\0", "") for _, line in _whole_lines(source, newline=""))
-    delimiter = source.delimiter or _DELIMITERS.get(source.format, "\t")
+    first = next(lines, "")
+    delimiter = source.delimiter or _delimiter(source.format, first)
+    table = chain([first], lines)
     if source.format == "csv":
-        rows = csv.reader(lines, delimiter=delimiter, strict=True)
+        rows = csv.reader(table, delimiter=delimiter, strict=True)
     else:
         # Tab-separated text is as a rule written without quoting: a quote in it is a quote.
-        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        rows = csv.reader(table, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     begin = 1
     try:
         for cells in rows:
@@ -462,6 +469,13 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
             begin = rows.line_num + 1
     except csv.Error as error:
         raise UserError(f"{source.name}:{begin}: not valid {source.format} ({error}).") from error
+
+
+def _delimiter(format: str, first: str) -> str:
+    """The sign between fields: the format's own; in csv, where a first line has none, another."""
+    own = _DELIMITERS.get(format, "\t")
+    others = (sign for sign in ";\t|" if format == "csv" and own not in first and sign in first)
+    return next(others, own)
 
 
 def _whole_lines(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
@@ -613,7 +627,7 @@ def _folder_sources(
     walk = os.walk(folder, onerror=refuse)
     paths = sorted(Path(root, name) for root, _, names in walk for name in names)
     by_path = {path: _source(path, encoding, delimiter, documents) for path in paths}
-    sources = [source for source in by_path.values() if source is not None]
+    sources = [replace(source, in_folder=True) for source in by_path.values() if source is not None]
     ignored = [str(path) for path, source in by_path.items() if source is None]
     if not sources:
         raise UserError(

@@ -13,7 +13,7 @@ import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,9 +196,11 @@ def open_texts(
                 "Expected csv, tsv, jsonl or parquet files"
             )
         texts = Texts(sources, docstrings, column, id_column, keep)
-        for source in rows:
-            records.check(source, texts.columns)
-        yield texts
+        unreadable = records.unreadable(sources, texts.columns)
+        for error in unreadable.values():
+            logger.warning("not read: %s", error)
+        readable = [source for source in sources if source.name not in unreadable]
+        yield replace(texts, sources=readable)
 
 
 def _text(raw: str) -> str:
