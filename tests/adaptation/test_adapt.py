@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -183,6 +184,7 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     ladder = read_ladder(finished.run.folder)
     assert {rung.name for rung in ladder.rungs}.isdisjoint({"trained", "merged"})
     assert "Nothing was trained: a budget of 100 tokens is too little for 10" in ladder.story[0]
+    assert re.search(r"about [\d,]+ would do\.$", ladder.story[0])
     assert finished.results.steps == finished.results.model_step == 0
     card = (finished.model_folder / "README.md").read_text()
     assert f"Made of the start's weights: {ladder.chosen.words}" in card
@@ -228,6 +230,7 @@ def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config):
     ]
     assert evaluations
     assert results.verdict.gain.candidates == len(ladder.tried) - 1 + len(evaluations)
+    assert "tried)" in results.verdict.text
 
 
 def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypatch):

@@ -161,7 +161,7 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     assert means["best"] > means["a"] > 0
     assert found.verdict == alone.verdict
     assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "a")
-    assert "over 2 candidates" in found.verdict.text
+    assert "best of 2 tried" in found.verdict.text
     assert found.criterion == {"start": 0.5, "a": 0.54}
     other = replace(best, about=replace(about, benchmark="other"))
     with pytest.raises(UserError, match="`baselines` best: was scored on other test items"):

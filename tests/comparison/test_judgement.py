@@ -205,7 +205,7 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     assert found.gains == apart.gains  # each as it is, under a note
     assert not found.protocol.split
     words = found.verdict.text
-    assert "over 4 candidates)" in words  # two rows of two evaluations
+    assert "best of 4 tried)" in words  # two rows of two evaluations
     assert "highest of 2 by MRR of the same pairs" in words
     low = float(words.split("interval ")[1].split(" to ")[0])
     assert low < 100 * apart.gains["b"]["MRR"].over_start.low
@@ -219,7 +219,7 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     assert float(again.split(" points")[0].split()[-1]) == pytest.approx(said[0] - 2, abs=0.011)
     # The STS sets have chosen nothing.
     sts = judge_runs({name: [run] for name, run in runs.items()}, "Avg").verdict.text
-    assert "candidates)" not in sts
+    assert "tried)" not in sts
 
 
 def test_every_pair_of_candidates_is_tested_over_seeds_and_items(tmp_path):

@@ -85,7 +85,7 @@ def test_the_interval_holds_for_all_candidates_at_once():
     place, found = choose_and_judge(rungs)
     plain = gain(rungs[place], rungs[0])
     assert found.candidates == 12
-    assert "over 12 candidates" in str(found)
+    assert "best of 12 tried" in str(found)
     # The 97.5 % point of the largest of twelve is 2.8 to 2.9 errors where one is 1.96.
     assert 1.3 < (found.high - found.low) / (plain.high - plain.low) < 1.6
     same = [rungs[0], *([rungs[1]] * 12)]  # equal ones are no more than one

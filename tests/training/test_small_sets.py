@@ -38,7 +38,7 @@ def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(examples):
     assert not results.split
     assert results.choice.step > 0
     assert (gain.items, gain.candidates) == (40, 4)
-    assert "over 4 candidates" in results.verdict.text
+    assert "best of 4 tried" in results.verdict.text
     seen = results.result.pairs.mrr - results.start.pairs.mrr
     assert gain.low <= gain.mean <= seen <= gain.high
     # With the rule "last" the same pairs judge, and nothing was chosen by them.

@@ -67,3 +67,14 @@ def test_passages_of_a_folder_are_indexed_and_found(folder, tmp_path, capsys):
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
     assert "cats" in json.dumps(found)
+
+
+def test_too_little_to_train_on_is_said_before_it_is_tried(folder, tmp_path, capsys):
+    assert main(["corpus", str(folder)]) == 0
+    assert "train and adapt have too little here: " in capsys.readouterr().err
+    few = tmp_path / "few.txt"
+    few.write_text("One line with some words in it.\nAnd another one of the kind.\n")
+    assert main(["corpus", str(few)]) == 0
+    shown = capsys.readouterr().err
+    assert "judge     halves of held-out sentences: no text belongs to another" in shown
+    assert "fewer than a batch of 64" in shown

@@ -158,7 +158,7 @@ def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
     outcome = whiten_model(setting)
     assert outcome.power is None
     assert outcome.text.startswith("Keep the model as it is: no power")
-    assert "; else " in outcome.text  # what the best power of the same pairs comes to
+    assert "; the best other: " in outcome.text  # what the best power of the same pairs comes to
     assert outcome.verdict.gain.mean == pytest.approx(-0.1)
     rows = outcome.tables()[1][1]
     assert [row["model"] for row in rows] == ["as it is", "BM25", "as it is + BM25"]
@@ -171,7 +171,7 @@ def test_where_the_same_pairs_choose_and_judge_the_interval_holds_for_every_powe
     assert list(outcome.tried) == [name_of(power) for power in POWERS]
     assert outcome.chosen_on == f"{outcome.verdict.gain.items} halves of sentences"
     assert outcome.verdict.gain.candidates == len(POWERS)
-    assert f"over {len(POWERS)} candidates" in outcome.verdict.text
+    assert f"best of {len(POWERS)} tried" in outcome.verdict.text
     plain = whiten_model(
         replace(
             setting, power=outcome.power, whitening=Whitening(dim=8), output=setting.output / "x"

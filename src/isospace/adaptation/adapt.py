@@ -9,6 +9,7 @@ taken, and judged against the start on pairs and text that chose nothing.
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -92,7 +93,7 @@ def adapt(
                     raise UserError(f"{run.folder}: a run of train, no ladder; train resumes it")
                 results = run.complete
                 if results is not None:
-                    return FinishedRun(run, results)
+                    return FinishedRun(run, results, earlier=True)
                 text = (run.folder / LADDER).read_text(encoding="utf-8")
                 config = AdaptConfig.from_json(text)
             else:
@@ -307,21 +308,26 @@ class _Climb:
         amount, unit = self.config.budget
         seeds, loop = self.config.seeds, fit.loop
         most = int(MOST_EPOCHS * len(loop.examples) / loop.sentences_per_step)
-        updates: float
-        if fit.begun is not None:
-            updates = fit.begun
-        elif unit == "tokens":
-            updates = amount / loop.tokens_per_step / seeds
-        else:
+        if most < FEWEST_UPDATES:
+            self.story.append(
+                f"Nothing was trained: {len(loop.examples):,} examples are too few for "
+                f"{FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} passes."
+            )
+            return 0
+        each, beside = loop.tokens_per_step, 0.0
+        if unit == "minutes" and fit.begun is None:
             begun = counted_from(self._started, self._read, 60 * amount)
-            left = 60 * amount - (time.monotonic() - begun) - self._measuring(seeds)
-            updates = left / loop.seconds_per_step() / seeds
-        updates = min(int(updates), most)
+            beside = (time.monotonic() - begun + self._measuring(seeds)) / 60
+            each = loop.seconds_per_step() / 60
+        allowed = (amount - beside) / each / seeds if fit.begun is None else fit.begun
+        updates = min(int(allowed), most)
         if updates < FEWEST_UPDATES:
-            beside = " beside what measuring takes" if unit == "minutes" else ""
+            enough = math.ceil(beside + FEWEST_UPDATES * each * seeds)
             self.story.append(
                 f"Nothing was trained: a budget of {amount:g} {unit} is too little for "
-                f"{FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens{beside}."
+                f"{FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens"
+                f"{' beside what measuring takes' if unit == 'minutes' else ''}"
+                f"{f'; about {enough:,} would do' if fit.begun is None else ''}."
             )
             return 0
         if updates == most:
@@ -441,7 +447,8 @@ class _Climb:
         states = {"start": results.start}
         if not ladder.rungs[0].chosen:
             states["taken"] = results.result
-        self.progress.table("before and after, on the pairs that judge", table_rows("", states))
+        judging = "the pairs that judge" if self.benchmark.split else "the pairs that chose too"
+        self.progress.table(f"before and after, on {judging}", table_rows("", states))
         self.progress.line("verdict", results.verdict.text)
         if results.beside is not None:
             self.progress.line("BM25", results.beside.text)

@@ -111,6 +111,7 @@ class Ladder:
         """The ladder as a table, x 100: gains over the start, and what every rung took."""
         rows: list[dict[str, str]] = []
         names = dict.fromkeys(name for rung in self.rungs for name in rung.elsewhere)
+        too_much = {one.words for one in self.tried if not one.allowed}
         for rung in self.rungs:
             row = {"": rung.name, "MRR": f"{100 * rung.mrr:.2f}", "gain": ""}
             if rung.gain is not None:
@@ -120,6 +121,8 @@ class Ladder:
                 row[name] = rung.elsewhere[name].points if name in rung.elsewhere else ""
             if rung.chosen:
                 row["taken"] = "yes"
+            elif rung.words in too_much:
+                row["taken"] = "loses too much"
             rows.append(row)
         others = [{"": name, "MRR": f"{100 * mrr:.2f}"} for name, mrr in self.beside.items()]
         return [rows[0], *others, *rows[1:]]

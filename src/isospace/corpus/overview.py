@@ -10,6 +10,7 @@ import numpy as np
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.languages import languages
 from isospace.corpus.passages import count_words
+from isospace.corpus.related import FEW_PAIRS, JUDGING
 from isospace.corpus.relations import RELATIONS
 
 SAMPLE = 500
@@ -96,7 +97,12 @@ def _relations(corpus: Corpus) -> dict[str, RelationFound]:
 def _judge(corpus: Corpus) -> str:
     pairs = corpus.pairs
     if not pairs.test:
-        return "halves of held-out sentences: no relation has enough pairs"
+        held = {} if corpus.related is None else corpus.related.counts(held=True)
+        name = max(JUDGING, key=lambda relation: held.get(relation, 0))
+        why = "no text belongs to another"
+        if held.get(name):
+            why = f"of {name} there are {held[name]:,} held-out pairs, {FEW_PAIRS} are needed"
+        return f"halves of held-out sentences: {why}"
     name = pairs.relation or "natural pairs"
     if not pairs.split:
         return f"{name}: {len(pairs.test):,} held-out pairs, which choose too"

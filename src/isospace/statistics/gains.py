@@ -88,7 +88,7 @@ class Gain:
     def __str__(self) -> str:
         """In points of 100."""
         flips = "" if self.flip_p is None else f", sign-flip p {self.flip_p:.2g}"
-        several = "" if self.candidates == 1 else f" over {self.candidates} candidates"
+        several = "" if self.candidates == 1 else f", best of {self.candidates} tried"
         interval = f"95 % interval {self.interval}{several}"
         return f"{100 * self.mean:+.2f} points ({interval}{flips})"
 

@@ -104,8 +104,8 @@ def start_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
         best: the gain of the best of the others, where the same items chose; else nothing of what
             was found is compared with the start.
     """
-    text = f"{VerdictKind.KEEP_START.value.capitalize()}: {reason}; "
-    text += f"nothing to judge by {protocol}." if best is None else f"else {best} in {protocol}."
+    judged = "nothing to judge by" if best is None else f"the best other: {best} in"
+    text = f"{VerdictKind.KEEP_START.value.capitalize()}: {reason}; {judged} {protocol}."
     return Verdict(VerdictKind.KEEP_START, text, protocol, best)
 
 

@@ -302,12 +302,24 @@ def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
     own_texts = [*pairs.first, *pairs.second] if pairs else []
     corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
-    _require_a_batch(config, corpus)
+    held_out = require_enough(config, corpus)
     if len(corpus.classes) == 1:
         raise UserError(
             f"`label_column` {config.text.label_column}: all examples have the label "
             f"{corpus.classes[0]}. Expected two or more different ones"
         )
+    benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
+    elsewhere = Elsewhere.make(corpus, config.elsewhere, tasks, labels, elsewhere_chooses)
+    return Data(benchmark, held_out, corpus, elsewhere)
+
+
+def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
+    """The held-out text that chooses checkpoints.
+
+    Raises:
+        TooLittle: of this, or of what is left to train on.
+    """
+    _require_a_batch(config, corpus)
     held_out = choosing_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
         advice = "longer sentences, or a larger `held_out`"
@@ -320,9 +332,7 @@ def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
             "them (sentences of 8 words or more are cut in halves); expected 2 of each. At most "
             f"one text in ten is held out: give more text, {advice}"
         )
-    benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
-    elsewhere = Elsewhere.make(corpus, config.elsewhere, tasks, labels, elsewhere_chooses)
-    return Data(benchmark, held_out, corpus, elsewhere)
+    return held_out
 
 
 def start_of(config: TrainConfig, device: str | None = None) -> Encoder:

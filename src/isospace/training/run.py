@@ -397,10 +397,17 @@ def chosen_weight(model: str) -> float | None:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What training gives back: the run's folder, and what it came to."""
+    """What training gives back.
+
+    Attributes:
+        run: its folder.
+        results: what it came to.
+        earlier: whether it had been finished before, so that nothing was told on the way.
+    """
 
     run: Run
     results: RunResults
+    earlier: bool = False
 
     @property
     def verdict(self) -> str:

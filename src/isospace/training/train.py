@@ -59,7 +59,7 @@ def train(
                     raise UserError(f"{run.folder}: a ladder; go on with it by {run.to_resume[0]}")
                 results = run.complete
                 if results is not None:
-                    return FinishedRun(run, results)
+                    return FinishedRun(run, results, earlier=True)
                 settings = run.config
             elif run is None and config is not None:
                 if config.output is not None:

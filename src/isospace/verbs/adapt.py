@@ -62,5 +62,5 @@ class Adapt(LoadsModels):
             verdict = {"kind": VerdictKind.KEEP_START, "text": f"Keep the start: {reason}"}
             print_result(json.dumps({"verdict": verdict}) if self.json else verdict["text"])
             return 0
-        show_finished(outcome, self.json, resumed=self.resume is not None)
+        show_finished(outcome, self.json)
         return 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import tyro
 
 from isospace.config import CorpusConfig
-from isospace.errors import UserError
+from isospace.errors import TooLittle, UserError
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_table
@@ -41,14 +41,18 @@ class Corpus(LoadsModels):
         from isospace.corpus.coverage import coverage
         from isospace.corpus.overview import overview, sample
         from isospace.encoders.loading import load_encoder
+        from isospace.recipes import find
         from isospace.system.cache import cache_folder
+        from isospace.training.prepare import require_enough
+        from isospace.verbs.train import DEFAULT_RECIPE
 
         if not self.config.corpus:
             raise UserError("give files or a folder to look at: isospace corpus FOLDER")
         console = Console(self.json)
         console.line("reading", ", ".join(self.config.corpus))
         settings = {name: getattr(self.config, name) for name in asdict(self.config)}
-        corpus = load_corpus(CorpusConfig(**settings), cache_folder())
+        text = CorpusConfig(**settings)
+        corpus = load_corpus(text, cache_folder())
         texts = sample(corpus)
         found = overview(corpus, texts)
         tokens = coverage(load_encoder(self.model), texts)
@@ -64,6 +68,10 @@ class Corpus(LoadsModels):
         if tokens.warning:
             console.line("warning", tokens.warning)
         console.line("judge", found.judge)
+        try:
+            require_enough(replace(find(DEFAULT_RECIPE).config, text=text), corpus)
+        except TooLittle as error:
+            console.line("warning", f"train and adapt have too little here: {error}")
         rows = [
             {"relation": name, "train": f"{one.train:,}", "held out": f"{one.held_out:,}"}
             for name, one in found.relations.items()

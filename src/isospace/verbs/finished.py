@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from isospace.training.run import FinishedRun
 
 
-def show_finished(outcome: FinishedRun, json: bool, resumed: bool) -> None:
+def show_finished(outcome: FinishedRun, json: bool) -> None:
     """Write the run's report; print results.json where JSON is asked for.
 
-    Of a run that was gone on with the verdict is printed: it may have been finished before, and
-    then has told nothing on its way.
+    Of a run that had been finished before the verdict is printed, as nothing told it on the way.
     """
     from isospace.report.run_set import collect
     from isospace.report.write import write_report
@@ -24,5 +23,5 @@ def show_finished(outcome: FinishedRun, json: bool, resumed: bool) -> None:
     write_report(collect([outcome.run.folder]), in_words=as_options)
     if json:
         print_result(to_json(outcome.results))
-    elif resumed:
+    elif outcome.earlier:
         print_result(outcome.verdict)

@@ -86,5 +86,5 @@ class Train(SharesWork):
         outcome = train(config, self.resume, Console(self.json))
         if not first():  # of the processes that share the run
             return 0
-        show_finished(outcome, self.json, resumed=self.resume is not None)
+        show_finished(outcome, self.json)
         return 0

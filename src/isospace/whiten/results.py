@@ -203,7 +203,7 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     """
     kind, gain = verdict.kind, verdict.gain
     if power is None or gain is None:
-        best = "" if gain is None else f"; else {gain} in {verdict.protocol}"
+        best = "" if gain is None else f"; the best other: {gain} in {verdict.protocol}"
         return f"{HEADS[kind]}: no power finds more of the pairs that choose{best}."
     why = f"{counted(gain, unit, 'pairs')}{reason(kind, gain, 'pairs')}"
     text = f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
