@@ -11,11 +11,14 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from isospace.encoders.fast import bert, distilbert, modernbert, mpnet, roberta
+from isospace.encoders.fast import modernbert
+from isospace.encoders.fast.bert import BERT, ROBERTA
+from isospace.encoders.fast.distilbert import DISTILBERT
+from isospace.encoders.fast.mpnet import MPNET
 
 
 class Family(Protocol):
-    """What a file of this package offers: these two functions."""
+    """What a file of this package offers: these two functions, as a module or an object."""
 
     def refusal(self, model: Any, /) -> str | None:
         """Why `forward` would not compute what this model does; `None` where it does."""
@@ -48,15 +51,15 @@ class Family(Protocol):
 
 
 FAMILIES: dict[str, Family] = {
-    "bert": bert,
-    "roberta": roberta,
-    "xlm-roberta": roberta,
-    "camembert": roberta,
-    "mpnet": mpnet,
-    "distilbert": distilbert,
+    "bert": BERT,
+    "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    "camembert": ROBERTA,
+    "mpnet": MPNET,
+    "distilbert": DISTILBERT,
     "modernbert": modernbert,
 }
-"""Model type, as in a Hugging Face config.json -> the file that computes its layers."""
+"""Model type, as in a Hugging Face config.json -> what computes its layers."""
 
 
 def model_type(model: nn.Module) -> str:

@@ -1,30 +1,19 @@
-"""BERT's layers on tokens alone: the arithmetic of transformers' own modules, without the padding.
-
-Weights, rates and flags are read from the modules at every call, so that whatever trains, saves or
-changes them sees no difference.
-"""
+"""BERT, and RoBERTa, XLM-RoBERTa and CamemBERT, whose positions begin behind the padding's."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
-from isospace.encoders.fast import packed, post_norm
+from isospace.encoders.fast import post_norm
 from isospace.encoders.fast.packed import rate_in_force
 
 
-def refusal(model: Any) -> str | None:
-    """Why `forward` would not compute what this model does; `None` where it does."""
-    config = model.config
+def _why_not(config: Any) -> str | None:
     if config.is_decoder or config.add_cross_attention:
         return "it is a decoder"
-    if config.hidden_act != "gelu":
-        return f"its activation is {config.hidden_act}, not gelu"
     if getattr(config, "position_embedding_type", None) not in (None, "absolute"):
         return f"its positions are {config.position_embedding_type}, not absolute"
-    if not hasattr(model, "embeddings") or not all(_parts(x).is_plain for x in model.encoder.layer):
-        return "parts of its layers were replaced"
     return None
 
 
@@ -46,25 +35,5 @@ def _parts(layer: Any) -> post_norm.Layer:
     )
 
 
-def forward(
-    model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    first_only: bool,
-    layers: slice,
-    states: Tensor | None,
-    positions: Tensor | None = None,
-) -> Tensor:
-    """The last hidden states, as `Family.forward` says.
-
-    The positions (batch, length) are counted from 0 where none are given.
-    """
-    part = model.embeddings
-    with packed.tokens_alone(input_ids, attention_mask, part.word_embeddings.weight) as tokens:
-        if states is None:
-            at = tokens.positions if positions is None else tokens.pack(positions)
-            states = post_norm.embed(part, tokens.ids, at)
-        else:
-            states = tokens.pack(states)
-        chosen = [_parts(layer) for layer in model.encoder.layer[layers]]
-        return post_norm.run(chosen, states, tokens.bias, tokens, first_only)
+BERT = post_norm.PostNorm(lambda model: model.encoder.layer, _parts, why_not=_why_not)
+ROBERTA = replace(BERT, behind_padding=True)

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
-from isospace.encoders.fast import packed, post_norm
+from isospace.encoders.fast import post_norm
 from isospace.encoders.fast.packed import rate_in_force
-
-
-def refusal(model: Any) -> str | None:
-    """Why `forward` would not compute what this model does; `None` where it does."""
-    if model.config.activation != "gelu":
-        return f"its activation is {model.config.activation}, not gelu"
-    blocks = model.transformer.layer
-    if not hasattr(model, "embeddings") or not all(_parts(block).is_plain for block in blocks):
-        return "parts of its layers were replaced"
-    return None
 
 
 def _parts(layer: Any) -> post_norm.Layer:
@@ -38,20 +26,4 @@ def _parts(layer: Any) -> post_norm.Layer:
     )
 
 
-def forward(
-    model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    first_only: bool,
-    layers: slice,
-    states: Tensor | None,
-) -> Tensor:
-    """The last hidden states, as `Family.forward` says."""
-    part = model.embeddings
-    with packed.tokens_alone(input_ids, attention_mask, part.word_embeddings.weight) as tokens:
-        if states is None:
-            states = post_norm.embed(part, tokens.ids, tokens.positions)
-        else:
-            states = tokens.pack(states)
-        chosen = [_parts(layer) for layer in model.transformer.layer[layers]]
-        return post_norm.run(chosen, states, tokens.bias, tokens, first_only)
+DISTILBERT = post_norm.PostNorm(lambda model: model.transformer.layer, _parts, "activation")

@@ -6,7 +6,7 @@ Attention, dense, dropout, residual, layer norm; dense, gelu, dense, dropout, re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,67 @@ class Layer:
         return all(type(part) is nn.Linear for part in dense) and all(
             type(part) is nn.LayerNorm for part in (self.attended_norm, self.outer_norm)
         )
+
+
+@dataclass(frozen=True)
+class PostNorm:
+    """A family of models of such layers: where their parts are, and how they differ from BERT.
+
+    Weights, rates and flags are read from the modules at every call, so that whatever trains, saves
+    or changes them sees no difference.
+
+    Attributes:
+        layers: of a model.
+        parts: of a layer.
+        activation: what the model's config calls it.
+        behind_padding: whether positions begin behind that of the padding, which is its token's id.
+        why_not: of a config, why the arithmetic is another; `None` where it is not.
+        bias: of a model and its tokens, (batch, heads or 1, length or 1, length), what is added to
+            the scores.
+    """
+
+    layers: Callable[[Any], Sequence[Any]]
+    parts: Callable[[Any], Layer]
+    activation: str = "hidden_act"
+    behind_padding: bool = False
+    why_not: Callable[[Any], str | None] = lambda _config: None
+    bias: Callable[[Any, Packing], Tensor] = lambda _model, tokens: tokens.bias
+
+    def refusal(self, model: Any, /) -> str | None:
+        """Why `forward` would not compute what this model does; `None` where it does."""
+        activation = getattr(model.config, self.activation)
+        if reason := self.why_not(model.config):
+            return reason
+        if activation != "gelu":
+            return f"its activation is {activation}, not gelu"
+        if not hasattr(model, "embeddings") or not all(
+            self.parts(layer).is_plain for layer in self.layers(model)
+        ):
+            return "parts of its layers were replaced"
+        return None
+
+    def forward(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        first_only: bool,
+        layers: slice,
+        states: Tensor | None,
+    ) -> Tensor:
+        """The last hidden states, as `fast.Family.forward` says."""
+        part = model.embeddings
+        with packed.tokens_alone(input_ids, attention_mask, part.word_embeddings.weight) as tokens:
+            if states is not None:
+                states = tokens.pack(states)
+            elif self.behind_padding:
+                padding = part.position_embeddings.padding_idx
+                positions = packed.positions_behind(input_ids, padding)
+                states = embed(part, tokens.ids, tokens.pack(positions))
+            else:
+                states = embed(part, tokens.ids, tokens.positions)
+            chosen = [self.parts(layer) for layer in self.layers(model)[layers]]
+            return run(chosen, states, self.bias(model, tokens), tokens, first_only)
 
 
 def embed(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
