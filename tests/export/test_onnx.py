@@ -13,6 +13,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Normalize,
     Pooling,
 )
+from tokenizers import Tokenizer
 from torch import nn
 from toy import sentences
 from toy_t5 import write_toy_t5
@@ -126,6 +127,16 @@ def test_other_readings_than_a_pooling_are_in_the_folder(toy_model, tmp_path, re
     save_onnx(encoder, tmp_path / "model", card)
     vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
     assert np.allclose(vectors, encoder.embed(TEXTS), atol=1e-6)
+
+
+def test_what_is_cut_from_the_left_is_cut_so_by_the_folder(toy_model, tmp_path):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.tokenizer.truncation_side = "left"
+    onnx_export._write_tokenizer(encoder, tmp_path / "tokenizer.json")
+    long = "cat " * 600 + "dog"
+    own = encoder.token_ids([long])[0]
+    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(long).ids
+    assert list(own) == written
 
 
 @pytest.mark.slow

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from huggingface_hub.errors import EntryNotFoundError
 from loops import CONFIG, make_loop
 from toy import WORDS, sentences, short_run, write_documents, write_toy_model
 from transformers import BertConfig, BertForSequenceClassification
 
 from isospace.config import CorpusConfig
 from isospace.encoders.cross import PairScorer, is_cross_encoder
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import Place, load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.objectives import RankCSE, SimCSE
@@ -355,6 +356,15 @@ def test_a_run_of_single_sentences_follows_a_teacher(toy_model, tmp_path):
 
 def test_names_of_teachers_are_paths_of_any_kind(documents):
     assert replace(documents, teacher=Path("a/b")).teacher == "a/b"
+
+
+def test_a_hub_model_without_a_configuration_of_its_own_is_no_cross_encoder(monkeypatch):
+    def missing(*_, **__):
+        raise EntryNotFoundError("no config.json")
+
+    monkeypatch.setattr("isospace.encoders.cross.resolve", lambda name: Place(name, False))
+    monkeypatch.setattr("isospace.encoders.cross.hf_hub_download", missing)
+    assert not is_cross_encoder("org/static-words")
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, "[]", '{"architectures": [3]}'])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from isospace.encoders import changes
 from isospace.encoders.changes import Changes
+from isospace.operators.inverse_sqrt import in_float64
 
 _LONG_ATTENTION = 64
 """Tokens from which on attention is worth sparing."""
@@ -47,17 +49,11 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
-        beside = (self.labels, self.states, self.teacher)
-        labels, states, teacher = (None if x is None else x.to(device) for x in beside)
-        return replace(
-            self,
-            input_ids=self.input_ids.to(device),
-            attention_mask=self.attention_mask.to(device),
-            changed=changed,
-            labels=labels,
-            states=states,
-            teacher=teacher,
-        )
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        moved: dict[str, Any] = {
+            name: x.to(device) for name, x in values.items() if isinstance(x, Tensor)
+        }
+        return replace(self, changed=changed, **moved)
 
     def stack(self, texts: Sequence[int]) -> Batch:
         """A batch of single texts: these, one after the other (view-major rows).
@@ -116,7 +112,7 @@ class Batch:
         """
         lengths = self.attention_mask.sum(1)
         order = lengths.argsort(stable=True)
-        parts, rest = [], lengths[order].double()
+        parts, rest = [], in_float64(lengths[order])
         while len(rest) >= 2 and rest[-1] >= _LONG_ATTENTION:
             count = torch.arange(1, len(rest), device=rest.device)
             cost = count * rest[:-1].square() + (len(rest) - count) * rest[-1].square()

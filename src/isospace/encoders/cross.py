@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import torch
 from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
@@ -27,7 +29,8 @@ def is_cross_encoder(name: str) -> bool:
         return False
     file = Path(path, "config.json")
     if not Path(path).is_dir():
-        file = Path(hf_hub_download(path, "config.json", revision=revision, local_files_only=local))
+        with suppress(EntryNotFoundError):
+            file = Path(hf_hub_download(path, file.name, revision=revision, local_files_only=local))
     if not file.is_file():  # of sentence-transformers it may be in the folder of a module
         return False
     try:

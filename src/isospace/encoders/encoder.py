@@ -798,9 +798,7 @@ class Encoder(nn.Module):
             seen = mask.bool().unsqueeze(1)
             mask = torch.zeros_like(seen, dtype=self.word_embeddings.weight.dtype)
             mask = mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
-        features = {"input_ids": ids, "attention_mask": mask}
-        if "token_type_ids" in self.tokenizer.model_input_names:
-            features["token_type_ids"] = torch.zeros_like(ids)
+        features = self._features(Batch(ids, mask))
         with self.noise.at(dropout), _after(places):
             states: Tensor = transformer(**features).last_hidden_state
         return states

@@ -14,12 +14,11 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Place, code_hint, resolve
 from isospace.errors import UserError, first_line
 
-_HEADS = {
-    "dense": ("cls.predictions.transform.dense", "lm_head.dense"),
-    "norm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
-    "bias": ("cls.predictions", "lm_head"),
-}
-"""Parts of a head, and where BERT and RoBERTa have them."""
+_HEADS = (
+    ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
+    ("lm_head.dense", "lm_head.layer_norm", "lm_head"),
+)
+"""Where BERT's and RoBERTa's heads have dense layer, norm and the words' bias."""
 
 
 class LanguageModel(nn.Module):
@@ -49,16 +48,13 @@ class LanguageModel(nn.Module):
         `None` where it is not of BERT's form.
         """
         weights = self.model.state_dict()
-        found: dict[str, Tensor] = {}
-        for part, places in _HEADS.items():
-            names = [""] if part == "bias" else ["weight", "bias"]
-            for name in names:
-                keys = [f"{place}.{name or 'bias'}" for place in places]
-                tensor = next((weights[key] for key in keys if key in weights), None)
-                if tensor is None:
-                    return None
-                found[f"{part}.{name}" if name else part] = tensor
-        return found
+        for dense, norm, words in _HEADS:
+            places = {"bias": f"{words}.bias"}
+            for name in ("weight", "bias"):
+                places |= {f"dense.{name}": f"{dense}.{name}", f"norm.{name}": f"{norm}.{name}"}
+            if weights.keys() >= set(places.values()):
+                return {part: weights[place] for part, place in places.items()}
+        return None
 
 
 def masked_language_model(encoder: Encoder, name: str | None) -> LanguageModel:

@@ -19,12 +19,12 @@ from sentence_transformers.sentence_transformer.modules import CNN, Dense, Pooli
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import Place
 from isospace.encoders.parity import PROBES, require_parity
 from isospace.encoders.prompts import NAMES, Side
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
-from isospace.system.trust import trusts_code
 
 _CLASSIC_TYPES = {
     "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer",
@@ -199,40 +199,32 @@ def usage_of(encoder: Encoder) -> dict[str, Any]:
 
 def _check(encoder: Encoder, folder: Path) -> float:
     """Reload the folder without isospace's parts and compare vectors."""
-    reloaded = SentenceTransformer(
-        str(folder),
-        device=str(encoder.device),
-        local_files_only=True,
-        trust_remote_code=trusts_code(),
-    )
-    return parity_of_sides(
-        {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides},
-        reloaded,
-        PROBES,
-        encoder.source,
-        _HALF_TOLERANCE if encoder.is_half else CLASSIC_TOLERANCE,
-    )
+    measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
+    tolerance = _HALF_TOLERANCE if encoder.is_half else CLASSIC_TOLERANCE
+    return parity_of_sides(measured, folder, PROBES, encoder, tolerance)
 
 
 def parity_of_sides(
     measured: Mapping[Side | None, np.ndarray],
-    reloaded: SentenceTransformer,
+    folder: Path,
     texts: Sequence[str],
-    source: str,
+    encoder: Encoder,
     tolerance: float,
 ) -> float:
     """The largest 1 - cosine between what was measured of texts and what a folder makes of them.
 
     Args:
         measured: side -> (n, dim), the n texts as queries, as documents, or without a side.
-        reloaded: the folder.
+        folder: which sentence-transformers loads.
         texts: n.
-        source: what was written, for the message.
+        encoder: that was written to it.
         tolerance: the largest difference that passes.
 
     Raises:
         UserError: a larger difference.
     """
+    place = Place(str(folder), True)
+    reloaded = SentenceTransformer(place.path, device=str(encoder.device), **place.options)
     theirs: dict[Side | None, Callable[..., Any]] = {
         None: reloaded.encode,
         "query": reloaded.encode_query,
@@ -241,5 +233,5 @@ def parity_of_sides(
     gaps = []
     for side, vectors in measured.items():
         again = np.asarray(theirs[side](list(texts), show_progress_bar=False))
-        gaps.append(require_parity(vectors, again, source, tolerance))
+        gaps.append(require_parity(vectors, again, encoder.source, tolerance))
     return max(gaps)

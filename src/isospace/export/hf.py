@@ -69,11 +69,9 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
 def _pooling(encoder: Encoder) -> PoolingName:
     """The name of the encoder's pooling, where the folder and its card hold all of the encoder."""
     lost = [type(module).__name__ for module in encoder.model if not isinstance(module, _HELD)]
-    if not lost:
-        for name in POOLINGS:
-            if name == encoder.pooling:
-                return name
-        lost = [f"the pooling {encoder.pooling}"]
+    if not lost and encoder.pooling in POOLINGS:
+        return encoder.pooling
+    lost = lost or [f"the pooling {encoder.pooling}"]
     raise UserError(
         f"{encoder.source}: `to` hf would lose {', '.join(lost)}: such a folder holds a "
         f"transformer, and its card one of the poolings {', '.join(POOLINGS)} and a closing "

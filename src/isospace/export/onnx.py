@@ -192,7 +192,7 @@ def _write_tokenizer(encoder: Encoder, path: Path) -> None:
     tokenizer = Tokenizer.from_str(original.backend_tokenizer.to_str())
     tokenizer.no_truncation()
     if encoder.max_length is not None:
-        tokenizer.enable_truncation(encoder.max_length)
+        tokenizer.enable_truncation(encoder.max_length, direction=original.truncation_side)
     tokenizer.enable_padding(pad_id=original.pad_token_id, pad_token=original.pad_token)
     tokenizer.save(str(path))
 

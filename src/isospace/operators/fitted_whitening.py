@@ -49,7 +49,7 @@ class Moments:
         """
         if x.dim() != 2:
             raise ValueError(f"expected vectors of shape (n, dim); got {tuple(x.shape)}")
-        x = x.detach().double()
+        x = inverse_sqrt.in_float64(x.detach())
         mean = x.sum(0) / max(len(x), 1)
         centred = x - mean
         squares = centred.square().sum(1)

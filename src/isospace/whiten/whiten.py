@@ -13,19 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
 
 import isospace
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import Place, load_encoder
+from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
@@ -54,7 +53,7 @@ from isospace.evaluation.pairs import (
 )
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.operators.fitted_flow import fit_flow
-from isospace.operators.fitted_whitening import Moments, WhiteningMap
+from isospace.operators.fitted_whitening import Moments
 from isospace.operators.flow import Flow
 from isospace.statistics.choosing import choose
 from isospace.statistics.verdict import VerdictKind
@@ -161,7 +160,7 @@ class _Session:
         fit = self._flow(rows) if self.config.whitening.kind == "flow" else self._whitening(rows)
         results = None
         if self.accelerator.is_main_process:
-            maps = {power: fit(power) for power in self.config.powers()}
+            maps = {p: None if p is None else fit(p) for p in self.config.powers()}
             results = self._decide(maps, len(rows))
             with atomic_folder(self.folder) as building:
                 gap = self._write(results, maps[results.power], building)
@@ -170,25 +169,17 @@ class _Session:
         self.accelerator.wait_for_everyone()
         return results
 
-    def _whitening(self, rows: NDArray[np.int64]) -> Callable[[Power], FittedMap | None]:
+    def _whitening(self, rows: NDArray[np.int64]) -> Callable[[Any], FittedMap]:
         """Encode the rows; what is returned fits by a power."""
         moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.progress)
+        return lambda power: _refusing(lambda: self.config.whitening.fit(moments, power))
 
-        def fit(power: Power) -> WhiteningMap | None:
-            if power is None or power == "flow":
-                return None
-            return _refusing(lambda: self.config.whitening.fit(moments, power))
-
-        return fit
-
-    def _flow(self, rows: NDArray[np.int64]) -> Callable[[Power], FittedMap | None]:
+    def _flow(self, rows: NDArray[np.int64]) -> Callable[[Any], FittedMap]:
         """Encode the rows; what is returned fits a flow."""
         vectors = corpus_vectors(self.encoder, self.corpus, rows, self.accelerator, self.progress)
         epochs, seed = self.config.whitening.epochs, self.config.whitening.seed
 
-        def fit(power: Power) -> Flow | None:
-            if power is None:
-                return None
+        def fit(_power: Power) -> FittedMap:
             with self.progress.bar("flow", epochs * len(rows)) as advance:
                 return _refusing(
                     lambda: fit_flow(vectors, epochs=epochs, seed=seed, on_batch=advance)
@@ -258,9 +249,7 @@ class _Session:
             fold(self.encoder, whitening)
         card = model_card(results, classic_usage(self.encoder.prompts))
         save_model(self.encoder, folder, card, replace=False)
-        place = Place(str(folder), True)
-        reloaded = SentenceTransformer(place.path, device=str(self.encoder.device), **place.options)
-        return parity_of_sides(measured, reloaded, texts, self.config.model, TOLERANCE)
+        return parity_of_sides(measured, folder, texts, self.encoder, TOLERANCE)
 
 
 def _scores(measured: Measured) -> StateScores:
