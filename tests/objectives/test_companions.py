@@ -33,9 +33,9 @@ def test_draws_go_on_where_they_were_saved():
 def test_the_wrong_companion_is_refused_by_name():
     nothing = torch.zeros(1, 2, 1)
     views = Views(nothing, nothing, {}, {"pairs": Draws(0), "scale": Scale(2.0)})
-    assert companion(views, "scale", Scale).log.exp().item() == pytest.approx(2.0)
+    assert companion(views.companions, "scale", Scale).log.exp().item() == pytest.approx(2.0)
     with pytest.raises(ValueError, match=r"expected a queue 'pairs'; got \['pairs', 'scale'\]"):
-        companion(views, "pairs", Queue)
+        companion(views.companions, "pairs", Queue)
 
 
 def test_views_that_read_alike_are_counted_together(monkeypatch):

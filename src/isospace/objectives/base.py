@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 import torch
 from pydantic import PositiveInt, Strict
 
+from isospace.errors import UserError
 from isospace.objectives.edits import Edit
 from isospace.objectives.perturbations import Perturbation
 from isospace.operators import similarity
@@ -176,6 +177,14 @@ class Objective(ABC):
     draws_together: ClassVar[bool] = False
     """Whether the terms make the views of an example alike, and know of no other difference between
     them than dropout: they may then be of two texts that belong together."""
+
+    def _require_a_weight(self, *names: str) -> None:
+        """Refuse an objective all of whose terms have weight 0."""
+        if any(getattr(self, name) for name in names):
+            return
+        *others, last = (f"`{name}`" for name in names)
+        every = "both" if len(names) == 2 else "all"
+        raise UserError(f"{', '.join(others)} and {last} are {every} 0: nothing is learnt")
 
     @property
     def takes_pairs(self) -> bool:

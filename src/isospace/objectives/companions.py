@@ -163,6 +163,22 @@ class LateQueue(Queue):
             self._filled.clamp_(max=self.size)
 
 
+class RandomHead(torch.nn.Module):
+    """Base of heads that draw random numbers; the generator's state is part of `state_dict`."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.generator = generator
+
+    def get_extra_state(self) -> torch.Tensor:
+        """The generator's state, a uint8 tensor."""
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Go on drawing where the saved generator stood."""
+        self.generator.set_state(state.cpu())
+
+
 class GradientSign(Companion):
     """Moves the embeddings of words along the sign of the gradient of the batch before.
 
@@ -204,7 +220,7 @@ class GradientSign(Companion):
         self._signs = gradient.sign().to(torch.int8)
 
 
-class Draws(Companion):
+class Draws(RandomHead, Companion):
     """Random numbers of the terms; where they stand is saved.
 
     Every process computes the terms of the whole batch, so all of them have to draw the same.
@@ -214,16 +230,7 @@ class Draws(Companion):
     """
 
     def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def get_extra_state(self) -> torch.Tensor:
-        """The generator's state, a uint8 tensor."""
-        return self.generator.get_state()
-
-    def set_extra_state(self, state: torch.Tensor) -> None:
-        """Go on drawing where the saved generator stood."""
-        self.generator.set_state(state.cpu())
+        super().__init__(torch.Generator().manual_seed(seed))
 
     @contextmanager
     def own_draws(self, device: torch.device) -> Iterator[None]:
@@ -363,16 +370,16 @@ def costs(companions: Mapping[str, Companion]) -> str:
 C = TypeVar("C", bound=Companion)
 
 
-def companion(views: Views, name: str, kind: type[C]) -> C:
+def companion(companions: Mapping[str, Companion], name: str, kind: type[C]) -> C:
     """The companion of this name.
 
     Raises:
-        ValueError: there is no such companion beside the views.
+        ValueError: there is no such companion.
     """
-    found = views.companions.get(name)
+    found = companions.get(name)
     if not isinstance(found, kind):
         words = kind.__name__.lower()
-        raise ValueError(f"companions: expected a {words} {name!r}; got {sorted(views.companions)}")
+        raise ValueError(f"companions: expected a {words} {name!r}; got {sorted(companions)}")
     return found
 
 
@@ -382,4 +389,4 @@ def remembered(views: Views) -> torch.Tensor:
     Raises:
         ValueError: there is no such queue beside the views.
     """
-    return companion(views, "queue", Queue).rows
+    return companion(views.companions, "queue", Queue).rows

@@ -29,8 +29,7 @@ def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Ten
             behind the batch are further negatives, and stay.
         clean: (batch, batch), what stands beside the diagonal.
     """
-    own = torch.eye(len(clean), dtype=torch.bool, device=clean.device)
-    batch = torch.where(own, logits[..., : len(clean)], clean)
+    batch = similarity.with_diagonal(clean, logits.diagonal(dim1=-2, dim2=-1))
     return torch.cat([batch, logits[..., len(clean) :]], dim=-1)
 
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.errors import UserError
 from isospace.objectives import vicreg
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views
 from isospace.objectives.mlp_head import MLPOrNone
@@ -57,10 +56,7 @@ class CovarianceIdentity(MLPOrNone, Objective):
     draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.contrast_weight == self.covariance_weight == 0:
-            raise UserError(
-                "`contrast_weight` and `covariance_weight` are both 0: nothing is learnt"
-            )
+        self._require_a_weight("contrast_weight", "covariance_weight")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast after the head, penalty before it."""

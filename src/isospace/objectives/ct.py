@@ -107,7 +107,7 @@ class CT(Objective):
         """The two labels' shares of the loss over the drawn pairs."""
         a, b = views.encoded
         own = torch.arange(len(a))
-        draws = companions.companion(views, "pairs", companions.Draws)
+        draws = companions.companion(views.companions, "pairs", companions.Draws)
         shape = (len(a), 2, self.num_negatives)
         others = torch.randint(len(a) - 1, shape, generator=draws.generator)
         others += others >= own[:, None, None]
@@ -152,7 +152,11 @@ class CTInBatch(Objective):
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Half the cross-entropy in either direction."""
-        scale = companions.companion(views, "scale", companions.Scale).log.to(views.encoded).exp()
+        scale = (
+            companions.companion(views.companions, "scale", companions.Scale)
+            .log.to(views.encoded)
+            .exp()
+        )
         logits = scale * similarity.cosine_matrix(*views.encoded)
         directions = zip(self.term_names, (logits, logits.T), strict=True)
         return {name: similarity.softmax_losses(rows).mean() / 2 for name, rows in directions}

@@ -143,7 +143,7 @@ class DCLR(MLPOrNone, Objective):
         """One loss over the batch and the noise."""
         z1, z2 = views.projected[:2]
         frozen = views.encoded[2:].detach()
-        draws = companions.companion(views, "noise", companions.Draws)
+        draws = companions.companion(views.companions, "noise", companions.Draws)
         count = int(self.noise_times * len(z1))
         drawn = torch.randn(count, z1.shape[1], generator=draws.generator).to(z1)
         noise = harden(

@@ -135,7 +135,7 @@ class DeCLUTR(Objective):
         )
         guessed = vectors.new_zeros(())
         if self.mlm_weight:
-            head = companions.companion(views, "masked_language", companions.MaskedHead)
+            head = companions.companion(views.companions, "masked_language", companions.MaskedHead)
             tokens = [views.tokens[i] for i in range(self.anchors)]
             guessed = self.mlm_weight * head.loss(tokens, views.inputs)
         return {"nt_xent": contrast, "masked_language": guessed}

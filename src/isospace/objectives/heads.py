@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from isospace.objectives.base import HeadChoice, Views
-from isospace.objectives.companions import Companion, follow
+from isospace.objectives.companions import Companion, RandomHead, follow
 from isospace.operators.similarity import (
     nearest_others,
     softmax_losses,
@@ -31,22 +31,6 @@ Layout = Literal["view", "sentence"]
 def seeded(seed: int) -> torch.Generator:
     """A CPU generator of its own."""
     return torch.Generator().manual_seed(seed)
-
-
-class RandomHead(nn.Module):
-    """Base of heads that draw random numbers; the generator's state is part of `state_dict`."""
-
-    def __init__(self, generator: torch.Generator) -> None:
-        super().__init__()
-        self.generator = generator
-
-    def get_extra_state(self) -> Tensor:
-        """The generator's state, a uint8 tensor."""
-        return self.generator.get_state()
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Go on drawing where the saved generator stood."""
-        self.generator.set_state(state.cpu())
 
 
 class TanhMLP(nn.Module):

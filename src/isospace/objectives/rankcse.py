@@ -160,12 +160,7 @@ class RankCSE(Contrast):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        weights = (self.contrast_weight, self.consistency_weight, self.distillation_weight)
-        if not any(weights):
-            raise UserError(
-                "`contrast_weight`, `consistency_weight` and `distillation_weight` are all 0: "
-                "nothing is learnt"
-            )
+        self._require_a_weight("contrast_weight", "consistency_weight", "distillation_weight")
         if self.own_text == "out" and self.variant == "margin-mse":
             raise UserError(
                 "`own_text` out: margins are those of a text's own; take `variant` listnet or "

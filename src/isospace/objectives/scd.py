@@ -79,10 +79,7 @@ class SCD(Objective):
             raise UserError(
                 f"`low_dropout` {self.low_dropout} is above `high_dropout` {self.high_dropout}"
             )
-        if self.self_contrast_weight == self.decorrelation_weight == 0:
-            raise UserError(
-                "`self_contrast_weight` and `decorrelation_weight` are both 0: nothing is learnt"
-            )
+        self._require_a_weight("self_contrast_weight", "decorrelation_weight")
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.errors import UserError
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
@@ -141,10 +140,7 @@ class DCL(MLPOrNone, Objective):
     draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.contrast_weight == self.dimension_weight == 0:
-            raise UserError(
-                "`contrast_weight` and `dimension_weight` are both 0: nothing is learnt"
-            )
+        self._require_a_weight("contrast_weight", "dimension_weight")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast between sentences, contrast between dimensions."""
@@ -159,7 +155,7 @@ class DCL(MLPOrNone, Objective):
 
 
 @settings
-class SimCSEPP(MLPOrNone, Objective):
+class SimCSEPP(OffDropout):
     r"""Negatives without dropout plus contrast between dimensions: `off-dropout` + `dcl`'s term.
 
     $$\ell = \ell_\mathrm{off\text{-}dropout}(z, z', \hat z) + \lambda\,\ell_\mathrm{DCL}(z, z')$$
@@ -169,37 +165,21 @@ class SimCSEPP(MLPOrNone, Objective):
     adds the term, as the paper says.
     """
 
-    temperature: PositiveFloat = 0.05
-    """tau, divides the cosines."""
-    m: PositiveFloat = 0.9
-    """m, on the positive's logit (released) or on the sum over negatives (paper)."""
+    variant: Variant = "released"
+    """Form of both terms: released code, or Eq. 3 and 5."""
     dimension_weight: NonNegativeFloat = 0.1
     """lambda, weight of the dimension-wise term."""
     dimension_temperature: PositiveFloat = 5.0
     """tau_D, divides the correlations."""
-    variant: Variant = "released"
-    """Form of both terms: released code, or Eq. 3 and 5."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
-    draws_together: ClassVar[bool] = True
-
-    @property
-    def views(self) -> tuple[View, ...]:
-        """Two noisy, one clean."""
-        return (View(), View(), View(dropout=0.0))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Noisy positives against clean negatives, contrast between dimensions."""
-        z1, z2, clean = views.projected
+        z1, z2, _ = views.projected
         between_dimensions = dimension_contrast(
             z1, z2, temperature=self.dimension_temperature, variant=self.variant
         )
-        return {
-            "off_dropout": off_dropout(
-                z1, z2, clean, temperature=self.temperature, m=self.m, variant=self.variant
-            ),
-            "dimension_contrast": self.dimension_weight * between_dimensions,
+        return super().terms(views) | {
+            "dimension_contrast": self.dimension_weight * between_dimensions
         }

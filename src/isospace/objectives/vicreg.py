@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.errors import UserError
 from isospace.objectives import barlow_twins, heads
 from isospace.objectives.base import Objective, Paper, Views, Widths
 from isospace.objectives.simcsepp import Variant
@@ -84,11 +83,9 @@ class VICReg(Objective):
     draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (self.invariance_weight or self.variance_weight or self.covariance_weight):
-            raise UserError(
-                "`invariance_weight`, `variance_weight` and `covariance_weight` are all 0: "
-                "nothing is learnt"
-            )
+        self._require_a_weight(
+            "invariance_weight", "variance_weight", "covariance_weight", "contrast_weight"
+        )
 
     @property
     def term_names(self) -> tuple[str, ...]:  # type: ignore[override]

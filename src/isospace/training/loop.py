@@ -25,7 +25,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
 from isospace.errors import UserError
 from isospace.objectives.base import TokenIds, TokenStates, View, Views
-from isospace.objectives.companions import C, Companion, GradientSign, Network
+from isospace.objectives.companions import Companion, GradientSign, Network, companion
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order, crop
@@ -291,7 +291,7 @@ class Loop:
         self._beside = nn.ModuleDict({**self.companions, "head": self.head})
         self._beside.to(accelerator.device).train()
         self._told = [part for part in self._beside.children() if isinstance(part, Companion)]
-        frozen = dict(part for companion in self._told for part in companion.frozen.items())
+        frozen = dict(part for told in self._told for part in told.frozen.items())
         self.frozen = {setting: state_hash(part) for setting, part in frozen.items()}
         if lists is not None and lists.teacher is not None:
             self.frozen["teacher"] = lists.teacher.digest
@@ -376,7 +376,9 @@ class Loop:
         changed = dict(batch.changed)
         for source, name in self.sources.added_by.items():
             first = self.accelerator.process_index * len(batch)
-            added = self._companion(name, GradientSign).added(changed[source].kept.float(), first)
+            added = companion(self.companions, name, GradientSign).added(
+                changed[source].kept.float(), first
+            )
             changed[source] = replace(changed[source], added=added)
             self._added[name] = added
         return replace(batch, changed=changed)
@@ -385,7 +387,7 @@ class Loop:
         """Give companions the gradient of what they added."""
         for name, added in self._added.items():
             assert added.grad is not None
-            self._companion(name, GradientSign).remember(_gather_tokens(added.grad))
+            companion(self.companions, name, GradientSign).remember(_gather_tokens(added.grad))
 
     def _passes(self, batch: Batch) -> list[Tensor]:
         """Each view of the plan of this process's batch, made by its network."""
@@ -444,14 +446,8 @@ class Loop:
         """What makes views under this name, and whether it is trained."""
         if name == "encoder":
             return self._views, True
-        companion = self._companion(name, Network)
-        return companion.encoder, companion.trained
-
-    def _companion(self, name: str, kind: type[C]) -> C:
-        found = self.companions[name]
-        if not isinstance(found, kind):
-            raise TypeError(f"{name}: expected a {kind.__name__}; got a {type(found).__name__}")
-        return found
+        network = companion(self.companions, name, Network)
+        return network.encoder, network.trained
 
     def _terms(self, batch: Batch, passes: Iterable[Tensor] | None = None) -> dict[str, Tensor]:
         """The terms, each the mean over the ways in which the objective sees the views."""
@@ -569,8 +565,8 @@ class Loop:
             self.optimizer.zero_grad(set_to_none=True)
             self._remember_gradients()
             if self._seen is not None:
-                for companion in self._told:
-                    companion.after_update(self.encoder, self._seen)
+                for told in self._told:
+                    told.after_update(self.encoder, self._seen)
             self.step += 1
             yield Step(
                 self.step,
