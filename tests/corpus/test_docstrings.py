@@ -500,3 +500,42 @@ def test_a_package_that_is_missing_is_left_out(monkeypatch):
     versions = installed_packages()
     assert "no_such_package" not in versions
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_each_of_two_folders_may_change(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "module.py").write_text(module_of(folder.name))
+    config = CorpusConfig(corpus=tuple(f"docstrings:{folder}" for folder in folders))
+    before = list(load_corpus(config, tmp_path / "cache"))
+    (folders[0] / "module.py").write_text(module_of("changed"))
+    after = list(load_corpus(config, tmp_path / "cache"))
+    assert any("changed" in text for text in after)
+    assert before != after
+
+
+def module_of(word: str) -> str:
+    sentences = (f"The {word} of harbour {i} is read before it is used." for i in "pqrst")
+    return "\n".join(f"def f{i}():\n    {text!r}\n" for i, text in enumerate(sentences))
+
+
+def test_no_module_of_the_users_folder_is_run(tmp_path, monkeypatch):
+    (tmp_path / "random.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "module.py").write_text(module_of("boat"))
+    monkeypatch.chdir(tmp_path)
+    assert len(read_docstrings(f"docstrings:{tmp_path}")) == 5
+
+
+def test_a_module_that_is_not_for_everyone_is_passed_over(tmp_path, monkeypatch):
+    (tmp_path / "module.py").write_text(module_of("boat"))
+    (tmp_path / "secret.py").write_text(module_of("key"))
+    hash_of_file = docstrings.file_hash
+
+    def refused(path):
+        if path.name == "secret.py":
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(docstrings, "file_hash", lambda path: refused(path) or hash_of_file(path))
+    corpus = load_corpus(CorpusConfig(corpus=(f"docstrings:{tmp_path}",)), tmp_path / "cache")
+    assert any("boat" in text for text in corpus)

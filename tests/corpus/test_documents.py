@@ -16,6 +16,7 @@ import docx
 import pytest
 from docutils.core import publish_string
 from fpdf import FPDF
+from pypdf import PdfWriter, Transformation
 
 from isospace.corpus import records
 from isospace.corpus.documents import (
@@ -158,6 +159,7 @@ def test_markdown_title_is_the_first_heading_of_level_1():
         ("---\n# of the site\nlayout: post\n\ntitle: 'A guide'\n...\n", "A guide"),
         ('+++\ntitle = "A guide"\n[menu]\nweight = 1\n+++\n', "A guide"),
         ("+++\ndraft = true\n+++\n", ""),
+        ("---\ntitle: >-\n  A guide\n---\n", ""),
         ("---\n# a template\n{{ card_data }}\n---\n", ""),
     ],
 )
@@ -500,6 +502,7 @@ def test_html_says_its_encoding():
         ("x-sjis", "cp932", "①番の髙さ"),
         ("gb2312", "gbk", "镕基的朱先生"),
         ("euc-kr", "cp949", "똠방각하"),
+        ("utf-16", "utf-8", "words"),
     ],
 )
 def test_html_means_by_its_encoding_what_browsers_do(charset, encoding, text):
@@ -870,6 +873,18 @@ def test_pdf():
         "Markets stand in a hyphenated word of the Markets.",
     ]
     assert document.left_out == {"page headers and footers": 6}
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.001])
+def test_pdf_that_was_turned_on_its_side_or_is_tiny(scale):
+    turned = PdfWriter(clone_from=io.BytesIO(a_pdf()))
+    for page in turned.pages:
+        page.add_transformation(Transformation().scale(scale).rotate(90).translate(842, 0))
+    content = io.BytesIO()
+    turned.write(content)
+    document = read(content.getvalue(), "pdf")
+    texts = [*paragraphs(document), *(section.heading for section in document.sections)]
+    assert "Boats are many." in " ".join(texts)  # of tiny text nobody knows what is a heading
 
 
 @pytest.mark.parametrize("gap", [0, 4])

@@ -164,6 +164,11 @@ def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
         load(tmp_path, put(tmp_path / "a.jsonl", made))
 
 
+def test_half_a_surrogate_pair_is_no_text_in_a_label_either(tmp_path):
+    made = [(a, b, "\ud800") for a, b, _ in rows(5)]
+    assert load(tmp_path, put(tmp_path / "a.jsonl", made)).classes == ["?"]
+
+
 def test_a_file_without_the_column_is_named(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("premise,hypothesis\na,b\n")

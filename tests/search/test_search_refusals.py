@@ -274,6 +274,15 @@ def test_metadata_that_does_not_fit_is_refused(index, metadata, message):
         index.add(["the cat"], ["a"], [metadata])
 
 
+@pytest.mark.parametrize(
+    ("texts", "ids", "message"),
+    [(["a"], [1], "id 0 is '1' of type int"), ([None], ["a"], "text 0 is 'None' of type NoneType")],
+)
+def test_what_is_no_text_is_not_taken_for_a_damaged_index(index, texts, ids, message):
+    with pytest.raises(UserError, match=message):
+        index.add(texts, ids)
+
+
 def test_a_model_that_gives_no_numbers_is_refused(index, monkeypatch):
     monkeypatch.setattr(
         index.encoder, "embed", lambda texts, **rest: np.full((len(texts), 32), np.nan)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from isospace.cli import main
+from isospace.verbs.doctor import _imports
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +18,13 @@ def cheap_imports(monkeypatch):
 def diagnose(capsys) -> dict[str, dict[str, object]]:
     assert main(["doctor", "--json"]) == 0
     return {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+
+
+def test_a_package_that_does_not_import_is_a_finding(monkeypatch):
+    monkeypatch.setattr("isospace.verbs.doctor.IMPORTS", ("json", "no_such_module"))
+    good, bad = _imports()
+    assert (good.ok, bad.ok) == (True, False)
+    assert "ModuleNotFoundError" in bad.text
 
 
 def test_minilm_and_the_data_folder_are_looked_at(capsys, monkeypatch, tmp_path):

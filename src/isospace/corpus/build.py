@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,22 +180,6 @@ def _of_documents(
     return built
 
 
-class _Row(NamedTuple):
-    """A row to be cleaned.
-
-    Attributes:
-        texts: of the example.
-        place: the file and the line, for messages.
-        group: `None` where it has none.
-        label: as the file has it.
-    """
-
-    texts: tuple[str, ...]
-    place: str
-    group: str | None
-    label: Any
-
-
 def example_columns(config: CorpusConfig) -> list[Column]:
     """The columns to read: of the texts, then of the group and of the label, if there are such."""
     columns = [Column(name, "`columns`") for name in config.columns]
@@ -218,7 +202,7 @@ def _of_examples(
     labels = Labels(config.label_column) if config.label_column is not None else None
     width = len(config.columns)
     with tempfile.TemporaryFile(dir=folder) as staged:
-        usable = _usable(_rows(sources, config), config, counts, keys, labels)
+        usable = _usable(sources, config, counts, keys, labels)
         text, hashes = stage(chain(references, usable), staged)
         lines = select_examples(text, hashes, len(references), width, folder, counts)
         offsets, digest = write_lines(folder / "texts.txt", text, lines)
@@ -267,22 +251,8 @@ def _of_examples(
     return _Built(held * width + side, train * width, held_groups, content, pairs, classes)
 
 
-def _rows(sources: list[Source], config: CorpusConfig) -> Iterator[_Row]:
-    """The rows of the files, a missing text as the empty text."""
-    columns = example_columns(config)
-    width = len(config.columns)
-    for source in sources:
-        for file, line, values in records.read_records(source, columns):
-            yield _Row(
-                tuple(text or "" for text in values[:width]),
-                f"{file}:{line}",
-                group_key(values[width]) if config.group is not None else None,
-                values[-1] if config.label_column is not None else None,
-            )
-
-
 def _usable(
-    rows: Iterable[_Row],
+    sources: list[Source],
     config: CorpusConfig,
     counts: dict[str, int],
     keys: array[int],
@@ -290,25 +260,28 @@ def _usable(
 ) -> Iterator[str]:
     """The clean texts of the rows whose texts all have a usable length; counts the other rows.
 
-    `keys` receives a hash of each such row's group, 0 for none, where `group` is set, and `labels`
-    its label.
+    A missing text is the empty text. `keys` receives a hash of each such row's group, 0 for none,
+    where `group` is set, and `labels` its label.
     """
-    for row in rows:
-        texts = [clean(text) for text in row.texts]
-        shortest = min(map(len, texts))
-        counts["read"] += 1
-        if any(map(has_controls, row.texts)):
-            counts["control characters removed"] += 1
-        if not shortest:
-            counts["empty"] += 1
-        elif shortest < config.min_chars:
-            counts["too short"] += 1
-        else:
-            if config.group is not None:
-                keys.append(key(row.group or ""))
-            if labels is not None:
-                labels.add(row.label, row.place)
-            yield from texts
+    columns, width = example_columns(config), len(config.columns)
+    for source in sources:
+        for file, line, values in records.read_records(source, columns):
+            raw = [text or "" for text in values[:width]]
+            texts = list(map(clean, raw))
+            shortest = min(map(len, texts))
+            counts["read"] += 1
+            if any(map(has_controls, raw)):
+                counts["control characters removed"] += 1
+            if not shortest:
+                counts["empty"] += 1
+            elif shortest < config.min_chars:
+                counts["too short"] += 1
+            else:
+                if config.group is not None:
+                    keys.append(key(group_key(values[width]) or ""))
+                if labels is not None:
+                    labels.add(values[-1], f"{file}:{line}")
+                yield from texts
 
 
 def hash_of(content: bytes) -> str:

@@ -37,6 +37,7 @@ from isospace.corpus.groups import split_groups
 from isospace.corpus.prose import is_prose, paragraphs, sections, split_sentences
 from isospace.errors import UserError
 from isospace.system.files import file_hash
+from isospace.system.trust import SAFE_PATH
 
 SUMMARY_NEXT = "summary-next"
 """The relation of `Docstring.pair`."""
@@ -176,7 +177,14 @@ def versions_of(name: str) -> dict[str, str]:
     """
     if name == DOCSTRINGS:
         return installed_packages()
-    return {module: file_hash(path) for path, module in _files_of(name)}
+    return {module: _hash(path) for path, module in _files_of(name)}
+
+
+def _hash(path: Path) -> str:
+    try:
+        return file_hash(path)
+    except OSError:  # a file that is not for everyone, which has no docstrings here
+        return ""
 
 
 def _files_of(name: str) -> list[PythonFile]:
@@ -204,10 +212,7 @@ def read_docstrings(name: str) -> list[Docstring]:
     Raises:
         UserError: the folder is not there, or has no Python files.
     """
-    return _read(_files_of(name))
-
-
-def _read(files: Sequence[PythonFile]) -> list[Docstring]:
+    files = _files_of(name)
     # The children are plain interpreters: a fork of a process with threads can hang, and
     # multiprocessing's other ways run the user's script again where it has no main guard.
     workers = os.cpu_count() or 1
@@ -318,6 +323,7 @@ def _extract_in_child(files: Sequence[PythonFile]) -> list[Docstring]:
         stdout=subprocess.PIPE,
         check=True,
         encoding="utf-8",
+        env={**os.environ, **SAFE_PATH},
     )
     found = json.loads(child.stdout)
     return [

@@ -10,20 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Literal
+from typing import Literal, get_args
 
 from isospace.errors import UserError
 
 DocumentFormat = Literal["markdown", "html", "rst", "man", "text", "pdf", "word"]
-DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = (
-    "markdown",
-    "html",
-    "rst",
-    "man",
-    "text",
-    "pdf",
-    "word",
-)
+DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = get_args(DocumentFormat)
 
 ENDINGS: dict[str, DocumentFormat] = {
     ".md": "markdown",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
+from isospace.system.unicode import without_surrogates
 
 ENTAILMENT = "entailment"
 """The label of texts that belong together, as corpora of inference name it."""
@@ -37,7 +38,7 @@ class Labels:
         Raises:
             UserError: it is missing or blank, or neither text nor a whole number.
         """
-        label = str(value).strip() if isinstance(value, str | int) else ""
+        label = without_surrogates(str(value).strip()) if isinstance(value, str | int) else ""
         if not label:
             raise UserError(
                 f'{place}: "{self._column}" is {value!r}, expected a label, text or a whole '

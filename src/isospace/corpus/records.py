@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import fsspec
 import pyarrow as pa
@@ -43,7 +43,7 @@ from isospace.statistics.counts import number_of
 logger = logging.getLogger(__name__)
 
 FileFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
-FORMATS: tuple[FileFormat, ...] = ("txt", "jsonl", "csv", "tsv", "parquet")
+FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 
 STANDARD_INPUT = "standard input"
 """The name of that source."""

@@ -20,6 +20,7 @@ from isospace.operators.nearest import unit_rows
 from isospace.search.memory_index import MemoryIndex
 from isospace.system.progress import Logged, Progress
 from isospace.system.trust import trusting_code
+from isospace.system.unicode import require_strings
 from isospace.vectors.texts import open_texts
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
@@ -103,7 +104,7 @@ class Embedder:
         if side is not None and (prompt_name is not None or prompt is not None):
             raise UserError(f"`side` {side}: has its own prompt; leave out `prompt`, `prompt_name`")
         several = [texts] if isinstance(texts, str) else list(texts)
-        _require_texts(several)
+        require_strings("text", several)
         with (progress or Logged()).bar("encode", len(several)) as advance:
             vectors = encoder.embed(
                 several,
@@ -167,7 +168,7 @@ class Embedder:
             with open_texts([str(corpus)], column, None, "utf-8") as rows:
                 corpus = [row.text for row in rows]
         texts = list(corpus)
-        _require_texts(texts)
+        require_strings("text", texts)
         vectors = unit_rows(self.encoder.embed(texts, side="document"))
         return MemoryIndex(texts, vectors, partial(self._unit_vectors, side="query"))
 
@@ -182,15 +183,6 @@ def _side(side: Side, options: Mapping[str, Any]) -> Side | None:
     """A side, unless the options name a prompt: as in sentence-transformers that one counts."""
     named = options.get("prompt") is not None or options.get("prompt_name") is not None
     return None if named else side
-
-
-def _require_texts(texts: Sequence[Any]) -> None:
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise UserError(
-                f"text {place} is {str(text)[:40]!r} of type {type(text).__name__}: expected a "
-                "string. Leave missing texts out, or give the empty text for them"
-            )
 
 
 def _require_known(options: dict[str, Any]) -> None:

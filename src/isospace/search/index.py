@@ -25,7 +25,7 @@ from isospace.search.columns import ColumnType, check_names, fit
 from isospace.search.database import Database, Hit, lancedb
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
-from isospace.system.unicode import without_surrogates
+from isospace.system.unicode import require_strings, without_surrogates
 
 EXACT_ROWS = 20_000
 """Up to so many rows a query is compared with each."""
@@ -211,6 +211,8 @@ class SearchIndex:
                 f"{len(texts)} texts, {len(ids)} ids, {len(metadata)} mappings of metadata: "
                 "expected as many of each"
             )
+        require_strings("text", texts)
+        require_strings("id", ids)
         last_rows = sorted({key: row for row, key in enumerate(ids)}.values())
         repeated = len(texts) - len(last_rows)
         advance(repeated)

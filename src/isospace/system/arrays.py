@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from isospace.errors import UserError, first_line
+from isospace.system.files import atomic_path
 
 LARGEST = 1 << 31
 """Bytes of all arrays of a file together. Those of a run come to a few megabytes."""
+
+
+def write_arrays(path: Path, **arrays: Any) -> None:
+    """Write an npz file, whole or not at all."""
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

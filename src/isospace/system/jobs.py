@@ -18,7 +18,7 @@ from typing import TypeVar
 import torch
 
 from isospace.system.signals import END_WITH_INPUT, polite_stop
-from isospace.system.trust import trusts_code
+from isospace.system.trust import SAFE_PATH, trusts_code
 
 Item = TypeVar("Item")
 
@@ -128,7 +128,7 @@ class _Process(subprocess.Popen[bytes]):
                 stdin=lifeline,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **variables, END_WITH_INPUT: "1"},
+                env={**os.environ, **variables, **SAFE_PATH, END_WITH_INPUT: "1"},
                 start_new_session=True,  # Ctrl-C is for this process to hear; it asks each once
             )
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from isospace.errors import Stopped
+from isospace.system.trust import SAFE_PATH
 
 _RUN_ID = "isospace"
 
@@ -54,6 +55,7 @@ def launch(words: Sequence[str], processes: int) -> int:
 
     each = max(1, (os.cpu_count() or 1) // processes)
     os.environ.setdefault("OMP_NUM_THREADS", str(each))
+    os.environ.update(SAFE_PATH)
     settings = LaunchConfig(
         min_nodes=1,
         max_nodes=1,

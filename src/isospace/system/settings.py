@@ -76,12 +76,13 @@ def settings(cls: type[T]) -> type[T]:
 def to_dict(value: Any) -> dict[str, Any]:
     """Settings in JSON's own types: for `kind` of settings, `kind(**to_dict(value)) == value`."""
     kind: Any = type(value)
-    values: dict[str, Any] = _adapter(kind).dump_python(value, mode="json")
+    values: dict[str, Any] = adapter(kind).dump_python(value, mode="json")
     return values
 
 
 @functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """Made once for a kind: the making takes a hundred times as long as a reading."""
     return TypeAdapter(kind)
 
 

@@ -1,4 +1,4 @@
-"""Whether code that comes with a model may run: only while a user of this process says so.
+"""What code may run. That of a model: only while a user of this process says so.
 
 What says it is never a file: neither the settings of a run nor those of an index can.
 """
@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Environment of child processes: they do not look for modules in the folder that the user is in,
+whose random.py may be anything."""
 
 _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 

@@ -6,32 +6,27 @@ without one, of an older version or of other programs, is read as it is.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from isospace.errors import UserError
 from isospace.system.files import write_text
+from isospace.system.settings import adapter
 
 T = TypeVar("T")
 
 _SUM = "sha256"
 
 
-@functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Made once for a kind: the making takes a hundred times as long as a reading."""
-    return TypeAdapter(kind)
-
-
 def to_json(value: object) -> str:
     """A dataclass as JSON text."""
-    return TypeAdapter(type(value)).dump_json(value, indent=2).decode()
+    kind: Any = type(value)
+    return adapter(kind).dump_json(value, indent=2).decode()
 
 
 def write(path: Path, value: object) -> None:
@@ -81,7 +76,7 @@ def read(
     kind: type[T],
     what: str,
     newest: int,
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]],
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> T:
     """Read a dataclass from a JSON file.
 
@@ -90,7 +85,7 @@ def read(
         kind: the dataclass, with a field `format`.
         what: the file's content in words, for messages.
         newest: the format that this version writes.
-        upgrade: makes the content of an older format that of the newest.
+        upgrade: makes the content of an older format that of the newest; default: it is the same.
 
     Raises:
         UserError: no such file, no JSON, a newer version's format, or a field that is not as
@@ -106,7 +101,7 @@ def read(
                 f"here: up to {newest}); update isospace"
             )
         anything: Any = kind
-        value: T = _adapter(anything).validate_python(upgrade(without_sum(content)))
+        value: T = adapter(anything).validate_python(upgrade(without_sum(content)))
         return value
     except ValidationError as error:
         reason = first_problem(error)

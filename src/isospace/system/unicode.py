@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from isospace.errors import UserError
+
 
 def without_surrogates(text: str) -> str:
     r"""The text with "?" for each half of a surrogate pair, which no tokenizer and no file takes.
@@ -12,6 +17,20 @@ def without_surrogates(text: str) -> str:
     'caf?'
     """
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def require_strings(what: str, values: Sequence[Any]) -> None:
+    """Refuse values that are no strings.
+
+    Raises:
+        UserError: which of them, by its place from 0, and what it is.
+    """
+    for place, value in enumerate(values):
+        if not isinstance(value, str):
+            raise UserError(
+                f"{what} {place} is {str(value)[:40]!r} of type {type(value).__name__}: expected a "
+                "string. Leave missing ones out, or give the empty text for them"
+            )
 
 
 def in_one_line(text: str) -> str:

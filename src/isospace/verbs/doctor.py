@@ -102,8 +102,12 @@ import importlib, json, sys, time
 seconds = {}
 for name in sys.argv[1:]:
     start = time.monotonic()
-    importlib.import_module(name)
-    seconds[name] = time.monotonic() - start
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        seconds[name] = f"{type(error).__name__}: {error}"
+    else:
+        seconds[name] = time.monotonic() - start
 print(json.dumps(seconds))
 """
 
@@ -112,8 +116,13 @@ def _imports() -> list[Finding]:
     """How long each import takes in a new interpreter, what it shares with earlier ones aside."""
     command = [sys.executable, "-c", _CLOCK, *IMPORTS]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    seconds: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
-    return [Finding(f"import {name}", True, f"{cost:.2f} s") for name, cost in seconds.items()]
+    found: dict[str, float | str] = json.loads(finished.stdout.splitlines()[-1])
+    return [
+        Finding(f"import {name}", False, cost)
+        if isinstance(cost, str)
+        else Finding(f"import {name}", True, f"{cost:.2f} s")
+        for name, cost in found.items()
+    ]
 
 
 def _minilm() -> Finding:

@@ -76,6 +76,10 @@ _CHARSETS = {
     "gb2312": "gb18030",
     "gbk": "gb18030",
     "euc_kr": "cp949",
+    # What could be found in ASCII is not in UTF-16.
+    "utf-16": "utf-8",
+    "utf-16-le": "utf-8",
+    "utf-16-be": "utf-8",
 }
 """What browsers take a page's charset for (WHATWG's Encoding Standard), by Python's names."""
 _XML_ENCODING = re.compile(rb"\A\s*<\?xml[^>]{0,100}encoding\s*=\s*[\"']([\w-]+)")

@@ -32,12 +32,13 @@ _SECTIONS = {
 _KIND = {
     name.replace("_", " "): kind for kind, names in _SECTIONS.items() for name in names.split()
 }
-_LEFT_OUT = {
+LEFT_OUT = {
     "synopsis": "synopses",
     "see also": "lists of references",
     "authors": "authors and bug reports",
     "licences": LICENCES,
 }
+"""Kinds of sections that are no prose, and what they are counted as."""
 _REFERENCE = re.compile(r"([\w.:+@\[][\w.:+@\[-]*)\s?\((\d\w{0,8})\)")
 _CODING = re.compile(r"-\*-.*\bcoding:\s*([\w-]+)")
 _BULLET = re.compile(r"[•*+o·–—-]|\(?\w{1,2}[.)]|")
@@ -93,7 +94,7 @@ class Page:
     """What the macros of a page have said so far."""
 
     def __init__(self) -> None:
-        self._draft = Draft()
+        self.draft = Draft()
         self._words: list[str] = []
         self._kind: str | None = None  # of the section
         self._sections = 0
@@ -112,7 +113,7 @@ class Page:
             self._skipping = "" if name == self._skipping else self._skipping
         elif name in _SKIPPED:
             self._skipping, what = _SKIPPED[name]
-            self.leave_out(what)
+            self.draft.leave_out(what)
         elif not name:
             self._text_line(rest)
         elif name in mdoc.MACROS and (self._mdoc.begun or name == "Dd"):
@@ -123,9 +124,9 @@ class Page:
     def finish(self) -> Draft:
         """The page at its end."""
         self.end()
-        if not self._draft.title:
-            self._draft.title = self._page
-        return self._draft
+        if not self.draft.title:
+            self.draft.title = self._page
+        return self.draft
 
     def _text_line(self, text: str) -> None:
         if not text.strip():
@@ -168,27 +169,27 @@ class Page:
             return
         if self._kind == "name":
             self._name(text)
-        elif self._kind in _LEFT_OUT:
+        elif self._kind in LEFT_OUT:
             if self._kind == "see also":
                 for page in references(text):
-                    self._draft.link(page)
+                    self.draft.link(page)
         elif self._item:
-            self._draft.item(f"{self._term}: {text}" if self._term else text)
+            self.draft.item(f"{self._term}: {text}" if self._term else text)
             self._term = ""
         else:
-            self._draft.paragraph(text)
+            self.draft.paragraph(text)
 
     def _name(self, text: str) -> None:
-        if self._draft.title in ("", self._page) and len(text) <= 300:
-            self._draft.title = re.sub(r"\s+(?:--?|[–—])\s+", " - ", text, count=1)
+        if self.draft.title in ("", self._page) and len(text) <= 300:
+            self.draft.title = re.sub(r"\s+(?:--?|[–—])\s+", " - ", text, count=1)
         else:
-            self._draft.paragraph(text)
+            self.draft.paragraph(text)
 
     def end_list(self) -> None:
         """What follows is no item."""
         self.end()
-        if self._term and self._kind not in _LEFT_OUT:  # a term without a text
-            self._draft.item(self._term)
+        if self._term and self._kind not in LEFT_OUT:  # a term without a text
+            self.draft.item(self._term)
         self._term = ""
         self._item = False
 
@@ -199,20 +200,12 @@ class Page:
         if level == 1:
             self._sections += 1
             self._kind = section_kind(heading)
-            if self._kind in _LEFT_OUT:
-                self.leave_out(_LEFT_OUT[self._kind])
+            if self._kind in LEFT_OUT:
+                self.draft.leave_out(LEFT_OUT[self._kind])
         if self._kind is None:
-            if not self._draft.title:
-                self._draft.title = self._page
-            self._draft.heading(heading, level)
-
-    def leave_out(self, what: str) -> None:
-        """Count something that is no prose."""
-        self._draft.leave_out(what)
-
-    def link(self, target: str) -> None:
-        """A link to an address."""
-        self._draft.link(target)
+            if not self.draft.title:
+                self.draft.title = self._page
+            self.draft.heading(heading, level)
 
     def named(self, page: str) -> None:
         """The page's own name, such as "ls(1)"."""
@@ -221,7 +214,7 @@ class Page:
     def code(self, end: str) -> None:
         """Up to the macro `end` stands code."""
         if not self._code and self._kind not in ("name", "see also", "synopsis"):
-            self.leave_out("code blocks")
+            self.draft.leave_out("code blocks")
         self._code = end
 
     def end_code(self) -> None:
@@ -274,7 +267,7 @@ class Page:
 
     def _address(self, words: list[str]) -> None:
         if words:
-            self.link(words[0])
+            self.draft.link(words[0])
 
     def _address_end(self, words: list[str]) -> None:
         if words and self._words:
@@ -288,7 +281,7 @@ class Page:
         """The page is another's: `.so man1/gzip.1`."""
         match = re.fullmatch(r"(?:.*/)?([^/]+)\.(\d\w*)(?:\.gz)?", words[0]) if words else None
         if match:
-            self.link(f"{match[1]}({match[2]})")
+            self.draft.link(f"{match[1]}({match[2]})")
 
 
 _ACTIONS: dict[str, Callable[[Page, list[str]], None]] = {

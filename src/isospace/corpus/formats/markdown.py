@@ -18,7 +18,10 @@ _FRONT_MATTER = re.compile(
     r"|\+\+\+[ \t]*\n.*?^\+\+\+)[ \t]*$\n?",
     re.DOTALL | re.MULTILINE,
 )
-_TITLE = re.compile(r"^title(?::|[ \t]*=)[ \t]*(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*$", re.MULTILINE)
+_TITLE = re.compile(
+    r"^title(?::|[ \t]*=)[ \t]*(?:\"(.*)\"|'(.*)'|(?![ \t]*[>|][+-]?[ \t]*$)(.*?))[ \t]*$",
+    re.MULTILINE,
+)
 # MkDocs's `!!! note "Title"`, Docusaurus's and MyST's `:::note`, GitHub's `[!NOTE]`.
 _ADMONITION = re.compile(
     r"^(?:(?:!!!|\?\?\?\+?)[ \t]+[\w -]+?(?:[ \t]+\"(?P<title>[^\"]*)\")?[ \t]*$"

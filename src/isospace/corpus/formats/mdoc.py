@@ -74,7 +74,7 @@ class Mdoc:
         elif macro in ("Rs", "Re"):
             self._reference = macro == "Rs"
             if self._reference:
-                self._page.leave_out("bibliographic references")
+                self._page.draft.leave_out("bibliographic references")
         elif self._reference or macro.startswith("%"):
             pass
         elif macro == "Sm":
@@ -104,7 +104,7 @@ class Mdoc:
         elif macro == "Ed":
             self._page.end_code()
         elif macro in ("D1", "Dl"):
-            self._page.leave_out("code blocks")
+            self._page.draft.leave_out("code blocks")
 
     def _begin_list(self, words: list[str]) -> None:
         self._lists.append(bool({"-tag", "-hang", "-ohang", "-inset", "-diag"} & {*words}))
@@ -112,7 +112,7 @@ class Mdoc:
             self._columns += 1
         elif "-column" in words:
             self._columns = 1
-            self._page.leave_out("tables")
+            self._page.draft.leave_out("tables")
 
     def _end_of_list(self) -> None:
         if self._lists:
@@ -184,7 +184,7 @@ class Mdoc:
         if macro in ("Lk", "Mt") and rest:
             target = rest.pop(0)
             if macro == "Lk":
-                self._page.link(target)
+                self._page.draft.link(target)
             return self._plain(rest) or [target]
         return []
 

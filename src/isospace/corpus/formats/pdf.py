@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -87,7 +88,7 @@ def _page_lines(page: Any) -> list[_Line]:
         nonlocal current
         x = place[4] * matrix[0] + place[5] * matrix[2] + matrix[4]
         y = place[4] * matrix[1] + place[5] * matrix[3] + matrix[5]
-        scaled = abs(size * (place[3] or place[1]) * (matrix[3] or matrix[1]))
+        scaled = abs(size) * math.hypot(*place[2:4]) * math.hypot(*matrix[2:4])
         bold = _BOLD.search(str((font or {}).get("/BaseFont", ""))) is not None
         for number, part in enumerate(text.split("\n")):
             if number:
@@ -158,7 +159,9 @@ def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) ->
     _forget_usual_weight(lines)
     body = _body_size(lines)
     larger = sorted({round(line.size) for line in lines if line.size > HEADING_SIZE * body})[::-1]
-    usual = median(columns(line.text) for line in lines if line.size <= HEADING_SIZE * body)
+    # All are larger where what is usual rounds to nothing.
+    usual_lines = [line for line in lines if line.size <= HEADING_SIZE * body] or lines
+    usual = median(columns(line.text) for line in usual_lines)
     gap = _usual_gap(pages)
     paragraph: list[_Line] = []
     first = lines[0]

@@ -11,10 +11,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from isospace.corpus.formats.boilerplate import LICENCES
 from isospace.corpus.formats.draft import Draft, decode, one_line
 from isospace.corpus.formats.lines import WIDTHS, columns, is_wrapped, joined, vocabulary
-from isospace.corpus.formats.man import references, section_kind
+from isospace.corpus.formats.man import LEFT_OUT, references, section_kind
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
 _RENDERED = re.compile(r"\s*(\S+\(\d\w*\))\s.*\s\1\s*")
@@ -22,12 +21,6 @@ _ENDS = tuple(".!?:;…。！？।؟")
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
 # An "o" is a word of some languages: a bullet of RFCs only where it is set apart.
 _BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
-_LEFT_OUT = {
-    "synopsis": "synopses",
-    "see also": "lists of references",
-    "authors": "authors and bug reports",
-    "licences": LICENCES,
-}
 
 
 def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
@@ -185,8 +178,8 @@ class _Rendered:
     def _heading(self, line: str) -> None:
         heading = one_line(line)
         self._kind = section_kind(heading)
-        if self._kind in _LEFT_OUT:
-            self._draft.leave_out(_LEFT_OUT[self._kind])
+        if self._kind in LEFT_OUT:
+            self._draft.leave_out(LEFT_OUT[self._kind])
         elif self._kind is None:
             self._draft.heading(heading, 2)
 
