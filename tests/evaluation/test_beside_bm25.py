@@ -47,7 +47,7 @@ def random(texts):
 
 
 def judged():
-    return JudgedQueries("toy", QUERIES, DOCUMENTS, tuple({i: 1.0} for i in range(len(TOPICS))))
+    return JudgedQueries(QUERIES, DOCUMENTS, tuple({i: 1.0} for i in range(len(TOPICS))))
 
 
 def lucene(query, texts, k1=1.5, b=0.75):
@@ -103,22 +103,22 @@ def test_the_weight_is_in_standard_deviations():
 
 
 def test_plain_bm25_that_is_better_is_said():
-    beside = judged_beside_bm25(random, random, judged())
+    beside = judged_beside_bm25(random, judged())
     assert beside.in_words("toy").startswith("Plain BM25 finds more than toy here (nDCG@10 +")
     assert beside.values["BM25"]["nDCG@10"] > 0.9
     assert beside.gains["fused"].low > 0
 
 
 def test_an_encoder_that_is_better_is_said():
-    asked = JudgedQueries("toy", WORDLESS, DOCUMENTS, judged().judgements)
-    beside = judged_beside_bm25(meaning, meaning, asked)
+    asked = JudgedQueries(WORDLESS, DOCUMENTS, judged().judgements)
+    beside = judged_beside_bm25(meaning, asked)
     assert beside.values["encoder"]["R@1"] == beside.values["fused"]["R@1"] == 1
     assert beside.in_words("toy").startswith("toy finds more than plain BM25 (nDCG@10 -")
 
 
 def test_what_cannot_be_told_is_said():
-    few = JudgedQueries("toy", QUERIES[:3], DOCUMENTS[:3], judged().judgements[:3])
-    said = judged_beside_bm25(meaning, meaning, few).in_words("toy")
+    few = JudgedQueries(QUERIES[:3], DOCUMENTS[:3], judged().judgements[:3])
+    said = judged_beside_bm25(meaning, few).in_words("toy")
     assert said.startswith("3 queries cannot tell whether toy or plain BM25 finds more")
 
 
@@ -133,10 +133,10 @@ def test_the_sides_are_encoded_by_their_own():
         asked.append(("documents", set(texts)))
         return meaning(texts)
 
-    judged_beside_bm25(queries, documents, judged())
+    sides = SidedEncode(queries, documents, collapsed)
+    judged_beside_bm25(sides, judged())
     assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))]
     asked.clear()
-    sides = SidedEncode(queries, documents, collapsed)
     pairs_beside_bm25(sides, TextPairs("toy", WORDLESS, DOCUMENTS))
     assert asked == [("queries", set(WORDLESS)), ("documents", set(DOCUMENTS))]
 
@@ -193,13 +193,13 @@ def test_pairs_choose_how_much_bm25_counts():
 
 
 def test_a_collapsed_encoder_gains_nothing_and_loses_to_bm25():
-    beside = judged_beside_bm25(collapsed, collapsed, judged())
+    beside = judged_beside_bm25(collapsed, judged())
     assert beside.values["encoder"]["R@10"] == pytest.approx(10 / 60)
     assert beside.gains["BM25"].low > 0
 
 
 def test_without_bm25s_weight_the_fused_row_is_the_encoders():
-    beside = judged_beside_bm25(random, random, judged(), weight=0.0)
+    beside = judged_beside_bm25(random, judged(), weight=0.0)
     assert beside.values["fused"] == beside.values["encoder"]
     [encoder, bm25, fused] = beside.rows("toy")
     assert [row["model"] for row in (encoder, bm25, fused)] == ["toy", "BM25", "toy + BM25"]

@@ -18,7 +18,6 @@ from isospace.evaluation.elsewhere import (
     CARRIED,
     Elsewhere,
     carried,
-    elsewhere_in_words,
     elsewhere_scores,
     elsewhere_sentence,
     gains_over,
@@ -163,6 +162,12 @@ def test_a_part_of_the_corpus_is_not_elsewhere(folder, corpus):
         require_elsewhere([folder], ["notes.txt", corpus])
 
 
+def test_the_folder_in_which_one_is_has_its_name(tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("\n".join(sentences(200)))
+    monkeypatch.chdir(tmp_path)
+    assert tmp_path.name in Elsewhere.make(LINES, ["."]).judges
+
+
 def test_other_text_is_elsewhere():
     require_elsewhere(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])
     with pytest.raises(UserError, match=r"^`elsewhere` -: every run reads it again"):
@@ -232,8 +237,6 @@ def test_other_pairs_under_one_name_are_not_compared(elsewhere, start):
 def test_words(elsewhere, start):
     found = elsewhere_scores(start, elsewhere.measure(worse))
     gains = {name: scores.gain for name, scores in found.items()}
-    assert elsewhere_in_words({}) == elsewhere_sentence({}) == ""
-    words = elsewhere_in_words(gains)
-    lost = gains["docstrings"]
-    assert words.startswith(f"elsewhere: docstrings {100 * lost.mean:+.2f} ({lost.interval}), def")
-    assert elsewhere_sentence(gains) == f"E{words[1:]}."
+    assert elsewhere_sentence({}) == ""
+    words, lost = elsewhere_sentence(gains), gains["docstrings"]
+    assert words.startswith(f"Elsewhere: docstrings {100 * lost.mean:+.2f} ({lost.interval}), def")

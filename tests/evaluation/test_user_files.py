@@ -140,6 +140,12 @@ def test_of_several_names_the_plainest_is_read(tmp_path, header, kind, columns):
     assert cells(file) == [[str(row[place]) for place in places] for row in rows]
 
 
+def test_a_header_may_stand_below_a_blank_line(tmp_path):
+    file = read_user_file(write(tmp_path / "f.csv", "\nquery,document\na,b\nc,d\n"))
+    assert (file.columns, cells(file)) == (("query", "document"), [["a", "b"], ["c", "d"]])
+    assert [line for line, _ in file.rows] == [3, 4]
+
+
 def test_words_for_scores_of_pairs_stay_an_error(tmp_path):
     lines = ["premise,hypothesis,label", "a cat,an animal,entailment", "a cat,a dog,contradiction"]
     path = write(tmp_path / "f.csv", "\n".join(lines))

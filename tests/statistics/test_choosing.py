@@ -35,16 +35,6 @@ def test_the_highest_is_taken_and_the_first_of_equals():
     assert choose(ladder([0, 0.1, 0.3, 0.2])) == 2
 
 
-def test_little_change_is_one_standard_error_towards_the_start():
-    rungs = ladder([0, 0.098, 0.1, 0.05])
-    assert choose(rungs) == 2
-    assert choose(rungs, little_change=True) == 1
-    far = ladder([0, 0.05, 0.1])
-    assert choose(far, little_change=True) == 2
-    with pytest.raises(ValueError, match="scores of the items"):
-        choose([0.1, 0.2], little_change=True)
-
-
 def test_the_sequence_ends_at_the_first_that_is_not_certified():
     elsewhere = ladder([0, 0.0, -0.2, 0.1], sd=0.01)
     assert choose([0, 1, 2, 3], elsewhere, margin=0.01) == 1

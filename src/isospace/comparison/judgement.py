@@ -213,7 +213,7 @@ class _Judge:
             text += f"; highest of {len(others)} by {chosen_by}"
         text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
         words, model = self._model(name) if kind is VerdictKind.ADAPTED else ("", None)
-        words += earlier(self._judged(name), "pairs")
+        words += earlier(self._judged(name))
         return ComparisonVerdict(kind, name, text + words, model)
 
     def _gain(
@@ -243,7 +243,7 @@ class _Judge:
 
     def _counted(self, found: Gain) -> str:
         if self.measure == "MRR":
-            return counted(found, "groups", "pairs")
+            return counted(found, "groups")
         return f"{number_of(found.items, 'pairs')} of {number_of(found.groups, 'sentences')}"
 
     def _evaluations(self) -> int:
@@ -299,7 +299,7 @@ def _head(kind: VerdictKind, name: str, adapted: bool) -> str:
 def _reason(kind: VerdictKind, found: Gain) -> str:
     if kind is VerdictKind.CANNOT_TELL and found.low <= 0 and found.seeds > 1:
         return "; more seeds or more pairs would tell"
-    return reason(kind, found, "pairs")
+    return reason(kind, found)
 
 
 def _seeds(found: Gain) -> str:

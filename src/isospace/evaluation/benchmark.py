@@ -31,7 +31,7 @@ from isospace.evaluation.pairs import (
     load_scored_pairs,
     remembering,
 )
-from isospace.evaluation.retrieval import RetrievalScores, halves
+from isospace.evaluation.retrieval import RetrievalScores, halves, mrr_scores
 from isospace.evaluation.scores import (
     BenchmarkScores,
     BesideWords,
@@ -51,7 +51,7 @@ from isospace.evaluation.sts import (
 from isospace.operators.fusion import WEIGHT
 from isospace.statistics.choosing import best_other, judge_chosen
 from isospace.statistics.gains import gain, sign_flip_p
-from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
 from isospace.system.ledger import judged
 
@@ -279,11 +279,7 @@ class Benchmark:
 
     def pair_scores(self, *states: RetrievalScores) -> Scores:
         """The MRR of the verdict's pairs, and what each contributed; each state as a seed."""
-        return mean_scores(
-            np.stack([state.reciprocal_ranks for state in states]),
-            self.pairs.group_numbers(),
-            np.stack([state.burdens for state in states], axis=1),
-        )
+        return mrr_scores(self.pairs, *states)
 
     def what_can_be_shown(self, before: Measured) -> str:
         """One line on the gains that the verdict's pairs can show, before there is one."""

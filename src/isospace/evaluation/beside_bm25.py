@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from isospace.corpus.dedup import without_words_of
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
-from isospace.evaluation.pairs import Encode, TextPairs, sided, unit_vectors
+from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
 from isospace.evaluation.ranking import MEASURES, JudgedQueries, measure_ranking
-from isospace.evaluation.retrieval import RetrievalScores, Targets
+from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
 from isospace.evaluation.task import TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import product_blocks
@@ -99,23 +99,17 @@ class BesideBM25:
         return TitledRows(title, self.rows(model), f"{self.in_words(model)} {self.protocol}.")
 
 
-def judged_beside_bm25(
-    encode_queries: Encode,
-    encode_documents: Encode,
-    judged: JudgedQueries,
-    weight: float = WEIGHT,
-) -> BesideBM25:
+def judged_beside_bm25(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT) -> BesideBM25:
     """Rank all documents for each query in the three ways, and measure the lists.
 
     What is held is a vector of each document and the BM25 index; scores are made in blocks.
 
     Args:
-        encode_queries: the encoder, as it reads queries.
-        encode_documents: as it reads documents.
+        encode: the encoder.
         judged: queries, documents and judgements; two queries or more.
         weight: of BM25, as in `fusion.fuse`.
     """
-    vectors = unit_vectors(encode_queries, encode_documents, judged.queries, judged.documents)
+    vectors = unit_vectors(encode, judged.queries, judged.documents)
     blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight)
     values = {way: measure_ranking(blocks[way](), judged.judgements) for way in WAYS}
     groups, measure = np.arange(len(judged)), MEASURES[0]
@@ -162,17 +156,15 @@ def find_pairs(
         The ranks by the encoder alone, as `retrieval.evaluate_retrieval` gives them, and the other
         ways'.
     """
-    targets, sides = Targets.of(pairs), sided(encode)
-    first, second = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    targets = Targets.of(pairs)
+    first, second = unit_vectors(encode, pairs.first, targets.texts)
     blocks = _blocks_by_way(first, second, pairs.first, BM25(targets.texts), weight)
     bare = [without_words_of(*pair) for pair in pairs]
     changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
     no_shared = None
     if changed:
         right = second[targets.own]
-        right[changed] = unit_vectors(
-            sides.queries, sides.documents, [], [bare[i] for i in changed]
-        )[1]
+        right[changed] = unit_vectors(encode, [], [bare[i] for i in changed])[1]
         own_scores = np.einsum("ij,ij->i", first, right)
         no_shared = targets.rank(blocks["encoder"](), own_scores=own_scores)
     beside = PairsBeside(
@@ -191,8 +183,8 @@ def rank_by_way(
 
     Arguments are those of `find_pairs`.
     """
-    targets, sides = Targets.of(pairs), sided(encode)
-    vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    targets = Targets.of(pairs)
+    vectors = unit_vectors(encode, pairs.first, targets.texts)
     blocks = _blocks_by_way(*vectors, pairs.first, BM25(targets.texts), weight)
     return {way: targets.rank(blocks[way](), way) for way in WAYS}
 
@@ -204,8 +196,8 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
         encode: the encoder that is fused with it.
         pairs: two or more, that judge nothing.
     """
-    targets, sides = Targets.of(pairs), sided(encode)
-    vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    targets = Targets.of(pairs)
+    vectors = unit_vectors(encode, pairs.first, targets.texts)
     words = BM25(targets.texts).scores(pairs.first)  # few enough to be held for all weights
     tried = []
     for weight in WEIGHTS:
@@ -231,11 +223,7 @@ def pairs_beside_bm25(
     values = {way: ranks[way].row() for way in WAYS}
     if others.no_shared is not None:
         values["encoder"] |= {NO_SHARED: others.no_shared.mrr}
-    groups = pairs.group_numbers()
-    scores = {
-        way: mean_scores(of.reciprocal_ranks[None], groups, of.burdens[:, None])
-        for way, of in ranks.items()
-    }
+    scores = {way: mrr_scores(pairs, found) for way, found in ranks.items()}
     return alone, _compare("MRR", values, scores, weight, pairs.unit)
 
 

@@ -32,7 +32,7 @@ from isospace.evaluation.benchmark import (
     sts_test_pairs,
 )
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
-from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts, pair_cosines
 from isospace.statistics.correlation import FloatArray
 from isospace.statistics.gains import Gain, gain
@@ -100,7 +100,7 @@ class Elsewhere:
         judging: dict[str, TextPairs] = {}
         choosing: dict[str, TextPairs] = {}
         for folder in folders:
-            name = Path(folder).name
+            name = Path(folder).absolute().name
             if name in {*judging, STS}:
                 name = str(Path(folder).resolve())
             judging[name], held = _held_out(folder)
@@ -108,9 +108,11 @@ class Elsewhere:
                 choosing[name] = held
         left_out = ""
         for name in CARRIED:
+            if name in judging:
+                continue
             if name == DOCSTRINGS and _has_docstrings(corpus):
                 left_out = f"{name} are left out, because the corpus has some"
-            elif name not in judging:
+            else:
                 pairs = carried(name)
                 parts = [pairs.take(part.tolist()) for part in split_groups(pairs.groups or ())]
                 choosing[name], judging[name] = parts
@@ -127,8 +129,10 @@ class Elsewhere:
     def described(self) -> str:
         """What is measured, in words."""
         words = [f"{name} ({len(pairs):,} pairs)" for name, pairs in self.judges.items()]
-        if self.sts:
-            words.insert(0, f"{STS} (average of the test sets)")
+        parts = ["average of the test sets"] if self.sts else []
+        parts += ["the labelled dev sets choose"] if self.dev else []
+        if parts:
+            words.insert(0, f"{STS} ({', '.join(parts)})")
         return "; ".join([", ".join(words), *filter(None, [self.left_out])])
 
     def measure(
@@ -154,10 +158,7 @@ class Elsewhere:
             result = result or evaluate_sts(encode, self.sts)
             found[STS] = self._average(result.cosines)
         for name, pairs in (self.chooses if part == "choose" else self.judges).items():
-            ranks = evaluate_retrieval(encode, pairs)
-            found[name] = mean_scores(
-                ranks.reciprocal_ranks[None], pairs.group_numbers(), ranks.burdens[:, None]
-            )
+            found[name] = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
         return found
 
     def items(self, found: Mapping[str, Scores]) -> Items:
@@ -254,20 +255,15 @@ def elsewhere_rows(found: Mapping[str, ElsewhereScores]) -> list[dict[str, str]]
     ]
 
 
-def elsewhere_in_words(gains: Mapping[str, Gain]) -> str:
+def elsewhere_sentence(gains: Mapping[str, Gain]) -> str:
     """The gains in points of 100 with their 95 % intervals; no gains give no words.
 
     >>> lost = Gain(-0.002, -0.005, 0.001, 0.2, 600, 600, 100, 100)
-    >>> elsewhere_in_words({"STS": lost})
-    'elsewhere: STS -0.20 (-0.50 to +0.10)'
+    >>> elsewhere_sentence({"STS": lost})
+    'Elsewhere: STS -0.20 (-0.50 to +0.10).'
     """
     words = [f"{name} {found.points}" for name, found in gains.items()]
-    return f"elsewhere: {', '.join(words)}" if words else ""
-
-
-def elsewhere_sentence(gains: Mapping[str, Gain]) -> str:
-    """The same as a sentence, for behind a verdict's."""
-    return f"E{elsewhere_in_words(gains)[1:]}." if gains else ""
+    return f"Elsewhere: {', '.join(words)}." if words else ""
 
 
 def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:

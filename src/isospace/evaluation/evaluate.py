@@ -146,8 +146,31 @@ def evaluate_models(
     Raises:
         UserError: as `evaluate`; all models are loaded before the first is scored.
     """
+    require_weight(bm25_weight)
     files = [own] if isinstance(own, str | Path) else own
-    tasks = _load_tasks(data, files, kind, transfer, geometry, mteb, bm25_weight)
+    own_data = [load_own(Path(path), kind) for path in files]
+    where = sts_data(str(data) if data is not None else None)
+    if not own_data and where is None:
+        raise UserError(
+            "nothing to score on: give the folder of the STS sets (`data` FOLDER, or "
+            f"ISOSPACE_DATA), `data` hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
+            "or `own` FILE"
+        )
+    folder = Path(where) if where and where != "hub" else None
+    if folder is None and (transfer or mteb):  # said before the Hub is asked for anything
+        option = "transfer" if transfer else "mteb"
+        raise UserError(f"`{option}`: give the folder that holds the tasks (`data` FOLDER)")
+    request = Request(
+        folder=folder,
+        sts=load_sts_data(where) if where else {},
+        own=own_data,
+        bm25_weight=bm25_weight,
+        transfer=transfer,
+        geometry=geometry,
+        mteb=mteb,
+    )
+    loaded = [task.load(request) for task in TASKS]
+    tasks = [task for task in loaded if task is not None]
     encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]
     return [_score(encoder, tasks, precision, progress or Logged()) for encoder in encoders]
 
@@ -199,39 +222,3 @@ def _score(
     afresh = SidedEncode.of_prompts(encoder.prompts, embed)
     subject = Subject(conditions, encoder, remembering(afresh), afresh, embed_noisy)
     return Evaluation(conditions, {task.name: task.score(subject) for task in tasks})
-
-
-def _load_tasks(
-    data: str | Path | None,
-    own: Sequence[str | Path],
-    kind: DataKind | None,
-    transfer: ProtocolName | None,
-    geometry: bool,
-    mteb: bool,
-    bm25_weight: float,
-) -> list[Task[Any]]:
-    """The tasks that are asked for and have data; all of it is read here."""
-    require_weight(bm25_weight)
-    own_data = [load_own(Path(path), kind) for path in own]
-    where = sts_data(str(data) if data is not None else None)
-    if not own_data and where is None:
-        raise UserError(
-            "nothing to score on: give the folder of the STS sets (`data` FOLDER, or "
-            f"ISOSPACE_DATA), `data` hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
-            "or `own` FILE"
-        )
-    folder = Path(where) if where and where != "hub" else None
-    if folder is None and (transfer or mteb):  # said before the Hub is asked for anything
-        option = "transfer" if transfer else "mteb"
-        raise UserError(f"`{option}`: give the folder that holds the tasks (`data` FOLDER)")
-    request = Request(
-        folder=folder,
-        sts=load_sts_data(where) if where else {},
-        own=own_data,
-        bm25_weight=bm25_weight,
-        transfer=transfer,
-        geometry=geometry,
-        mteb=mteb,
-    )
-    loaded = [task.load(request) for task in TASKS]
-    return [task for task in loaded if task is not None]

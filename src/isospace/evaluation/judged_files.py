@@ -62,7 +62,6 @@ def load_judged(folder: Path) -> JudgedQueries:
         found = number_of(len(judged), "judged queries")
         raise UserError(f"{source.name}: {found}; expected two or more")
     return JudgedQueries(
-        folder.name,
         tuple(queries[key] for key in judged),
         tuple(documents.values()),
         tuple(judged.values()),
@@ -107,10 +106,10 @@ def _read_texts(source: Source) -> dict[str, str]:
 
 def _read_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]:
     """Place, query, document and grade of each line."""
-    for line, row in read_rows(source):
+    for number, (line, row) in enumerate(read_rows(source)):
         fields = row if len(row) > 2 else " ".join(map(str, row)).split()  # TREC's have spaces
         cells = [str(field).strip() for field in fields]
-        if line == 1 and cells == _HEADER:
+        if number == 0 and cells == _HEADER:
             continue
         where = f"{source.name}:{line}"
         if len(cells) not in (3, 4):

@@ -22,6 +22,7 @@ from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
 from isospace.evaluation.pairs import (
     Encode,
     ScoredPairs,
+    SidedEncode,
     TextPairs,
     as_pairs,
     as_scored_pairs,
@@ -83,7 +84,7 @@ class OwnData:
                 return list(dict.fromkeys((*anchors, *positives, *negatives)))
             case LabelledSentences(texts, _):
                 return list(dict.fromkeys(texts))
-            case JudgedQueries(_, queries, documents):
+            case JudgedQueries(queries, documents):
                 return list(dict.fromkeys((*queries, *documents)))
             case TextPairs():
                 return list(dict.fromkeys((*self.content.first, *self.content.second)))
@@ -156,7 +157,8 @@ def evaluate_own(
     match content:
         case JudgedQueries():
             documents = sided(encode_afresh or encode).documents
-            beside = judged_beside_bm25(sides.queries, documents, content, bm25_weight)
+            afresh = SidedEncode(sides.queries, documents, sides.plain)
+            beside = judged_beside_bm25(afresh, content, bm25_weight)
             kind, n, values = "retrieval", len(content), beside.values["encoder"]
             protocol = _judged_protocol(content)
         case ScoredPairs():

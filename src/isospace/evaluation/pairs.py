@@ -254,21 +254,19 @@ def encode_columns(
 
 
 def unit_vectors(
-    encode_queries: Encode,
-    encode_documents: Encode,
-    queries: Sequence[str],
-    documents: Sequence[str],
+    encode: Encode, queries: Sequence[str], documents: Sequence[str]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Vectors of length 1, (query, dim) and (document, dim).
 
     Each distinct text is encoded once by each function, some at a time: beside the vectors nothing
     is held that grows with the number of documents.
     """
-    if encode_queries == encode_documents:
+    sides = sided(encode)
+    if sides.queries == sides.documents:
         # Documents first, so that theirs need not be copied.
-        unit, rows = _distinct_units(encode_documents, (*documents, *queries))
+        unit, rows = _distinct_units(sides.documents, (*documents, *queries))
         return _of_texts(unit, rows, queries), _of_texts(unit, rows, documents)
-    made = [_distinct_units(encode_queries, queries), _distinct_units(encode_documents, documents)]
+    made = [_distinct_units(sides.queries, queries), _distinct_units(sides.documents, documents)]
     return _of_texts(*made[0], queries), _of_texts(*made[1], documents)
 
 

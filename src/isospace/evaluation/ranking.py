@@ -44,13 +44,11 @@ class JudgedQueries:
     """Queries, the documents that are ranked for each of them, and what judges said.
 
     Attributes:
-        name: of the data, for people.
         queries: n of them.
         documents: m of them, all of which are candidates of every query.
         judgements: for each query the positions of documents -> grade; relevant above 0.
     """
 
-    name: str
     queries: tuple[str, ...]
     documents: tuple[str, ...]
     judgements: tuple[Mapping[int, float], ...]

@@ -20,7 +20,6 @@ from isospace.evaluation.pairs import (
     ScoredPairs,
     TextPairs,
     encode_distinct,
-    sided,
     unit_vectors,
 )
 from isospace.evaluation.task import (
@@ -33,6 +32,7 @@ from isospace.evaluation.task import (
 )
 from isospace.operators.nearest import TIE, product_blocks, unit_rows
 from isospace.statistics.correlation import FloatArray
+from isospace.statistics.influence import Scores, mean_scores
 
 DEPTHS = (1, 5, 10)
 """The k of recall@k, of pairs of one meaning."""
@@ -294,9 +294,18 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     texts, each is right: the others are left out while one of them is ranked, and so is the first
     text itself.
     """
-    targets, sides = Targets.of(pairs), sided(encode)
-    vectors = unit_vectors(sides.queries, sides.documents, pairs.first, targets.texts)
+    targets = Targets.of(pairs)
+    vectors = unit_vectors(encode, pairs.first, targets.texts)
     return targets.rank(product_blocks(*vectors))
+
+
+def mrr_scores(pairs: TextPairs, *states: RetrievalScores) -> Scores:
+    """The MRR of pairs, and what each contributed; each state of an encoder as a seed."""
+    return mean_scores(
+        np.stack([state.reciprocal_ranks for state in states]),
+        pairs.group_numbers(),
+        np.stack([state.burdens for state in states], axis=1),
+    )
 
 
 SAME_MEANING = 5.0

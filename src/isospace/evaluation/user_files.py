@@ -129,16 +129,16 @@ def parse_score(path: Path, line: int, cell: Any) -> float:
 
 
 def _read_rows(source: Source, group: str | None) -> list[tuple[int, Cells]]:
-    """Every row with its line; by column where a header in the first line names the columns.
+    """Every row with its line; by column where a header in the first row names the columns.
 
-    A first line with the name `group` in it is a header whatever else it has.
+    A first row with the name `group` in it is a header whatever else it has.
     """
     rows: list[tuple[int, Cells]] = []
     header: list[str] = []
-    for line, cells in read_rows(source):
+    for number, (line, cells) in enumerate(read_rows(source)):
         if isinstance(cells, dict):
             rows.append((line, cells))
-        elif line == 1 and source.format != "jsonl" and (group in cells or _is_header(cells)):
+        elif number == 0 and source.format != "jsonl" and (group in cells or _is_header(cells)):
             header = cells
         elif not header:
             rows.append((line, cells))

@@ -7,9 +7,7 @@ judge what was chosen, once. The candidates stand in order from the start outwar
    one-sided 95 % bound of its change elsewhere above minus the margin. The first that fails ends
    the sequence, so that all tests together are wrong in 5 % of the cases at most, without a
    correction (fixed-sequence testing, Maurer, Hothorn & Lehmacher 1995).
-2. Of those left the one with the highest mean on the choosing items is taken; where little change
-   is wanted, the one nearest to the start that is within one standard error of it (Breiman et al.
-   1984, section 3.4.3).
+2. Of those left the one with the highest mean on the choosing items is taken.
 3. What was chosen is judged on other items (`verdict.judge`).
 
 Below `corpus.groups.SMALLEST_SPLIT` pairs a split would leave too few on either side. Then all
@@ -28,7 +26,7 @@ import numpy as np
 from scipy import stats
 
 from isospace.statistics.correlation import FloatArray
-from isospace.statistics.gains import CONFIDENCE, Gain, gain, influence_of_gain, standard_error
+from isospace.statistics.gains import CONFIDENCE, Gain, gain, influence_of_gain
 from isospace.statistics.influence import Scores, group_sums
 
 _DRAWS, _SEED = 10_000, 0
@@ -74,29 +72,18 @@ def choose(
     choosing: Sequence[Scores] | Sequence[float],
     elsewhere: Sequence[Scores] | None = None,
     margin: float = 0.0,
-    little_change: bool = False,
 ) -> int:
     """The place of the candidate to take; 0 is the start.
 
     Args:
         choosing: score of each candidate on the choosing items, the start's first, then outwards;
-            the values alone will do where `little_change` is not wanted. The first of equals wins.
+            the values alone will do. The first of equals wins.
         elsewhere: score of each candidate on items of other text, where harm is bounded.
         margin: how much may be lost there, in units of the score.
-        little_change: whether to stay within one standard error of the best.
     """
     values = [float(s.by_seed.mean()) if isinstance(s, Scores) else s for s in choosing]
     allowed = len(values) if elsewhere is None else _allowed(elsewhere, margin)
-    best = max(range(allowed), key=lambda place: (values[place], -place))
-    if not little_change:
-        return best
-    for place in range(best):
-        nearer, highest = choosing[place], choosing[best]
-        if not isinstance(nearer, Scores) or not isinstance(highest, Scores):
-            raise ValueError("little_change needs the scores of the items, not their mean alone")
-        if values[best] - values[place] <= standard_error(highest, nearer):
-            return place
-    return best
+    return max(range(allowed), key=values.__getitem__)
 
 
 def _allowed(elsewhere: Sequence[Scores], margin: float) -> int:

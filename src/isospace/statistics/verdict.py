@@ -77,22 +77,19 @@ def kind_of(gain: Gain) -> VerdictKind:
     return VerdictKind.CANNOT_TELL
 
 
-def judge(
-    gain: Gain, protocol: str, unit: str = "groups", items: str = "pairs", judged: int = 1
-) -> Verdict:
+def judge(gain: Gain, protocol: str, unit: str = "groups", judged: int = 1) -> Verdict:
     """Say what a gain over the start means.
 
     Args:
         gain: of the mean of scores from 0 to 1.
         protocol: how the scores were made, for the sentence.
         unit: what the groups of items are called.
-        items: what the items are called.
         judged: how many results these items have judged, this one among them.
     """
     kind = kind_of(gain)
-    count = counted(gain, unit, items)
-    text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain, items)}."
-    return Verdict(kind, text + earlier(judged, items), protocol, gain, judged)
+    count = counted(gain, unit)
+    text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain)}."
+    return Verdict(kind, text + earlier(judged), protocol, gain, judged)
 
 
 def start_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
@@ -119,14 +116,14 @@ def start_unless_adapted(verdict: Verdict) -> Verdict:
     )
 
 
-def counted(gain: Gain, unit: str, items: str) -> str:
-    """How many items there were, in how many groups, and how many changed if not all."""
+def counted(gain: Gain, unit: str) -> str:
+    """How many pairs there were, in how many groups, and how many changed if not all."""
     groups = "" if gain.groups == gain.items else f" in {number_of(gain.groups, unit)}"
     changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
-    return f"{number_of(gain.items, items)}{groups}{changed}"
+    return f"{number_of(gain.items, 'pairs')}{groups}{changed}"
 
 
-def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
+def reason(kind: VerdictKind, gain: Gain) -> str:
     """What the interval leaves open, and what would tell; empty where nothing."""
     smallest = f"less than {100 * SMALLEST_GAIN:.2f}"
     if kind is VerdictKind.TOO_SMALL:
@@ -137,13 +134,13 @@ def reason(kind: VerdictKind, gain: Gain, items: str) -> str:
         if gain.changed_groups < FEWEST_GROUPS:
             return f"; {number_of(gain.changed_groups, 'groups')} changed of {FEWEST_GROUPS} needed"
         if gain.low <= 0:
-            return f"; about {_rounded(_needed(gain))} {items} would tell"
+            return f"; about {_rounded(_needed(gain))} pairs would tell"
     return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
 
 
-def earlier(judged: int, items: str) -> str:
-    """A sentence on the other results that the items have judged; empty where they have none."""
-    return "" if judged == 1 else f" These {items} judged {judged:,} results on this machine."
+def earlier(judged: int) -> str:
+    """A sentence on the other results that the pairs have judged; empty where they have none."""
+    return "" if judged == 1 else f" These pairs judged {judged:,} results on this machine."
 
 
 def _needed(gain: Gain) -> float:

@@ -205,9 +205,9 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     if power is None or gain is None:
         best = "" if gain is None else f"; the best other: {gain} in {verdict.protocol}"
         return f"{HEADS[kind]}: no power finds more of the pairs that choose{best}."
-    why = f"{counted(gain, unit, 'pairs')}{reason(kind, gain, 'pairs')}"
+    why = f"{counted(gain, unit)}{reason(kind, gain)}"
     text = f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
-    return text + earlier(verdict.judged, "pairs")
+    return text + earlier(verdict.judged)
 
 
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
