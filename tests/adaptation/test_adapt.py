@@ -336,10 +336,14 @@ def test_states_in_words():
     assert "the trained weights, 2 leading directions removed" in words
 
 
-def test_settings_go_through_json(config):
-    assert AdaptConfig.from_json(config.to_json()) == config
-    with pytest.raises(UserError, match="not the settings of a ladder"):
-        AdaptConfig.from_json("[]")
+def test_settings_go_through_json(config, tmp_path):
+    path = tmp_path / "adapt.json"
+    path.write_text(config.to_json())
+    assert AdaptConfig.read(path) == config
+    for content in (b"[]", b"{", b"\xff", b'{"seeds": 0}'):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"adapt\.json: "):
+            AdaptConfig.read(path)
 
 
 def test_the_page_begins_with_the_ladder(climbed):

@@ -110,6 +110,15 @@ def test_a_run_is_no_comparison(base, tmp_path):
         compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "run")
 
 
+@pytest.mark.parametrize("name", ["results.json", "report.html"])
+def test_the_results_of_something_else_stay(base, tmp_path, name):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("mine")
+    with pytest.raises(UserError, match=r"holds results\.json or .* of something else"):
+        compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "mine")
+    assert (tmp_path / "mine" / name).read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("setting", "value"), [("select", "label-free"), ("elsewhere", ("other.txt",))]
 )

@@ -37,6 +37,15 @@ def test_numpy_normal_cache_is_kept(tmp_path):
     assert np.random.randn(3).tolist() == expected
 
 
+def test_pythons_normal_cache_is_kept(tmp_path):
+    random.gauss(0, 1)
+    expected = random.getstate()
+    checkpoint.save(tmp_path / "a.pt", {"random": checkpoint.random_state()})
+    random.gauss(0, 1)
+    checkpoint.set_random_state(checkpoint.load(tmp_path / "a.pt")["random"])
+    assert random.getstate() == expected
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.pt"
     checkpoint.save(path, {"step": 1})

@@ -113,6 +113,12 @@ def test_a_pair_of_two_documents_keeps_both_out_of_its_batch():
     assert apart(np.arange(4), documents, 2).tolist() == [[0, 2]]
 
 
+def test_an_epoch_whose_order_gives_no_batch_is_drawn_again():
+    lines = np.array([[0, 1], [0, 0], [1, 1]])  # only the last two lie apart
+    order = Order(Examples(lines, lines), 2, seed=0)
+    assert all(set(order.batch(number)) == {1, 2} for number in range(40))
+
+
 def test_too_few_documents_for_a_batch_is_said(base, corpus):
     found = Examples.of(base, corpus)
     with pytest.raises(

@@ -44,6 +44,15 @@ def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
     assert (config.output / ".notes.tmp").exists()
 
 
+def test_what_may_be_somebody_elses_stays(config):
+    config.output.mkdir()
+    for name in (LADDER, "README"):
+        (config.output / name).write_text("the user's")
+    with pytest.raises(UserError, match="exists already"):
+        Run.create(config)
+    assert {path.name for path in config.output.iterdir()} == {LADDER, "README"}
+
+
 def test_a_run_of_several_processes_says_how_they_go_on(config, monkeypatch):
     run = Run.create(config)
     assert as_options(run.how_to_resume).endswith(f"with: isospace train --resume {run.folder}")

@@ -124,6 +124,21 @@ def test_help_is_given_for_a_run_that_goes_on_too(capsys):
     assert out.startswith("usage: isospace train")
 
 
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("simsce", "simsce: no such objective; close: simcse"),
+        ("zzz", "zzz: no such objective; isospace objectives lists them"),
+        ("docstrings", "give it as one: isospace train --corpus docstrings"),
+        (".", "give it as one: isospace train --corpus ."),
+    ],
+)
+def test_train_without_an_objective_of_that_name(capsys, word, message):
+    status, _, err = run(capsys, "train", word)
+    assert status == 2
+    assert message in err
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = [sys.executable, "-m", "isospace.cli", "train", "--help"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -29,11 +29,11 @@ from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.beside_bm25 import rank_by_way
 from isospace.evaluation.pairs import SidedEncode, TextPairs
-from isospace.evaluation.retrieval import Targets, evaluate_retrieval
+from isospace.evaluation.retrieval import Targets, evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import table_rows
 from isospace.statistics.choosing import choose
 from isospace.statistics.gains import Gain, gain
-from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, start_unless_adapted
 from isospace.system.launch import launched
 from isospace.system.locks import locked
@@ -94,8 +94,7 @@ def adapt(
                 results = run.complete
                 if results is not None:
                     return FinishedRun(run, results, earlier=True)
-                text = (run.folder / LADDER).read_text(encoding="utf-8")
-                config = AdaptConfig.from_json(text)
+                config = AdaptConfig.read(run.folder / LADDER)
             else:
                 assert config is not None
                 if config.output is not None:
@@ -221,12 +220,7 @@ class _Climb:
         """Measure a state on the items that choose."""
         with self._rung(rung):
             encode = self._encode(state)
-            ranks = evaluate_retrieval(encode, self.choosers)
-            scores = mean_scores(
-                ranks.reciprocal_ranks[None],
-                self.choosers.group_numbers(),
-                ranks.burdens[:, None],
-            )
+            scores = mrr_scores(self.choosers, evaluate_retrieval(encode, self.choosers))
             found = self.elsewhere.measure(encode, "choose")
         if state == START:
             self._start_elsewhere = found
@@ -479,14 +473,13 @@ def _require_one_process() -> None:
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     """How this text is trained on: by pairs of it where there are enough, else by dropout."""
     dropout, pairs = config.training(_DROPOUT), config.training(_PAIRS)
-    data = load_data(pairs if config.text.columns else dropout, elsewhere_chooses=True)
+    smallest = replace(pairs, batch_size=SMALLER_BATCHES[-1])
+    data = load_data(smallest if config.text.columns else dropout, elsewhere_chooses=True)
     if data.corpus.related is None and not config.text.columns:
         return dropout, data, []
     try:
         batched = _in_batches(pairs, data.corpus)
     except UserError as error:
-        if config.text.columns:
-            raise
         reason = str(error).partition(". ")[0]  # what follows is for those who choose a batch
         return dropout, data, [f"Two dropout views of each text train, and no pairs: {reason}."]
     told = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, Strict
@@ -92,5 +93,17 @@ class AdaptConfig:
         try:
             values: dict[str, Any] = json.loads(text)
             return cls(**values)
-        except (ValueError, TypeError, RecursionError) as error:
+        except (UserError, ValueError, TypeError, RecursionError) as error:
             raise UserError(f"not the settings of a ladder: {error}") from error
+
+    @classmethod
+    def read(cls, path: Path) -> AdaptConfig:
+        """Settings from a file that holds what `to_json` wrote.
+
+        Raises:
+            UserError: as `from_json`; the message names the file.
+        """
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except (UserError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: {error}") from error

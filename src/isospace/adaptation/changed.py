@@ -38,7 +38,7 @@ def first_texts(
 ) -> list[tuple[str, ...]]:
     """The texts that an encoder puts first for some of the queries."""
     targets = Targets.of(pairs)
-    queries, texts = unit_vectors(encode.queries, encode.documents, pairs.first, targets.texts)
+    queries, texts = unit_vectors(encode, pairs.first, targets.texts)
     found = []
     for place in places:
         cosines = texts @ queries[place]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
@@ -150,8 +149,4 @@ def read_ladder(folder: Path) -> Ladder | None:
     """
     if not (folder / FILE).is_file():
         return None
-    return typed_json.read(folder / FILE, Ladder, "rungs of a ladder", FORMAT, _as_it_is)
-
-
-def _as_it_is(content: dict[str, Any]) -> dict[str, Any]:
-    return content
+    return typed_json.read(folder / FILE, Ladder, "rungs of a ladder", FORMAT)

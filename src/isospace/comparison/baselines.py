@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from isospace.comparison.shared_items import Items
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -22,9 +20,8 @@ from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.vector_cache import cached
 from isospace.system import typed_json
-from isospace.system.arrays import read_arrays
+from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.cache import cache_folder
-from isospace.system.files import atomic_path
 from isospace.training.results import without_bm25
 
 FORMAT = 2
@@ -111,9 +108,7 @@ class Baseline:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SCORES).unlink(missing_ok=True)
         other = {f"{_ELSEWHERE}{name}": array for name, array in self.elsewhere.items()}
-        arrays: dict[str, Any] = self.items | other
-        with atomic_path(folder / _ITEMS) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        write_arrays(folder / _ITEMS, **self.items, **other)
         typed_json.write(folder / _SCORES, self.about)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -116,73 +116,59 @@ def compare(
         UserError: bad input, refused before the first run; or a folder that holds other settings.
         Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
+    folder, baselines, progress = Path(folder), baselines or {}, progress or Logged()
+    with _stoppable(engine):
+        _require_comparable(candidates, seeds, folder, jobs)
+        _require_other_names(baselines, candidates)
+        # In the settings, because the command that goes on may find another environment.
+        settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
+        if measure == "sts" and not all(config.data for config in settings.values()):
+            raise UserError("`verdict_on` sts: give the STS sets (`data` FOLDER, or ISOSPACE_DATA)")
+        cells = [
+            _cell(folder, name, replace(config, seed=config.seed + number))
+            for number in range(seeds)
+            for name, config in settings.items()
+        ]
+        require_runnable(cells, jobs, engine)
+        if folder.is_dir():
+            with _held(folder):
+                pass  # refused now, and not after the checks, which take long and make no folder
+        scored = _scored_before(folder, baselines)
+        scored_now: dict[str, Baseline] = {}
+        missing = not all(cell.finished for cell in cells) or scored.keys() != baselines.keys()
+        if missing:
+            data = require_usable(list(settings.values()))
+            if measure == "sts":
+                _require_average(cells[0].config, data.benchmark)
+            _require_same_text(cells, data.corpus.digest)
+            if first():
+                progress.line("start", f"scoring the encoder ({data.benchmark.protocol}) ...")
+                progress.line("pairs", _can_be_shown(cells[0].config, data.benchmark, measure))
+                scored_now = _score(baselines, scored, data, progress)
+        with _held(folder):
+            if missing:
+                for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
+                    (folder / old).unlink(missing_ok=True)
+            for name, baseline in scored_now.items():
+                baseline.write(_baseline_folder(folder, name))
+            if not run_cells(cells, jobs, engine, progress):
+                return None
+            runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
+            rows = {name: (scored | scored_now)[name] for name in baselines}
+            results = judge_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
+            write_results(folder / _RESULTS, results)
+        return results
+
+
+@contextmanager
+def _stoppable(engine: Engine) -> Iterator[None]:
+    """Signals end the comparison with how to go on."""
     try:
         with connected(engine), polite_stop():
-            return _compare(
-                candidates,
-                seeds,
-                Path(folder),
-                measure,
-                jobs,
-                engine,
-                baselines or {},
-                progress or Logged(),
-            )
+            yield
     except (KeyboardInterrupt, Interrupted) as error:
         what = "interrupted; nothing is lost. Continue with the same command"
         raise Interrupted(what) from error
-
-
-def _compare(
-    candidates: Mapping[str, TrainConfig],
-    seeds: int,
-    folder: Path,
-    measure: Measure,
-    jobs: int,
-    engine: Engine,
-    baselines: Mapping[str, str],
-    progress: Progress,
-) -> ComparisonResults | None:
-    _require_comparable(candidates, seeds, folder, jobs)
-    _require_other_names(baselines, candidates)
-    # In the settings, because the command that goes on may find another environment.
-    settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
-    if measure == "sts" and not all(config.data for config in settings.values()):
-        raise UserError("`verdict_on` sts: give the STS sets (`data` FOLDER, or ISOSPACE_DATA)")
-    cells = [
-        _cell(folder, name, replace(config, seed=config.seed + number))
-        for number in range(seeds)
-        for name, config in settings.items()
-    ]
-    require_runnable(cells, jobs, engine)
-    if folder.is_dir():
-        with _held(folder):
-            pass  # refused now, and not after the checks, which take long and make no folder
-    scored = _scored_before(folder, baselines)
-    scored_now: dict[str, Baseline] = {}
-    missing = not all(cell.finished for cell in cells) or scored.keys() != baselines.keys()
-    if missing:
-        data = require_usable(list(settings.values()))
-        if measure == "sts":
-            _require_average(cells[0].config, data.benchmark)
-        _require_same_text(cells, data.corpus.digest)
-        if first():
-            progress.line("start", f"scoring the encoder ({data.benchmark.protocol}) ...")
-            progress.line("pairs", _can_be_shown(cells[0].config, data.benchmark, measure))
-            scored_now = _score(baselines, scored, data, progress)
-    with _held(folder):
-        if missing:
-            for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
-                (folder / old).unlink(missing_ok=True)
-        for name, baseline in scored_now.items():
-            baseline.write(_baseline_folder(folder, name))
-        if not run_cells(cells, jobs, engine, progress):
-            return None
-        runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
-        rows = {name: (scored | scored_now)[name] for name in baselines}
-        results = judge_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
-        write_results(folder / _RESULTS, results)
-    return results
 
 
 def _held(folder: Path) -> AbstractContextManager[None]:
@@ -204,6 +190,12 @@ def _require_comparable(
         )
     if begun(folder):
         raise UserError(f"`output` {folder}: is a run; give the comparison a folder of its own")
+    others = (_RESULTS, REPORT)  # which are written anew
+    if not _is_comparison(folder) and any((folder / name).exists() for name in others):
+        raise UserError(
+            f"`output` {folder}: holds {' or '.join(others)} of something else; give the "
+            "comparison a folder of its own"
+        )
     if "start" in candidates:
         raise UserError("start: the name of the row that all are compared with; give another")
     _require_alike(candidates)
@@ -212,6 +204,11 @@ def _require_comparable(
         for earlier in names[:place]:
             if _slug(name) == _slug(earlier) or candidates[name] == candidates[earlier]:
                 raise UserError(f"{earlier} and {name}: the same candidate twice; leave one out")
+
+
+def _is_comparison(folder: Path) -> bool:
+    """Whether a folder has cells, or baselines, of a comparison."""
+    return any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
 
 
 def _require_alike(candidates: Mapping[str, TrainConfig]) -> None:

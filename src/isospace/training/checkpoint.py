@@ -38,6 +38,7 @@ def random_state() -> dict[str, Any]:
         "cuda": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
         "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
         "python": list(random.getstate()[1]),
+        "gauss": random.getstate()[2],
         "numpy": [str(kind), list(map(int, keys)), int(position), int(has_gauss), float(gauss)],
     }
 
@@ -49,7 +50,7 @@ def set_random_state(state: dict[str, Any]) -> None:
         torch.cuda.set_rng_state(state["cuda"][0])
     if torch.backends.mps.is_available() and state.get("mps"):
         torch.mps.set_rng_state(state["mps"][0])
-    random.setstate((3, tuple(state["python"]), None))
+    random.setstate((3, tuple(state["python"]), state.get("gauss")))
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), *rest))
 

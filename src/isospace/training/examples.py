@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -18,7 +19,7 @@ from isospace.corpus.related import FEW_PAIRS, Related
 from isospace.corpus.relations import RELATIONS
 from isospace.corpus.staging import key
 from isospace.corpus.tokens import Tokens
-from isospace.errors import UserError
+from isospace.errors import TooLittle, UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
 from isospace.statistics.counts import number_of
@@ -213,6 +214,7 @@ def require_pairs(config: TrainConfig) -> None:
         )
 
 
+@functools.lru_cache(maxsize=1)
 def _origins(corpus: Corpus) -> Rows:
     """(line,) the document of each line, or, of rows of texts, a number that equal texts share."""
     if corpus.related is not None:
@@ -261,6 +263,10 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     return Examples(lines, origins, crops_of, shortened, story=story)
 
 
+_TRIES = 10
+"""Further orders of an epoch, where the first gives no batch of examples that lie apart."""
+
+
 class Order:
     """Which examples make each batch: by seed and epoch alone, so that resuming needs no state.
 
@@ -270,7 +276,7 @@ class Order:
         seed: of the run.
 
     Raises:
-        UserError: not a single batch can be made.
+        TooLittle: not a single batch can be made.
     """
 
     def __init__(self, examples: Examples, size: int, seed: int) -> None:
@@ -300,8 +306,12 @@ class Order:
         if examples.origins is None:
             return order[: len(order) // self._size * self._size].reshape(-1, self._size)
         batches = apart(order, examples.origins, self._size)
+        for _ in range(_TRIES):  # near the size of a batch it is a matter of the order
+            if len(batches):
+                break
+            batches = apart(random.permutation(order), examples.origins, self._size)
         if not len(batches):
-            raise UserError(
+            raise TooLittle(
                 f"`batch_size` {self._size}: no two pairs of a batch may be of one document, or "
                 f"share a text, and of these {len(examples):,} pairs no {self._size} are so. "
                 "Give more text, or train with a smaller `batch_size`"

@@ -36,7 +36,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Progress
-from isospace.training.examples import Examples, require_pairs
+from isospace.training.examples import Examples, Order, require_pairs
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import (
     Loop,
@@ -504,7 +504,9 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
     if long_enough < batch <= usable:
         raise TooLittle(too_short(config, long_enough, usable))
     if config.views != "dropout":
-        Examples.of(config, corpus)
+        examples = Examples.of(config, corpus)
+        if not examples.waiting:
+            Order(examples, batch, config.seed).batch(0)
     elif usable < batch:
         raise TooLittle(
             f"`corpus` {' '.join(config.text.corpus)}: {number_of(usable, 'usable sentences')} for "

@@ -39,9 +39,8 @@ from isospace.encoders.loading import (
     run_model,
 )
 from isospace.errors import UserError
-from isospace.system.arrays import read_arrays
+from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import (
-    atomic_path,
     is_occupied,
     remove_torn,
     require_writable,
@@ -236,13 +235,12 @@ class Run:
 
     def write_items(self, **parts: Mapping[str, np.ndarray]) -> None:
         """Write items.npz: part ("before", "after", "gold", ...) -> column -> array."""
-        arrays: dict[str, Any] = {
+        arrays = {
             f"{part}/{name}": array
             for part, columns in parts.items()
             for name, array in columns.items()
         }
-        with atomic_path(self.items_path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        write_arrays(self.items_path, **arrays)
 
     def items(self, part: str) -> dict[str, np.ndarray]:
         """One part of items.npz, by column.
@@ -261,13 +259,12 @@ class Run:
 
         `before` and `after` are the vectors (n, dim) of the sentences under start and result.
         """
-        with atomic_path(self.sample_path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(
-                file,
-                sentences=np.array(sentences, dtype=np.str_),
-                before=_half(before),
-                after=_half(after),
-            )
+        write_arrays(
+            self.sample_path,
+            sentences=np.array(sentences, dtype=np.str_),
+            before=_half(before),
+            after=_half(after),
+        )
 
     @property
     def sample(self) -> Sample | None:
@@ -431,10 +428,12 @@ def require_free(folder: Path) -> None:
     Raises:
         UserError: with the ways out.
     """
-    if not begun(folder):
-        for name in (".config.json.*.tmp", f".{LADDER}.*.tmp", LADDER):
-            for torn in folder.glob(name):  # by a kill before there was a run
-                torn.unlink()
+    # What a kill left before there was a run; beside anything else it is somebody's own.
+    names = (".config.json.*.tmp", f".{LADDER}.*.tmp", LADDER)
+    torn = {path for name in names for path in folder.glob(name)}
+    if torn and torn == set(folder.iterdir()):
+        for path in torn:
+            path.unlink()
     if is_occupied(folder):
         raise UserError(
             f"`output` {folder}: exists already. Give another folder, or continue it with "

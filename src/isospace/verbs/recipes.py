@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from isospace.config import TrainConfig, objective_name
-from isospace.recipes.base import HERE, Recipe
-from isospace.recipes.table import RECIPES, find
+from isospace.recipes import HERE, RECIPES, Recipe, find
 from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_json, print_result, print_table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -56,8 +57,10 @@ class Train(SharesWork):
         """The defaults: those of the recipe that the words name.
 
         Raises:
-            UserError: no such recipe; or settings for a run that has its own.
+            UserError: no such recipe or objective; or settings for a run that has its own.
         """
+        if words and not words[0].startswith("-") and words[0] not in OBJECTIVES:
+            raise UserError(_no_objective(words[0]))
         scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         scan.add_argument("--recipe", nargs="?")
         scan.add_argument("--resume", nargs="?")
@@ -88,3 +91,14 @@ class Train(SharesWork):
             return 0
         show_finished(outcome, self.json)
         return 0
+
+
+def _no_objective(word: str) -> str:
+    """What is wrong with the first word, where it is no objective."""
+    from isospace.corpus.docstrings import is_docstrings
+
+    if is_docstrings(word) or Path(word).exists():
+        return f"{word}: no objective, but a text; give it as one: isospace train --corpus {word}"
+    close = difflib.get_close_matches(word, OBJECTIVES, n=5, cutoff=0.4)
+    hint = f"close: {', '.join(close)}" if close else "isospace objectives lists them"
+    return f"{word}: no such objective; {hint}"
