@@ -10,11 +10,13 @@ from dataclasses import replace
 import pytest
 from report_runs import STS, change, finish, page_of, write_comparison, write_run
 
+from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import SeedScores, read_results
 from isospace.config import CorpusConfig
+from isospace.encoders.loading import LADDER
 from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import NO_SHARED
-from isospace.objectives import SimCSE
+from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.elsewhere import elsewhere_gains_table, elsewhere_table
 from isospace.report.papers import is_published, papers_table, transfer_table
@@ -30,6 +32,30 @@ from isospace.report.scoreboard import (
 )
 from isospace.system.tables import Table, write_tables
 from isospace.training.results import CorpusFacts
+
+
+def test_what_an_objective_calls_as_the_run_does_tells_rows_apart(tmp_path):
+    for name, rate in (("with", 0.1), ("without", None)):
+        finish(write_run(tmp_path / name, objective=ConSERT(dropout=rate is not None)))
+    rows = runs_table(collect([tmp_path / "with", tmp_path / "without"])).rows
+    assert [row["objective"] for row in rows] == [
+        "consert (its dropout True)",
+        "consert (its dropout False)",
+    ]
+
+
+def test_a_ladder_is_no_seed_of_a_training(tmp_path):
+    for name, minutes in (("a", 6.0), ("b", 20.0)):
+        finish(write_run(tmp_path / name))
+        settings = AdaptConfig(budget=(minutes, "minutes")).to_json()
+        (tmp_path / name / LADDER).write_text(settings)
+    finish(write_run(tmp_path / "c"))
+    rows = runs_table(collect([tmp_path / name for name in "abc"])).rows
+    assert [row["objective"] for row in rows] == [
+        "adapt (budget 6.0 minutes)",
+        "adapt (budget 20.0 minutes)",
+        "simcse",
+    ]
 
 
 def test_seeds_are_one_row_and_other_settings_another(tmp_path):

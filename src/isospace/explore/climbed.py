@@ -76,7 +76,7 @@ class Climbed:
         Raises:
             UserError: the corpus cannot be read any more, or is not what it was.
         """
-        config = replace(self.run.config, data=None)  # STS sets have no part in it
+        config = replace(self.run.config, data=None, elsewhere=())  # which have no part in it
         corpus = " ".join(config.text.corpus)
         progress.line("reading", corpus)
         benchmark = load_data(config).benchmark

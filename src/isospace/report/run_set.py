@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import ComparisonResults, read_results
-from isospace.config import TrainConfig, objective_name
+from isospace.encoders.loading import LADDER
+from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates
 from isospace.training.run import Run, begun
 
@@ -68,7 +70,7 @@ def collect(folders: Sequence[Path]) -> RunSet:
         else:
             loose.append(Run(folder))
     names = _names([run.folder for run in loose])
-    runs += map(NamedRun, loose, names, _labels([run.config for run in loose]))
+    runs += map(NamedRun, loose, names, _labels([_settings(run) for run in loose]))
     alone = len(folders) == 1
     title = _names(folders)[0] if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
@@ -91,9 +93,8 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return [without_surrogates(str(folder)) for folder in folders] if alike else names
 
 
-def _labels(configs: Sequence[TrainConfig]) -> list[str]:
+def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
     """The objective of each, with the settings in which runs of that objective differ."""
-    settings = [_settings(config) for config in configs]
     labels = []
     for own in settings:
         same = [other for other in settings if other["objective"] == own["objective"]]
@@ -116,9 +117,20 @@ def _in_words(value: Any) -> str:
     return Path(value).name if isinstance(value, str) and "/" in value else str(value)
 
 
-def _settings(config: TrainConfig) -> dict[str, Any]:
-    """All settings but seed and output, in one level."""
-    values = config.to_dict()
-    parts = {**values.pop("text"), **values.pop("objective"), **values}
-    del parts["name"], parts["seed"], parts["output"]
-    return {"objective": objective_name(config.objective), **parts}
+def _settings(run: Run) -> dict[str, Any]:
+    """All settings but seed and output, in one level; of a ladder its own.
+
+    What an objective calls as the run does, such as consert its `dropout`, is in words apart.
+    """
+    config = run.config
+    if (run.folder / LADDER).is_file():
+        values = to_dict(AdaptConfig.read(run.folder / LADDER))
+        objective = {"objective": "adapt"}
+    else:
+        values = config.to_dict()
+        own = values.pop("objective")
+        objective = {"objective": own.pop("name")}
+        objective |= {f"its {n}" if n in values else n: value for n, value in own.items()}
+    parts = {**values.pop("text"), **values}
+    del parts["seed"], parts["output"]
+    return objective | parts
