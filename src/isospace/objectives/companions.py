@@ -164,7 +164,7 @@ class LateQueue(Queue):
 
 
 class RandomHead(torch.nn.Module):
-    """Base of heads that draw random numbers; the generator's state is part of `state_dict`."""
+    """Base of what draws random numbers; the generator's state is part of `state_dict`."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()

@@ -152,11 +152,8 @@ class CTInBatch(Objective):
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Half the cross-entropy in either direction."""
-        scale = (
-            companions.companion(views.companions, "scale", companions.Scale)
-            .log.to(views.encoded)
-            .exp()
-        )
+        learnt = companions.companion(views.companions, "scale", companions.Scale)
+        scale = learnt.log.to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)
         directions = zip(self.term_names, (logits, logits.T), strict=True)
         return {name: similarity.softmax_losses(rows).mean() / 2 for name, rows in directions}

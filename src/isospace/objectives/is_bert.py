@@ -113,9 +113,8 @@ class ISBERT(Objective):
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Minus the expectation over a sentence's own tokens, and that over other sentences'."""
         tokens = views.tokens[0]
-        local = companions.companion(views.companions, "convolutions", companions.Convolutions)(
-            tokens
-        )
+        beside = views.companions
+        local = companions.companion(beside, "convolutions", companions.Convolutions)(tokens)
         sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)
         released = self.variant == "released"
         own, others = jensen_shannon(local, sentence, tokens.mask, constants=released)
