@@ -1,19 +1,15 @@
 # Everything a newcomer needs: `make demo` runs the main job, `make test` passes the tests.
 PYTHON ?= python3
 BIN := .venv/bin
-# Bytecode is made of what is imported, when it is: of all it would take more than a minute.
-PIP := $(BIN)/python -m pip install -q --no-compile
 
 .PHONY: demo test test-all check types tests fuzz bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
 
-# A process more than there are cores, as many tests wait for processes of their own. A file of
-# tests at a time in each, so that what its tests share is made once; OpenMP threads of several
-# processes would wait for each other. The 20 slowest tests are listed at the end.
-WORKERS := $(shell $(PYTHON) -c "import os; print(min(8, os.cpu_count() + 1))")
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) \
+# A file of tests at a time in each process, so that what its tests share is made once; OpenMP
+# threads of several processes would wait for each other. The 20 slowest tests are listed at the end.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 \
 	--dist loadfile --no-loadscope-reorder --durations=20
 
 test: .venv/test
@@ -93,25 +89,25 @@ st-versions: .venv/test
 	$(PYTHON) -m venv .venv
 
 .venv/demo: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[offline]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[offline]'
 	touch $@
 
 .venv/test: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	touch $@ .venv/demo
 
 .venv/fuzz: .venv/test
-	$(PIP) atheris
+	$(BIN)/python -m pip install -q atheris
 	touch $@
 
 .venv/bench: .venv/test
-	$(PIP) -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
 	touch $@
 
 # The versions that the two commands install, for every Python from 3.10 on. torch brings its own
 # CUDA packages where it needs them.
 constraints: .venv/test
-	$(PIP) uv
+	$(BIN)/python -m pip install -q uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 \
 		--no-header --no-annotate | grep -vE '^(nvidia-|cuda-|triton)' > constraints.txt
 
