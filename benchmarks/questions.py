@@ -145,13 +145,13 @@ def main() -> None:
         left_on(options.output / LEFT, sts)
     draw(PAGE, {"left on": _left_on_table()})
     whitened = judged(WHITENED, options.seeds)
-    draw(PAGE, {"groups": archived.tested(whitened, "STS-B dev")})
+    draw(PAGE, groups_drawn(whitened))
     own = {name: row for name, row in POSITIVES.items() if name not in SAME}
     named = {SAME.get(name, name): POSITIVES[name] for name in POSITIVES}
     if not options.judge:
         judged(own, options.seeds)
     positives = judged(named, options.seeds)
-    draw(PAGE, {"positives": archived.tested(positives, "STS-B dev")})
+    draw(PAGE, positives_drawn(positives))
     weights = {name: row for rows in ADDED.values() for name, row in rows.items()}
     tried = judged(weights, 1)
     chosen = {
@@ -160,7 +160,43 @@ def main() -> None:
     }
     headless = judged(HEADLESS | {name: weights[name] for name in chosen.values()}, options.seeds)
     losses = archived.tested(headless, "STS-B dev")
-    draw(PAGE, {"weights": _weights(tried, chosen), "losses": losses})
+    over = _over(headless, [(name, "contrast") for name in chosen.values()])
+    draw(PAGE, {"weights": _weights(tried, chosen), "losses": losses, "losses over": over})
+
+
+def groups_drawn(results: ComparisonResults) -> dict[str, str]:
+    """The tables of the second question."""
+    pairs = [("1-groups", "no-whitening"), ("2-groups", "no-whitening"), (LEFT, "no-whitening")]
+    pairs += [(f"{n}-groups-shuffled", f"{n}-groups") for n in GROUPS if n > 1]
+    tested = archived.tested(results, "STS-B dev")
+    return {"groups": tested, "groups over": _over(results, pairs)}
+
+
+def positives_drawn(results: ComparisonResults) -> dict[str, str]:
+    """The tables of the third question."""
+    plain, whitened = (
+        [SAME.get(name, name) for name in POSITIVES if name.startswith(kind)]
+        for kind in ("plain", "whitened")
+    )
+    pairs = [*zip(whitened, plain, strict=True)]
+    pairs += [(rows[-1], rows[0]) for rows in (plain, whitened)]
+    tested = archived.tested(results, "STS-B dev")
+    return {"positives": tested, "positives over": _over(results, pairs)}
+
+
+def _over(results: ComparisonResults, pairs: Sequence[tuple[str, str]]) -> str:
+    """Differences of rows of a table, tested with all pairs of its rows."""
+    tested = {(row.ahead, row.behind): row for row in results.differences[results.measure]}
+    rows = []
+    for over, under in pairs:
+        swapped = (over, under) not in tested
+        found = tested[(under, over) if swapped else (over, under)]
+        gain = found.gain
+        if swapped:
+            gain = replace(gain, mean=-gain.mean, low=-gain.high, high=-gain.low)
+        row = {"": f"{over} over {under}", results.measure: gain.points}
+        rows.append(row | {"p (Holm)": f"{found.holm_p:.2g}"})
+    return markdown_table(rows)
 
 
 def left_on(row: Path, sts: Path) -> None:
