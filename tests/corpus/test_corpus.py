@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.metadata
 import io
 import logging
 import os
@@ -229,6 +230,17 @@ def test_an_edit_of_the_code_that_cleans_makes_another_result(tmp_path, monkeypa
         corpus_module,
         "file_hash",
         lambda path: "edited" if path.name == module else file_hash(path),
+    )
+    load(tmp_path, file)
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2
+
+
+def test_another_version_of_a_parser_makes_another_result(tmp_path, monkeypatch):
+    file = put(tmp_path, sentences(30))
+    load(tmp_path, file)
+    version = importlib.metadata.version
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: "0" if name == "docutils" else version(name)
     )
     load(tmp_path, file)
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import logging
 import tempfile
@@ -198,10 +199,24 @@ def _content_hash(source: Source) -> str | None:
         return None
 
 
+_PARSERS = (
+    "docutils", "markdown-it-py", "py3langid", "pypdf", "python-docx", "selectolax", "sentencex",
+)  # fmt: skip
+"""Distributions that decide on what is read of a file."""
+
+
 def _code_hashes() -> list[str]:
     """What cleans and selects: every module of this package, whatever stands in which of them.
 
     The tables of Unicode decide on characters and words; they come with Python.
     """
     modules = sorted(Path(__file__).parent.rglob("*.py"))
-    return [*map(file_hash, modules), unicodedata.unidata_version]
+    return [*map(file_hash, modules), *map(_version, _PARSERS), unicodedata.unidata_version]
+
+
+def _version(distribution: str) -> str:
+    """Of an installed distribution; empty where it is not, as those of extras may be."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
