@@ -133,8 +133,8 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     folder = cache / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
     remove_stale(folder, ".input-*")
-    found = [versions_of(name) for name in filter(is_docstrings, config.corpus)]
-    versions = {what: version for one in found for what, version in one.items()}
+    of_each = [versions_of(name) for name in filter(is_docstrings, config.corpus)]
+    versions = {what: version for found in of_each for what, version in found.items()}
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
         files = (name for name in config.corpus if not is_docstrings(name))
@@ -145,7 +145,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             (source.format, source.compression, _content_hash(source), place)
             for source, place in zip(sources, places(sources), strict=True)
         ]
-        key = hash_of(repr((_code_hashes(), options, found, inputs, excluded)).encode())
+        key = hash_of(repr((_code_hashes(), options, of_each, inputs, excluded)).encode())
         result = built_once(
             folder / key, lambda new: build(new, config, versions, sources, excluded)
         )

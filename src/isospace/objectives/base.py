@@ -179,7 +179,11 @@ class Objective(ABC):
     them than dropout: they may then be of two texts that belong together."""
 
     def _require_a_weight(self, *names: str) -> None:
-        """Refuse an objective all of whose terms have weight 0."""
+        """Refuse an objective all of whose terms have weight 0.
+
+        Raises:
+            UserError: with the names of these weights.
+        """
         if any(getattr(self, name) for name in names):
             return
         *others, last = (f"`{name}`" for name in names)

@@ -120,14 +120,14 @@ def _in_words(value: Any) -> str:
 def _settings(run: Run) -> dict[str, Any]:
     """All settings but seed and output, in one level; of a ladder its own.
 
-    What an objective calls as the run does, such as consert its `dropout`, is in words apart.
+    An objective's option that is called like one of the run, as consert's `dropout` is, becomes
+    "its dropout".
     """
-    config = run.config
     if (run.folder / LADDER).is_file():
         values = to_dict(AdaptConfig.read(run.folder / LADDER))
         objective = {"objective": "adapt"}
     else:
-        values = config.to_dict()
+        values = run.config.to_dict()
         own = values.pop("objective")
         objective = {"objective": own.pop("name")}
         objective |= {f"its {n}" if n in values else n: value for n, value in own.items()}

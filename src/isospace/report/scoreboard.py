@@ -254,9 +254,5 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
 
 def _kept(done: Sequence[RunResults]) -> str:
     """What was chosen, and by which rule; label use is said."""
-    steps = [str(results.choice.step) for results in done]
-    if any(results.made for results in done):
-        steps = [results.made or f"step {results.choice.step}" for results in done]
-    else:
-        steps[0] = f"step {steps[0]}"
-    return f"{done[0].selected_by}, {', '.join(steps)}"
+    chosen = ", ".join(results.made or str(results.choice.step) for results in done)
+    return f"{done[0].selected_by}, {'' if done[0].made else 'step '}{chosen}"
