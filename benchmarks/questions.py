@@ -52,7 +52,7 @@ LEFT_ON = PAGE.with_name("questions-left-on.json")
 CORPUS = "english_mixed.txt.gz"
 SENTENCES, SEEDS = 6_400, 3
 GROUPS = (1, 2, 4, 16, 64, 192)
-VIEWS = (2, 3, 4, 5)
+VIEWS = (3, 4, 5)
 SIDES = ("off", "apart", "together")
 PAIRS = 128
 """Of an STS set that are whitened together, as many as SentEval encodes at a time."""
@@ -77,8 +77,8 @@ POSITIVES: dict[str, Objective] = {
     for views in VIEWS
     for whitening in (False, True)
 }
-"""Those of two views are rows of `WHITENED`, so that they are not run again."""
-SAME = {"plain-1-positives": "no-whitening", "whitened-1-positives": LEFT}
+ONE_POSITIVE = {"plain": "no-whitening", "whitened": LEFT}
+"""The rows of the second question that are rows of the third, too."""
 HEADLESS: dict[str, Objective] = {
     "contrast": SimCSE(head="none"),
     "contrast-whitened": WhitenedCSE(num_views=2, head="none"),
@@ -146,11 +146,8 @@ def main() -> None:
     draw(PAGE, {"left on": _left_on_table()})
     whitened = judged(WHITENED, options.seeds)
     draw(PAGE, groups_drawn(whitened))
-    own = {name: row for name, row in POSITIVES.items() if name not in SAME}
-    named = {SAME.get(name, name): POSITIVES[name] for name in POSITIVES}
-    if not options.judge:
-        judged(own, options.seeds)
-    positives = judged(named, options.seeds)
+    one = {name: WHITENED[name] for name in ONE_POSITIVE.values()}
+    positives = judged(one | POSITIVES, options.seeds)
     draw(PAGE, positives_drawn(positives))
     weights = {name: row for rows in ADDED.values() for name, row in rows.items()}
     tried = judged(weights, 1)
@@ -175,8 +172,8 @@ def groups_drawn(results: ComparisonResults) -> dict[str, str]:
 def positives_drawn(results: ComparisonResults) -> dict[str, str]:
     """The tables of the third question."""
     plain, whitened = (
-        [SAME.get(name, name) for name in POSITIVES if name.startswith(kind)]
-        for kind in ("plain", "whitened")
+        [one, *(name for name in POSITIVES if name.startswith(kind))]
+        for kind, one in ONE_POSITIVE.items()
     )
     pairs = [*zip(whitened, plain, strict=True)]
     pairs += [(rows[-1], rows[0]) for rows in (plain, whitened)]
