@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -65,14 +66,21 @@ def _read(folder: Path) -> np.ndarray:
 
 def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
     """Names what `encoder.embed` makes of a text of this side: code, libraries, device, weights."""
-    # Vectors of an earlier version of the code are not mixed with its own. The code is what
-    # encoder.py imports, wherever it stands: a list of files would miss the next one, and the
-    # whole package would forget every vector when a report changes.
-    code = [file_hash(file) for file in imported_sources(_PACKAGE / "encoders" / "encoder.py")]
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
     # Two paths give the same to rounding, and adapters that are not trained yet change the path.
     place = encoder.device.type, encoder.path
-    return (*code, *libraries, *place, weights_hash(encoder, side))
+    return (*_code(), *libraries, *place, weights_hash(encoder, side))
+
+
+@functools.cache
+def _code() -> tuple[str, ...]:
+    """Names the code that encodes, so that vectors of an earlier version are not mixed with its.
+
+    It is what encoder.py imports, wherever it stands: a list of files would miss the next one, and
+    the whole package would forget every vector when a report changes.
+    """
+    sources = imported_sources(_PACKAGE / "encoders" / "encoder.py")
+    return tuple(map(file_hash, sources))
 
 
 def imported_sources(file: Path) -> list[Path]:
