@@ -12,7 +12,7 @@ import pytest
 from ladders import short_ladder, write_documents
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from toy import sentences
+from toy import sentences, write_toy_cross_encoder
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
@@ -286,6 +286,29 @@ def test_sentences_train_by_dropout(toy_model, tmp_path):
         text=text, model=str(toy_model), budget=(30_000, "tokens"), output=tmp_path / "run"
     )
     assert adapt(config).run.config.views == "dropout"
+
+
+@pytest.mark.parametrize(
+    ("teacher", "variant", "mined"), [("start+bm25", "listnet", 0), ("cross", "listmle", 4)]
+)
+def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mined):
+    if teacher == "cross":
+        teacher = str(write_toy_cross_encoder(tmp_path / "cross", toy_model))
+    budget = (100_000, "tokens")
+    finished = adapt(replace(config, teacher=teacher, budget=budget, output=tmp_path / "run"))
+    settings = finished.run.config
+    assert (settings.objective.variant, settings.mined) == (variant, mined)
+    assert "distillation" in finished.run.steps()[0]["terms"]
+    assert "trained" in [rung.name for rung in read_ladder(finished.run.folder).rungs]
+
+
+def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(config, tmp_path):
+    (tmp_path / "lines.txt").write_text("no scores\n")
+    for teacher, message in (("nowhere/at/all", "not a folder"), ("lines.txt", "lines.txt: ")):
+        output = tmp_path / "run"
+        with pytest.raises(UserError, match=message):
+            adapt(replace(config, teacher=str(tmp_path / teacher), output=output))
+        assert not output.exists()
 
 
 def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatch):

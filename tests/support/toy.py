@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertForSequenceClassification,
     BertModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
@@ -72,6 +73,15 @@ def write_toy_model(folder: Path, *, masked_words: bool = False, **sizes: Any) -
     kind = BertForMaskedLM if masked_words else BertModel
     kind(BertConfig(**{**usual, **sizes})).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_toy_cross_encoder(folder: Path, toy: Path) -> Path:
+    """A cross-encoder of the size and vocabulary of the toy, with random weights."""
+    torch.manual_seed(1)
+    model = BertForSequenceClassification(BertConfig.from_pretrained(toy, num_labels=1))
+    model.save_pretrained(folder)
+    _tokenizer().save_pretrained(folder)
     return folder
 
 

@@ -11,7 +11,14 @@ import pytest
 import torch
 from huggingface_hub.errors import EntryNotFoundError
 from loops import CONFIG, make_loop
-from toy import WORDS, sentences, short_run, write_documents, write_toy_model
+from toy import (
+    WORDS,
+    sentences,
+    short_run,
+    write_documents,
+    write_toy_cross_encoder,
+    write_toy_model,
+)
 from transformers import BertConfig, BertForSequenceClassification
 
 from isospace.config import CorpusConfig
@@ -48,14 +55,7 @@ def cosines(encoder, sided, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cross(toy_model, tmp_path_factory):
-    """A cross-encoder of the toy's vocabulary."""
-    folder = tmp_path_factory.mktemp("cross")
-    load_encoder(str(toy_model), device="cpu").tokenizer.save_pretrained(folder)
-    settings = BertConfig.from_pretrained(toy_model)
-    settings.num_labels = 1
-    torch.manual_seed(1)
-    BertForSequenceClassification(settings).save_pretrained(folder)
-    return folder
+    return write_toy_cross_encoder(tmp_path_factory.mktemp("cross"), toy_model)
 
 
 QUERIES, OWN = np.array([4, 0, 20]), np.array([[11, 30], [12, 4 + 20], [59, 10]])

@@ -31,6 +31,7 @@ from isospace.evaluation.beside_bm25 import rank_by_way
 from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import table_rows
+from isospace.objectives import RankCSE, SimCSE
 from isospace.statistics.choosing import choose
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
@@ -43,6 +44,7 @@ from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
+from isospace.training.lists import gives_cosines
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data
 from isospace.training.results import RunResults
@@ -54,6 +56,8 @@ FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
 SMALLER_BATCHES = (32, 16)
 """Of pairs, where the recipe's are too large for a few documents."""
+MINED = 4
+"""Texts of the corpus beside each list, for a teacher that does not score the whole batch."""
 MOST_READING = 0.5
 """Share of a budget in minutes that reading the text can use up, however long it takes."""
 
@@ -472,7 +476,7 @@ def _require_one_process() -> None:
 
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     """How this text is trained on: by pairs of it where there are enough, else by dropout."""
-    dropout, pairs = config.training(_DROPOUT), config.training(_PAIRS)
+    dropout, pairs = _training(config, _DROPOUT), _training(config, _PAIRS)
     smallest = replace(pairs, batch_size=SMALLER_BATCHES[-1])
     data = load_data(smallest if config.text.columns else dropout, elsewhere_chooses=True)
     if data.corpus.related is None and not config.text.columns:
@@ -486,6 +490,26 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     if batched.batch_size < pairs.batch_size:
         told = [f"Batches are of {batched.batch_size} pairs, as there are no larger ones."]
     return batched, data, told
+
+
+def _training(config: AdaptConfig, recipe: str) -> TrainConfig:
+    """The settings of a recipe, whose training follows the teacher's ranking too, if there is one.
+
+    Scores that are no cosines have units of their own: of them the order alone is followed.
+    """
+    settings = config.training(recipe)
+    if config.teacher is None:
+        return settings
+    contrast, cosines = settings.objective, gives_cosines(config.teacher)
+    assert isinstance(contrast, SimCSE)
+    objective = RankCSE(
+        head=contrast.head,
+        temperature=contrast.temperature,
+        variant="listnet" if cosines else "listmle",
+        own_text="in" if settings.views == "pairs" else "out",
+    )
+    mined = 0 if cosines else MINED
+    return replace(settings, objective=objective, teacher=config.teacher, mined=mined)
 
 
 def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:

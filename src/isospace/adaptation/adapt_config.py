@@ -42,6 +42,10 @@ class AdaptConfig:
     what isospace carries and the STS sets of `data`."""
     seeds: Annotated[int, Field(ge=1)] = 1
     """How many trainings, each of another seed, share the budget; their weights are averaged."""
+    teacher: NameOrPath | None = None
+    """Whose ranking the trainings follow, as for train: start+bm25, encoders, a cross-encoder, or a
+    file of query, passage and score. Default: nobody's; what belongs together is all that counts.
+    """
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
     query_prompt: str | None = None

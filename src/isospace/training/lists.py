@@ -16,6 +16,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
+from isospace.evaluation.pairs import load_scored_pairs
 from isospace.operators.nearest import BLOCK, highest
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples
@@ -221,6 +222,28 @@ def _megabytes(*teachers: Teacher | None) -> float:
     return sum(files.values()) / 1e6
 
 
+def gives_cosines(teacher: str) -> bool:
+    """Whether what `teacher` names are encoders, and no cross-encoder or file of scores.
+
+    Raises:
+        UserError: there is nothing of that name, or the file has no scores.
+    """
+    file = Path(teacher).expanduser()
+    if file.is_file():
+        load_scored_pairs(file)
+        return False
+    return not any(map(_is_cross_encoder, _names(teacher)))
+
+
+def _names(teacher: str) -> list[str]:
+    return [name.strip() for name in teacher.split(",")]
+
+
+def _is_cross_encoder(name: str) -> bool:
+    base = name.removesuffix(BM25)
+    return base != "start" and is_cross_encoder(base)
+
+
 def _teacher(
     config: TrainConfig,
     start: Encoder,
@@ -236,10 +259,10 @@ def _teacher(
         return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"
     teachers: list[Teacher] = []
     stories = []
-    names = [name.strip() for name in config.teacher.split(",")]
+    names = _names(config.teacher)
     for name in names:
         base = name.removesuffix(BM25)
-        if base != "start" and is_cross_encoder(base):
+        if _is_cross_encoder(name):
             if len(names) > 1 or base != name or not config.mined:
                 raise UserError(
                     f"`teacher` {config.teacher}: {base} is a cross-encoder, which is asked about "
