@@ -47,6 +47,13 @@ def worse(texts):
     return encode(texts, noise=0.3)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _whole():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("isospace.evaluation.elsewhere.carried", carried)
+        yield
+
+
 @pytest.fixture(scope="module")
 def elsewhere() -> Elsewhere:
     return Elsewhere.make(LINES)
