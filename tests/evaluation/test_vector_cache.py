@@ -112,6 +112,8 @@ def test_an_edit_of_any_code_that_encodes_makes_other_vectors(
     copy = tmp_path / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(vector_cache, "_PACKAGE", copy)
+    # A process reads its code once; here it is edited under way.
+    monkeypatch.setattr(vector_cache, "_code", vector_cache._code.__wrapped__)
     cached(encoder, tmp_path)(TEXTS)
     for count, name in enumerate(sorted(names), start=1):
         (copy / name).write_text((copy / name).read_text() + "# edited\n")
