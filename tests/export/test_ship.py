@@ -16,6 +16,7 @@ from isospace.evaluation.scores import STSScores
 from isospace.export import ship as shipping
 from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export
+from isospace.objectives import RankCSE
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.training.card import model_card
@@ -73,6 +74,16 @@ def test_sts_scores_come_with_their_protocol(run):
     assert "| STS12 | 70.12 | 70.12 |" in card
     assert "Avg |" not in card
     assert "4,927" in card
+
+
+def test_a_card_says_what_pairs_and_teachers_taught(run):
+    teachers = f"start+bm25, {run.folder.parent}/secret/mine, org/ranker"
+    config = replace(run.config, views="pairs", objective=RankCSE(), teacher=teachers)
+    card = model_card(config, RESULTS, "mean")
+    assert "- Trained on pairs of texts of the corpus that belong together\n" in card
+    assert "`start+bm25`, `mine`, `org/ranker`" in card
+    assert "secret" not in card
+    assert "eacher" not in model_card(run.config, RESULTS, "mean")
 
 
 def test_a_plain_model_gets_no_invented_history(toy_model, tmp_path, monkeypatch):

@@ -175,6 +175,11 @@ def _training(config: TrainConfig, results: RunResults) -> str:
     how = f"""- Objective: `{objective_name(objective)}` ({paper})
 - Updates: {results.steps} of {config.batch_size * config.accumulate} sentences, peak learning
   rate {config.learning_rate:g}, seed {config.seed}"""
+    if config.views != "dropout":
+        how += "\n- Trained on pairs of texts of the corpus that belong together"
+        how += " and on single texts" if config.views == "both" else ""
+    if config.teacher is not None:
+        how += f"\n- Teacher, whose ranking was followed: {_without_folders(config.teacher)}"
     if _untrained(results):
         how = f"- Made of the start's weights: {results.made}"
     return f"""{how}
@@ -182,3 +187,13 @@ def _training(config: TrainConfig, results: RunResults) -> str:
   `{corpus.digest}`; {counts}
 - Took {results.cost}
 - Made with isospace {results.isospace}"""
+
+
+def _without_folders(teacher: str) -> str:
+    """What `teacher` names; the folders above a folder or a file are nobody's business."""
+    names = (name.strip() for name in teacher.split(","))
+    local = ("/", ".", "~")
+    return ", ".join(
+        f"`{Path(name).name if name.startswith(local) or Path(name).exists() else name}`"
+        for name in names
+    )
