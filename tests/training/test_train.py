@@ -74,6 +74,7 @@ def test_other_text_is_elsewhere_too(config, tmp_path, caplog):
         results = train(named).results
     assert list(results.elsewhere) == ["other", "docstrings", "definitions"]
     assert "Elsewhere: other " in results.verdict.text
+    assert "judge halves of held-out sentences: no text belongs to another" in caplog.messages
     assert re.search(r"docstrings \(\d+ pairs\), definitions \(\d+ pairs\)", caplog.text)
 
 

@@ -46,7 +46,7 @@ from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
 from isospace.training.lists import gives_cosines
 from isospace.training.loop import Diverged
-from isospace.training.prepare import Data, load_data
+from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
 
@@ -137,7 +137,7 @@ class _Climb:
         self.training, self.data, self.story = _recipe(config)
         self._read = time.monotonic()  # when the text was read
         corpus = self.data.corpus
-        progress.line("corpus", corpus.summary)
+        say_corpus(corpus, config.pairs is not None, progress)
         self.elsewhere = self.data.elsewhere
         progress.line("elsewhere", self.elsewhere.described)
         self.benchmark, held_out = self.data.benchmark, self.data.held_out

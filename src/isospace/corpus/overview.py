@@ -76,7 +76,7 @@ def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
         {share: int(np.quantile(lengths, share, method="higher")) for share in shares},
         languages(texts),
         _relations(corpus),
-        _judge(corpus),
+        judging(corpus),
     )
 
 
@@ -94,7 +94,8 @@ def _relations(corpus: Corpus) -> dict[str, RelationFound]:
     return found
 
 
-def _judge(corpus: Corpus) -> str:
+def judging(corpus: Corpus) -> str:
+    """What chooses and judges, in words; where it is halves of sentences, why no pairs do."""
     pairs = corpus.pairs
     if not pairs.test:
         held = {} if corpus.related is None else corpus.related.counts(held=True)

@@ -16,7 +16,7 @@ from accelerate import Accelerator
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.coverage import Coverage, coverage
-from isospace.corpus.overview import sample
+from isospace.corpus.overview import judging, sample
 from isospace.corpus.tokens import Tokens, tokenise
 from isospace.encoders.adapters import require_peft
 from isospace.encoders.encoder import Encoder
@@ -124,7 +124,7 @@ def prepare(
     if data is None:
         with accelerator.main_process_first():
             data = load_data(config)
-        progress.line("corpus", data.corpus.summary)
+        say_corpus(data.corpus, config.pairs is not None, progress)
     corpus = data.corpus
     examples = Examples.of(config, corpus)
     if examples.story:
@@ -285,6 +285,13 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
         for config in alike:
             _require_fit(config, encoder, len(data.corpus.classes))
     return data
+
+
+def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> None:
+    """What was read, and why no pairs of it judge, where nothing else does either."""
+    progress.line("corpus", corpus.summary)
+    if not (judged_by_others or corpus.pairs.test):
+        progress.line("judge", judging(corpus))
 
 
 def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
