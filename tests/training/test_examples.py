@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +72,14 @@ def test_both_adds_every_text_beside_itself(base, corpus):
     assert (singles == corpus.train_rows[:, None]).all()
     assert not both.cropped[len(pairs) :].any()
     assert both.origins.shape == both.rows.shape
+
+
+def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
+    tokens = SimpleNamespace(lengths=np.array([10, 20, 40, 50]))
+    rows = np.array([[0, 1], [2, 2], [3, 3]])
+    assert Examples(rows).mean_tokens([tokens, tokens]) == (10 + 20 + 80 + 100) / 3
+    cropped = Examples(rows, cropped=np.array([False, True, True]))
+    assert cropped.mean_tokens([tokens, tokens]) == pytest.approx((30 + 0.3 * 180) / 3)
 
 
 def test_without_title_words_the_passage_says_more_than_its_title(base, corpus):

@@ -107,9 +107,12 @@ class Examples:
         return len(self.rows)
 
     def mean_tokens(self, tokens: Sequence[Tokens]) -> float:
-        """Tokens in the texts of an example, on average; each text counts once."""
+        """Tokens in the texts of an example, on average; each text counts once, a crop as such."""
+        share = np.ones(len(self))
+        if self.cropped is not None:
+            share[self.cropped] = (SHORTEST_CROP + LONGEST_CROP) / 2
         columns = zip(tokens, self.rows.T, strict=True)
-        return float(sum(of_text.lengths[rows].mean() for of_text, rows in columns))
+        return float(sum((share * of_text.lengths[rows]).mean() for of_text, rows in columns))
 
     def _with_singles(self, corpus: Corpus, lines: Rows) -> Examples:
         """With every text that may be trained on, on these lines, beside itself."""
