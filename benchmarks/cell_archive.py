@@ -33,6 +33,8 @@ _BASELINE = "baseline-"
 """How the names of the files begin that hold what an untrained encoder came to."""
 _GROUPS = "MRR group"
 """Beside what the start came to; archives of before there were groups have none."""
+_ELSEWHERE = "elsewhere/"
+"""Begins the columns of other text; older archives have none."""
 
 
 def pack(runs: Path, archive: Path) -> None:
@@ -50,7 +52,7 @@ def pack(runs: Path, archive: Path) -> None:
         if not (archive / _START).exists():
             with atomic_path(archive / _START) as temporary:
                 groups = {_GROUPS: run.items("group")["MRR"]}
-                temporary.write_bytes(_arrays(run.items("before") | groups))
+                temporary.write_bytes(_arrays(_state(run, "before") | groups))
         evaluations = [
             json.dumps(line) + "\n"
             for line in run.metrics()
@@ -58,7 +60,7 @@ def pack(runs: Path, archive: Path) -> None:
         ]
         contents = {
             _METRICS: "".join(evaluations).encode(),
-            _ITEMS: _arrays(run.items("after")),
+            _ITEMS: _arrays(_state(run, "after")),
             _RESULTS: _placed(run.results_path, "CORPUS", "STS", name),
             _SETTINGS: _placed(folder / _SETTINGS, "CORPUS", "STS", name),
         }
@@ -126,8 +128,10 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
             path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))
         run = Run(new)
         if not shared:
-            shared = _test_pairs(run, dict(np.load(archive / _START)))
-        run.write_items(after=dict(np.load(new / _ITEMS)), **shared)
+            before, other = _parted(archive / _START)
+            shared = _test_pairs(run, before) | {"elsewhere_before": other}
+        after, other = _parted(new / _ITEMS)
+        run.write_items(after=after, elsewhere_after=other, **shared)
         (new / _ITEMS).unlink()
         sync_tree(new)
         shutil.rmtree(folder, ignore_errors=True)
@@ -156,6 +160,20 @@ def _test_pairs(run: Run, before: Items) -> dict[str, Items]:
                 f"{column} than {config.data} has"
             )
     return {"before": before, **known, "group": known["group"] | {"MRR": groups}}
+
+
+def _state(run: Run, state: str) -> Items:
+    """What every item came to before or after training, those of other text among them."""
+    other = run.items(f"elsewhere_{state}")
+    return run.items(state) | {f"{_ELSEWHERE}{name}": array for name, array in other.items()}
+
+
+def _parted(path: Path) -> tuple[Items, Items]:
+    """What `_state` gave: of the runs' own items, and of other text."""
+    items: tuple[Items, Items] = {}, {}
+    for name, array in np.load(path).items():
+        items[name.startswith(_ELSEWHERE)][name.removeprefix(_ELSEWHERE)] = array
+    return items
 
 
 def _arrays(columns: dict[str, np.ndarray]) -> bytes:

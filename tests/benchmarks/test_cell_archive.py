@@ -58,6 +58,8 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
     again = compare({"simcse": moved}, 2, there)
     assert again.scores == found.scores
     assert again.gains == found.gains
+    assert again.elsewhere == found.elsewhere
+    assert found.elsewhere["simcse"].keys() == {"docstrings", "definitions"}
     assert [run.results_path.stat().st_mtime_ns for run in runs] == written  # none was run
 
 
@@ -70,6 +72,7 @@ def test_baselines_are_judged_from_the_archive(archive, base, tmp_path):
     runs = {"simcse": [Run(tmp_path / "here" / "simcse" / "seed-42")]}
     again = judge_runs(runs, "MRR", rows)
     assert (again.scores, again.gains) == (found.scores, found.gains)
+    assert again.elsewhere["same"] == found.elsewhere["same"]
 
 
 def test_runs_that_were_scored_on_other_sets_are_refused(archive, base, tmp_path):
