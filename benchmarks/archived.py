@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,10 @@ from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
+from isospace.statistics.decision import Difference
+from isospace.statistics.gains import Gain
 from isospace.system.files import write_text
+from isospace.system.progress import Logged
 from isospace.system.tables import markdown_table
 from isospace.system.typed_json import to_json
 from isospace.training.run import Run
@@ -47,6 +51,19 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return options
 
 
+class _Archiving(Logged):
+    """Puts every run into the archive when it has ended: hours may be lost with a machine."""
+
+    def __init__(self, runs: Path, archive: Path) -> None:
+        self._runs, self._archive = runs, archive
+
+    def line(self, label: str, text: str) -> None:
+        """A line about a cell is about its beginning or its end."""
+        super().line(label, text)
+        if label == "cell":
+            pack(self._runs, self._archive)
+
+
 def run(
     candidates: Mapping[str, TrainConfig],
     seeds: int,
@@ -66,11 +83,9 @@ def run(
     try:
         unpack(archive, runs, Path(first.text.corpus[0]), Path(first.data or ""))
         models = {name: str(model) for name, model in (baselines or {}).items()}
-        found = compare(candidates, seeds, runs, measure, jobs, models)
-    except UserError as error:  # other settings than these, perhaps: not for the archive
-        sys.exit(str(error))
-    except Stopped as error:
-        pack(runs, archive)
+        progress = _Archiving(runs, archive)
+        found = compare(candidates, seeds, runs, measure, jobs, models, progress)
+    except (UserError, Stopped) as error:
         sys.exit(str(error))
     pack(runs, archive)
     if found is None:
@@ -105,7 +120,7 @@ def publish(path: Path, results: ComparisonResults, every_score: bool = False) -
     """
     for settings in results.settings.values():
         settings["text"]["corpus"] = [Path(corpus).name for corpus in settings["text"]["corpus"]]
-        settings["data"] = "STS"
+        settings["data"] = settings["data"] and "STS"
     differences = results.differences
     if not every_score:
         differences = {results.measure: differences[results.measure]}
@@ -122,6 +137,25 @@ def papers_columns(results: ComparisonResults) -> str:
             for name, columns in results.scores.items()
         ]
     )
+
+
+def difference(results: ComparisonResults, over: str, under: str) -> Difference:
+    """One row over another in the score of the verdict, tested with all pairs of the rows."""
+    for found in results.differences[results.measure]:
+        if (found.ahead, found.behind) == (over, under):
+            return found
+        if (found.ahead, found.behind) == (under, over):
+            gain = found.gain
+            turned = replace(gain, mean=-gain.mean, low=-gain.high, high=-gain.low)
+            return replace(found, ahead=over, behind=under, gain=turned)
+    raise KeyError((over, under))
+
+
+def mean_of(gains: Sequence[Gain]) -> str:
+    """The mean of independent gains, and its interval, in points of 100."""
+    mean = sum(gain.mean for gain in gains) / len(gains)
+    half = math.hypot(*((gain.high - gain.low) / 2 for gain in gains)) / len(gains)
+    return f"{100 * mean:+.2f} ({100 * (mean - half):+.2f} to {100 * (mean + half):+.2f})"
 
 
 def tested(results: ComparisonResults, chosen_by: str) -> str:

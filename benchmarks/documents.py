@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isospace.config import CorpusConfig, RelationName, TrainConfig
+from isospace.config import CorpusConfig, PrecisionChoice, RelationName, TrainConfig
 from isospace.objectives import CT, SCD, TSDAE, Iso, SimCSE, SimCSEPP, WhitenedCSE
 from isospace.recipes import find
 
@@ -17,6 +17,8 @@ CELLS = Path(__file__).parent.parent / "docs" / "results" / "documents-cells"
 RUNS = Path("runs/documents")
 TOKENS = 200_000
 """On which every row is trained."""
+PRECISION: PrecisionChoice = "float32"
+"""On every machine, so that runs of several make one row."""
 
 
 @dataclass(frozen=True)
@@ -77,35 +79,48 @@ BY_RELATION = tuple(name for name, source in SOURCES.items() if source.relations
 """The corpora of which each relation trains alone, too."""
 
 
-def objectives(source: Source, folder: Path, start: str = "minilm") -> dict[str, TrainConfig]:
-    """Single objectives on dropout views, or whatever else they make of one text."""
-    dropout = replace(
-        find("dropout").config,
-        model=start,
-        text=source.text(folder),
-        budget=(TOKENS, "tokens"),
-        seed=0,
-    )
-    # Heads and temperatures of the papers, at one learning rate for all.
-    papers = replace(dropout, learning_rate=3e-5)
+def on_one_text(source: Source, folder: Path, start: str = "minilm") -> dict[str, TrainConfig]:
+    """Objectives on views of one text, set for an encoder that is finished.
+
+    As in docs/results/first-table.md: no head, temperature 0.15, a learning rate of 1e-5. `simcse`
+    is the recipe `dropout`.
+    """
+    simcse = _on(find("dropout").config, source, folder, start)
     return {
-        "dropout": dropout,
-        "simcse": replace(papers, objective=SimCSE()),
-        "whitenedcse": replace(papers, objective=WhitenedCSE()),
-        "scd": replace(papers, objective=SCD(projector=(1024, 1024, 1024))),
-        "simcse++": replace(papers, objective=SimCSEPP()),
-        "iso": replace(papers, objective=Iso()),
-        "ct": replace(papers, objective=CT()),
-        "tsdae": replace(papers, objective=TSDAE()),
+        "simcse": simcse,
+        "whitenedcse": replace(simcse, objective=WhitenedCSE(head="none", temperature=0.15)),
+        "iso": replace(simcse, objective=Iso()),
+    }
+
+
+def published(source: Source, folder: Path, start: str = "minilm") -> dict[str, TrainConfig]:
+    """The papers' objectives with their heads and temperatures, at one learning rate."""
+    base = replace(_on(find("dropout").config, source, folder, start), learning_rate=3e-5)
+    objectives = {
+        "simcse": SimCSE(),
+        "whitenedcse": WhitenedCSE(),
+        "scd": SCD(projector=(1024, 1024, 1024)),
+        "simcse++": SimCSEPP(),
+        "ct": CT(),
+        "tsdae": TSDAE(),
+    }
+    return {
+        f"{name}-published": replace(base, objective=objective)
+        for name, objective in objectives.items()
     }
 
 
 def pairs(source: Source, folder: Path, start: str = "minilm") -> TrainConfig:
     """The recipe `pairs` on as many tokens."""
+    return _on(find("pairs").config, source, folder, start)
+
+
+def _on(recipe: TrainConfig, source: Source, folder: Path, start: str) -> TrainConfig:
     return replace(
-        find("pairs").config,
+        recipe,
         model=start,
         text=source.text(folder),
         budget=(TOKENS, "tokens"),
+        precision=PRECISION,
         seed=0,
     )

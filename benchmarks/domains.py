@@ -1,16 +1,18 @@
 """docs/results/domains.md: what `adapt` gains on several domains, beside single objectives.
 
     python benchmarks/domains.py FOLDER [--only CORPUS ...] [--rows ROW ...] [--seeds 1] [--jobs 2]
-                                        [--start all-mpnet-base-v2]
+                                        [--sts FOLDER] [--start all-mpnet-base-v2]
     python benchmarks/domains.py --judge
 
-FOLDER holds the corpora as benchmarks/corpora.py makes them. Goes on where it was stopped, and with
-the runs whose records are in docs/results/documents-cells, where benchmarks/relations.py puts its
-own. With --judge the finished runs are judged again: no text, no training. Another start than
-minilm, such as the folder that benchmarks/mpnet.py makes, has tables of its own.
+FOLDER holds the corpora as benchmarks/corpora.py makes them, STS the seven sets in SentEval's
+layout. Goes on where it was stopped, and with the runs whose records are in
+docs/results/documents-cells, where benchmarks/relations.py puts its own. With --judge the finished
+runs are judged again: no text, no training. Another start than minilm, such as the folder that
+benchmarks/mpnet.py makes, is named as it lies in the current folder, and has tables of its own.
 
 All rows of a corpus are trained on as many tokens, and are judged by a relation that trains none of
-them. Rows that sentence-transformers trains have one seed.
+them. With the first seed every rung of the ladder is judged beside what was taken, and STS is
+measured. Rungs, ladders of other settings and rows that sentence-transformers trains have one seed.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,23 +31,41 @@ from typing import Any, TypeVar
 import archived
 from cell_archive import pack, unpack
 from common import draw
-from documents import CELLS, RUNS, SOURCES, TOKENS, objectives, pairs
+from documents import CELLS, PRECISION, RUNS, SOURCES, TOKENS, on_one_text, pairs, published
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.encoder_states import EncoderStates
 from isospace.adaptation.results import Ladder, read_ladder
+from isospace.adaptation.states import MAPS, SHARES, State
+from isospace.comparison.baselines import Baseline, BaselineScores
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig
+from isospace.encoders.loading import load_encoder
+from isospace.evaluation.benchmark import load_sts_data
+from isospace.evaluation.elsewhere import STS, Elsewhere, elsewhere_scores
+from isospace.evaluation.vector_cache import cached
 from isospace.report.papers import mean_sd
+from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
-from isospace.system.typed_json import to_json
+from isospace.training import checkpoint
+from isospace.training.finish import Judged
+from isospace.training.prepare import load_data
 from isospace.training.run import Run
 from peer_recipes import PEERS, train_peer
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
-RECORD = PAGE.with_name("domains.json")
-"""What the tables have and no cell: the rungs of `adapt`, and minutes of others' trainings."""
 ADAPT = "adapt"
+LADDERS: dict[str, dict[str, Any]] = {
+    ADAPT: {},
+    "adapt-teacher": {"teacher": "start+bm25"},
+    "adapt-3-trainings": {"seeds": 3},
+}
+"""Row -> settings of a ladder; all but the first have one seed."""
+RUNG = "rung-"
+"""Begins the names of rows that are a rung of the first ladder."""
+SINGLE = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
+"""Objectives of the three papers, of which `adapt` is held against the best."""
 MEASURES = ("MRR", "nDCG@10", "R@1", "R@10")
 Value = TypeVar("Value")
 
@@ -58,58 +79,69 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", help="those that are run; the others wait")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--sts", type=Path)
     parser.add_argument("--start", default="minilm")
     parser.add_argument("--output", type=Path, default=RUNS)
     options = parser.parse_args()
     if options.folder is None and not options.judge:
         parser.error("give FOLDER, or --judge")
-    for corpus in options.only:
-        rows = objectives(SOURCES[corpus], options.folder or Path("FOLDER"), options.start)
-        name = corpus
-        if options.start != "minilm":
-            name += f"-{Path(options.start).name}"
-        if not options.judge:
-            _run(name, corpus, rows, options)
-        _judge(name, rows)
+    # STS is measured once, and chooses nothing: corpora are not held against it.
+    os.environ.pop("ISOSPACE_DATA", None)
+    of_start = "" if options.start == "minilm" else f"-{options.start}"
+    for corpus in () if options.judge else options.only:
+        _run(f"{corpus}{of_start}", corpus, options)
+    found = {}
+    for corpus in SOURCES:
+        name = f"{corpus}{of_start}"
+        if (CELLS / name / f"{ADAPT}-seed-0.tar.xz").exists():
+            found[corpus] = _judge(name, corpus, options.start)
+    draw(PAGE, {f"over corpora{of_start}": _over_corpora(found)})
 
 
-def _run(
-    name: str, corpus: str, rows: Mapping[str, TrainConfig], options: argparse.Namespace
-) -> None:
+def _rows(corpus: str, folder: Path, start: str) -> dict[str, TrainConfig]:
+    source = SOURCES[corpus]
+    return on_one_text(source, folder, start) | published(source, folder, start)
+
+
+def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
     """Train what is missing of a corpus, and put it into the archive."""
     runs: Path = options.output / name
-    wanted = options.rows or [ADAPT, *rows, *PEERS]
-    text = rows["dropout"].text
+    rows = _rows(corpus, options.folder, options.start)
+    wanted = options.rows or [*LADDERS, *rows, *PEERS]
+    text = rows["simcse"].text
     unpack(CELLS / name, runs, Path(text.corpus[0]), Path())
-    if ADAPT in wanted:
-        for seed in range(options.seeds):
-            if (CELLS / name / f"{ADAPT}-seed-{seed}.tar.xz").exists():
+    for ladder in (ladder for ladder in LADDERS if ladder in wanted):
+        for seed in range(options.seeds if ladder == ADAPT else 1):
+            if (CELLS / name / f"{ladder}-seed-{seed}.tar.xz").exists():
                 continue
-            folder = runs / ADAPT / f"seed-{seed}"
             config = AdaptConfig(
                 text=text,
                 model=options.start,
                 budget=(TOKENS, "tokens"),
+                precision=PRECISION,
                 seed=seed,
-                output=folder,
+                output=runs / ladder / f"seed-{seed}",
+                **LADDERS[ladder],
             )
-            ladder = _apart(_climb, config)
-            _note(
-                name,
-                f"{ADAPT} seed {seed}",
-                {"rungs": json.loads(to_json(ladder))["rungs"]},
-                ladder.seconds,
-            )
-        pack(runs, CELLS / name)
+            found = _apart(_climb, config)
+            note = {"seconds": found.seconds, "rungs": [asdict(rung) for rung in found.rungs]}
+            if seed == 0 and ladder == ADAPT:
+                _apart(_judge_rungs, config.output, runs / "baselines")
+            if seed == 0 and options.sts is not None:
+                note[STS] = _apart(_sts, config.output, options.sts)
+            _note(name, f"{ladder} seed {seed}", note)
+            pack(runs, CELLS / name)
     models = {}
     for peer in (peer for peer in PEERS if peer in wanted):
+        if (CELLS / name / f"baseline-{peer}.tar.xz").exists():
+            continue
         models[peer] = options.output / "models" / name / peer
-        if not (models[peer].exists() or (CELLS / name / f"baseline-{peer}.tar.xz").exists()):
+        if not models[peer].exists():
             on_pairs = pairs(SOURCES[corpus], options.folder, options.start)
-            _note(name, peer, {}, _apart(train_peer, peer, on_pairs, models[peer]))
+            _note(name, peer, {"seconds": _apart(train_peer, peer, on_pairs, models[peer])})
     candidates = {row: config for row, config in rows.items() if row in wanted}
     if candidates or models:
-        candidates = candidates or {"dropout": rows["dropout"]}
+        candidates = candidates or {"simcse": rows["simcse"]}
         archived.run(candidates, options.seeds, runs, CELLS / name, options.jobs, models, "pairs")
 
 
@@ -125,40 +157,85 @@ def _climb(config: AdaptConfig) -> Ladder:
     return ladder
 
 
+def _judge_rungs(folder: Path, baselines: Path) -> None:
+    """Score every rung on the items that judge, as rows that chose nothing."""
+    run, ladder = Run(folder), read_ladder(folder)
+    assert ladder is not None
+    data = load_data(run.config, elsewhere_chooses=True)
+    states = EncoderStates(run.config, data.corpus)
+    if run.finished.choice.step:
+        states.trained.append(checkpoint.load_weights(run.kept_weights))
+    known = [State(share, change) for share in (0.0, 1.0, *SHARES) for change in (None, *MAPS)]
+    by_words = {state.words: state for state in known}
+    weight = run.finished.start.beside.weight
+    with TemporaryDirectory() as beside:
+        for rung in ladder.rungs[1:]:
+            encode = states.encode(by_words[rung.words], Path(beside))
+            judged = Judged.of(encode, data.benchmark, data.elsewhere, weight)
+            scores = BaselineScores(rung.words, data.benchmark.digest(), judged.measured.scores)
+            items = data.benchmark.items(judged.measured)
+            row = RUNG + "-".join(rung.name.replace(",", "").split())
+            Baseline(scores, items, data.elsewhere.items(judged.elsewhere)).write(baselines / row)
+
+
+def _sts(folder: Path, sts: Path) -> dict[str, Any]:
+    """The average of the STS sets before and after a ladder, and the gain."""
+    run = Run(folder)
+    tasks = load_sts_data(str(sts))
+    sets = Elsewhere.make(load_data(run.config).corpus, (), tasks)
+    sets = Elsewhere({}, {}, sets.sts, sets.known, (), "")
+    before, after = (
+        sets.measure(cached(load_encoder(str(model)), cache_folder()))
+        for model in (run.config.model, run.model_folder)
+    )
+    return asdict(elsewhere_scores(before, after)[STS])
+
+
 def _apart(work: Callable[..., Value], *arguments: Any) -> Value:
     """Do it in a process of its own: one process has one precision."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(work, *arguments).result()
 
 
-def _record() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+def _notes(name: str) -> dict[str, dict[str, Any]]:
+    """What the tables of a corpus have and no cell: rungs, STS, minutes of others' trainings."""
+    path = _notes_path(name)
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
 
-def _note(name: str, row: str, more: Mapping[str, Any], seconds: float) -> None:
-    """Keep what no cell has."""
-    found = _record()
-    found.setdefault(name, {})[row] = {"seconds": seconds, **more}
-    write_text(RECORD, json.dumps(found, indent=1) + "\n")
+def _notes_path(name: str) -> Path:
+    return PAGE.with_name(f"domains-{name}-notes.json")
 
 
-def _judge(name: str, rows: Mapping[str, TrainConfig]) -> None:
+def _note(name: str, row: str, note: Mapping[str, Any]) -> None:
+    write_text(_notes_path(name), json.dumps({**_notes(name), row: note}, indent=1) + "\n")
+
+
+def _judge(name: str, corpus: str, start: str) -> ComparisonResults:
     """Judge all that the archive has of a corpus, and draw it."""
-    if not (CELLS / name).exists():
-        return
-    corpus = Path(rows["dropout"].text.corpus[0])
-    results = archived.judged_again((ADAPT, *rows, *PEERS), CELLS / name, corpus, Path(), "MRR")
+    rows = _rows(corpus, Path("FOLDER"), start)
+    rungs = sorted(path.name.split(".")[0] for path in (CELLS / name).glob(f"baseline-{RUNG}*"))
+    names = (*LADDERS, *rows, *PEERS, *(rung.removeprefix("baseline-") for rung in rungs))
+    place = Path(rows["simcse"].text.corpus[0])
+    results = archived.judged_again(names, CELLS / name, place, Path(), "MRR")
     archived.publish(PAGE.with_name(f"domains-{name}.json"), results)
+    with TemporaryDirectory() as folder:
+        unpack(CELLS / name, Path(folder), place, Path())
+        runs = {
+            row: list(map(Run, sorted(Path(folder).glob(f"{row}/seed-*")))) for row in results.runs
+        }
+        ladders, costs = _ladders(runs, _notes(name)), _costs(runs, _notes(name))
     draw(
         PAGE,
         {
             f"gains {name}": archived.tested(results, "pairs that choose"),
             f"scores {name}": _scores(results),
-            f"costs {name}": _costs(name, corpus),
-            f"ladder {name}": _ladder(_record().get(name, {})),
+            f"ladders {name}": ladders,
+            f"costs {name}": costs,
         },
     )
+    return results
 
 
 def _scores(results: ComparisonResults) -> str:
@@ -177,14 +254,38 @@ def _scores(results: ComparisonResults) -> str:
     )
 
 
-def _costs(name: str, corpus: Path) -> str:
-    """Minutes of each row, all measuring included but for the rows of sentence-transformers."""
-    seconds = {row: [found["seconds"]] for row, found in _record().get(name, {}).items()}
-    seconds = {row: times for row, times in seconds.items() if row in PEERS}
-    with TemporaryDirectory() as folder:
-        unpack(CELLS / name, Path(folder), corpus, Path())
-        for run in map(Run, sorted(Path(folder).glob("*/seed-*"))):
-            seconds.setdefault(run.folder.parent.name, []).append(run.finished.seconds)
+def _ladders(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]) -> str:
+    """What every ladder ended with, and what it said."""
+    rows = []
+    for ladder in (ladder for ladder in LADDERS if ladder in runs):
+        for run in runs[ladder]:
+            seed = run.config.seed
+            sts = notes[f"{ladder} seed {seed}"].get(STS)
+            rows.append(
+                {
+                    "": ladder,
+                    "seed": str(seed),
+                    "shipped": "the start" if run.finished.ships_start else run.finished.kept,
+                    "verdict": run.finished.verdict.text,
+                    "STS": f"{100 * (sts['result'] - sts['start']):+.2f}" if sts else "",
+                }
+            )
+    return markdown_table(rows)
+
+
+def _costs(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Minutes of each row: with all measuring, but of rows that sentence-transformers trains."""
+    seconds = {
+        row: [
+            notes[f"{row} seed {run.config.seed}"]["seconds"]
+            if row in LADDERS
+            else run.finished.seconds
+            for run in of_row
+        ]
+        for row, of_row in runs.items()
+    }
+    for peer in (peer for peer in PEERS if peer in notes):
+        seconds[f"{peer}, training alone"] = [notes[peer]["seconds"]]
     return markdown_table(
         [
             {"": row, "minutes": f"{sum(times) / len(times) / 60:.1f}"}
@@ -193,24 +294,41 @@ def _costs(name: str, corpus: Path) -> str:
     )
 
 
-def _ladder(record: Mapping[str, Mapping[str, Any]]) -> str:
-    """What stood on each rung, by the pairs that choose; mean of the seeds."""
-    rungs: dict[str, list[Mapping[str, Any]]] = {}
-    for found in record.values():
-        for rung in found.get("rungs", ()):
-            rungs.setdefault(rung["name"], []).append(rung)
-    return markdown_table(
-        [
+def _over_corpora(found: Mapping[str, ComparisonResults]) -> str:
+    """Every row's gain over the start, and `adapt` over it, as means of the corpora that have it.
+
+    Corpora are few and were not drawn from anything: intervals are for other seeds and items of
+    these, which are independent, so that squares of half-widths add.
+    """
+    rows = []
+    names = dict.fromkeys(name for results in found.values() for name in results.gains)
+    for name in names:
+        having = [results for results in found.values() if name in results.gains]
+        own = [results.gains[name][results.measure].over_start for results in having]
+        row = {"": name, "corpora": str(len(having)), "gain": archived.mean_of(own)}
+        if name != ADAPT:
+            row[f"{ADAPT} over it"] = archived.mean_of(
+                [archived.difference(results, ADAPT, name).gain for results in having]
+            )
+        rows.append(row)
+    ours, others = [], []
+    for results in found.values():
+        single = {name: results.criterion[name] for name in SINGLE if name in results.criterion}
+        if single:
+            best = max(single, key=lambda name: single[name])
+            for row, gains in ((ADAPT, ours), (best, others)):
+                gains.append(results.gains[row][results.measure].over_start)
+    if others:
+        times = sum(gain.mean for gain in ours) / sum(gain.mean for gain in others)
+        rows.append(
             {
-                "": name,
-                "MRR": f"{100 * sum(rung['mrr'] for rung in seeds) / len(seeds):.2f}",
-                "minutes": f"{sum(rung['seconds'] for rung in seeds) / len(seeds) / 60:.1f}",
-                "taken": str(sum(rung["chosen"] for rung in seeds)),
-                "of": str(len(seeds)),
+                "": "the best of the three papers by the pairs that choose",
+                "corpora": str(len(others)),
+                "gain": archived.mean_of(others),
+                f"{ADAPT} over it": f"{times:.2f} times its gain",
             }
-            for name, seeds in rungs.items()
-        ]
-    )
+        )
+    return markdown_table(rows)
 
 
 if __name__ == "__main__":

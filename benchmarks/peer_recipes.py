@@ -1,7 +1,8 @@
 """What a user would pick instead: sentence-transformers' own recipes, by its own trainer.
 
-Losses and learning rates are those of its documentation's scripts. Batches are 64 where these have
-more, and texts are cut to 64 tokens, so that as many tokens are as many updates as isospace's.
+Losses and learning rates are those of its documentation's scripts, and so are a warm-up of a tenth
+and, for pairs, batches without duplicates. Batches are 64 where these have more, and texts are cut
+to 64 tokens, so that as many tokens are as many updates as isospace's.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
-from isospace.training.examples import Examples
+from isospace.system.devices import has_bf16
+from isospace.training.examples import LONGEST_CROP, SHORTEST_CROP, Examples
 from isospace.training.prepare import load_data
 from training import peer_train, with_itself
 
@@ -37,7 +39,7 @@ class PeerRecipe:
         columns: its examples, by column, of texts.
         loss: name in `sentence_transformers.losses`.
         batch: examples.
-        learning_rate: of AdamW at the start.
+        learning_rate: of AdamW after the warm-up.
     """
 
     pairs: bool
@@ -73,8 +75,16 @@ PEERS = {
         64,
         5e-5,
     ),
+    "st-mnrl-1e-4": PeerRecipe(
+        True,
+        lambda texts: {"anchor": texts[::2], "positive": texts[1::2]},
+        "MultipleNegativesRankingLoss",
+        64,
+        1e-4,
+    ),
 }
-"""CT is the one with negatives from the batch, which its documentation recommends."""
+"""CT is the one with negatives from the batch, which its documentation recommends. The last row has
+the learning rate of isospace's recipe."""
 
 
 def train_peer(name: str, config: TrainConfig, folder: Path) -> float:
@@ -101,7 +111,10 @@ def train_peer(name: str, config: TrainConfig, folder: Path) -> float:
         loss,
         recipe.batch,
         LENGTH,
+        bf16=config.precision != "float32" and has_bf16(),
         learning_rate=recipe.learning_rate,
+        warmup_ratio=0.1,
+        batch_sampler="no_duplicates" if recipe.pairs else "batch_sampler",
         num_train_epochs=1,
         seed=config.seed,
     )
@@ -114,18 +127,27 @@ def train_peer(name: str, config: TrainConfig, folder: Path) -> float:
 def drawn(encoder: Encoder, config: TrainConfig) -> list[str]:
     """Texts of so many tokens as the budget has, one after the other; of pairs both.
 
-    Crops, which isospace draws anew each time, are left out: the recipe has nothing of the kind.
+    Of two crops of a text each is drawn once, as words of it.
     """
     corpus = load_data(config).corpus
     examples = Examples.of(config, corpus)
-    rows = examples.rows if examples.cropped is None else examples.rows[~examples.cropped]
-    order = np.random.default_rng(config.seed).permutation(len(rows))
+    random = np.random.default_rng(config.seed)
     found: list[str] = []
     tokens = 0
-    for place in order:
-        texts = [examples.text(corpus, int(row)) for row in rows[place]]
+    for place in random.permutation(len(examples)):
+        texts = [examples.text(corpus, int(row)) for row in examples.rows[place]]
+        if examples.cropped is not None and examples.cropped[place]:
+            texts = [_crop(text, random) for text in texts]
         found += texts
         tokens += sum(map(len, encoder.token_ids(texts, LENGTH)))
         if tokens >= config.budget[0]:
             break
     return found
+
+
+def _crop(text: str, random: np.random.Generator) -> str:
+    """A run of its words, as long as isospace's crops."""
+    words = text.split()
+    length = max(1, round(random.uniform(SHORTEST_CROP, LONGEST_CROP) * len(words)))
+    start = int(random.integers(len(words) - length + 1))
+    return " ".join(words[start : start + length])

@@ -183,15 +183,10 @@ def positives_drawn(results: ComparisonResults) -> dict[str, str]:
 
 def _over(results: ComparisonResults, pairs: Sequence[tuple[str, str]]) -> str:
     """Differences of rows of a table, tested with all pairs of its rows."""
-    tested = {(row.ahead, row.behind): row for row in results.differences[results.measure]}
     rows = []
     for over, under in pairs:
-        swapped = (over, under) not in tested
-        found = tested[(under, over) if swapped else (over, under)]
-        gain = found.gain
-        if swapped:
-            gain = replace(gain, mean=-gain.mean, low=-gain.high, high=-gain.low)
-        row = {"": f"{over} over {under}", results.measure: gain.points}
+        found = archived.difference(results, over, under)
+        row = {"": f"{over} over {under}", results.measure: found.gain.points}
         rows.append(row | {"p (Holm)": f"{found.holm_p:.2g}"})
     return markdown_table(rows)
 
