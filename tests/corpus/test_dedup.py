@@ -7,7 +7,14 @@ import sys
 import numpy as np
 import pytest
 
-from isospace.corpus.dedup import THRESHOLD, first_equal, jaccard, near_duplicates, words
+from isospace.corpus.dedup import (
+    THRESHOLD,
+    first_equal,
+    jaccard,
+    near_duplicates,
+    without_words_of,
+    words,
+)
 
 LONG = (
     "a function that returns the sum of the squares of all values in the given array along the "
@@ -95,6 +102,11 @@ def test_no_false_positive_and_few_misses_against_all_pairs():
 )
 def test_one_word_may_differ(second, near):
     assert answers([LONG, second]) == [-1, 0 if near else -1]
+
+
+def test_vowel_signs_are_part_of_their_word():
+    assert jaccard("कल काल में कील थी", "कील कल में काला था") < 0.2
+    assert without_words_of("दिल्ली की बात", "दिल्ली की सड़क कीमत कल") == "सड़क कीमत कल"
 
 
 def test_numbers_do_not_count():

@@ -14,7 +14,7 @@ import re
 import tempfile
 import unicodedata
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Protocol
 from zlib import crc32
@@ -38,7 +38,14 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 )
 """Scripts written without spaces (Thai to Burmese, Khmer, kana, Han): each character is a word."""
-_WORD = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+")
+MARKS = "".join(
+    character
+    for character in map(chr, chain(range(0x300, 0x1F000), range(0xE0100, 0xE01F0)))
+    if unicodedata.category(character).startswith("M")
+)
+r"""Belong to the letter before them, such as the vowel signs of Hindi, which are none of \w."""
+_LETTER = f"[^\\W{UNSPACED}]"
+_WORD = re.compile(f"[{UNSPACED}]|{_LETTER}+(?:[{MARKS}]+{_LETTER}*)*")
 _NUMBER = re.compile(r"\d+")
 _BEFORE_SIGN = re.compile(r" (?=[,.;:!?)\]])")  # a blank that a word has left
 
@@ -54,8 +61,8 @@ def words(text: str) -> list[str]:
 
     A text without any word (only emoji, say) is one word.
 
-    >>> words("Listing 12: the CAFÉ, 猫だ")
-    ['listing', '0', 'the', 'café', '猫', 'だ']
+    >>> words("Listing 12: the CAFÉ, 猫だ, हिन्दी")
+    ['listing', '0', 'the', 'café', '猫', 'だ', 'हिन्दी']
     """
     folded = _NUMBER.sub("0", _folded(text))
     return _WORD.findall(folded) or [folded]

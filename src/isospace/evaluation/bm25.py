@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 
 import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.dedup import UNSPACED
+from isospace.corpus.dedup import MARKS, UNSPACED
 from isospace.operators.nearest import BLOCK
+
+_LETTER = f"[^\\W_{UNSPACED}]"
+_WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[\\w{MARKS}])+)")
+"""Two groups: a word, or a run of a script without spaces."""
+
+# It tells what it does at level DEBUG, and has set that level itself.
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 
 def words(text: str) -> list[str]:
@@ -33,29 +38,10 @@ def words(text: str) -> list[str]:
     ['हिन्दी', '猫が', 'が好', '好き']
     """
     found: list[str] = []
-    for spaced, unspaced in _pattern().findall(unicodedata.normalize("NFKC", text).casefold()):
+    for spaced, unspaced in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
         one = spaced or len(unspaced) == 1
         found += [spaced or unspaced] if one else map("".join, pairwise(unspaced))
     return found
-
-
-@cache
-def _pattern() -> re.Pattern[str]:
-    r"""Two groups: a word, or a run of a script without spaces.
-
-    To Python's \w the vowel signs of Hindi and the like, which are marks, are no part of a word.
-    """
-    marks = "".join(
-        character
-        for character in map(chr, range(sys.maxunicode + 1))
-        if unicodedata.category(character).startswith("M")
-    )
-    letter = f"[^\\W_{UNSPACED}]"
-    return re.compile(f"({letter}+(?:[{marks}]+{letter}*)*)|((?:(?=[{UNSPACED}])[\\w{marks}])+)")
-
-
-# It tells what it does at level DEBUG, and has set that level itself.
-logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 
 class BM25:

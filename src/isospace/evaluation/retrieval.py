@@ -7,6 +7,7 @@ On STS-B the pairs of one meaning, gold 5, are looked for among all its sentence
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.corpus.dedup import UNSPACED
 from isospace.evaluation.pairs import (
     Encode,
     ScoredPairs,
@@ -40,9 +42,7 @@ DEPTHS = (1, 5, 10)
 MIN_WORDS = 8
 MIN_CHARACTERS = 16
 """The shortest sentence that `halves` cuts: words, or characters of a script without spaces."""
-
-# Japanese, Chinese, Thai, Lao, Burmese, Khmer: names of Unicode characters start with these.
-_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "MYANMAR", "KHMER")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 @dataclass(frozen=True)
@@ -405,7 +405,7 @@ def _cut(sentence: str) -> tuple[str, str] | None:
         middle = len(words) // 2
         return " ".join(words[:middle]), " ".join(words[middle:])
     text = " ".join(words)
-    unspaced = sum(unicodedata.name(character, "").startswith(_UNSPACED) for character in text)
+    unspaced = len(_UNSPACED.findall(text))
     if len(text) < MIN_CHARACTERS or 2 * unspaced < len(text):
         return None
     middle = len(text) // 2
