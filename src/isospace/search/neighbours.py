@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from isospace.config import CorpusConfig
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.corpus.lines import Lines, clean
 from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.precision import Precision
@@ -175,8 +175,8 @@ def read_corpus(
     column: str = "text",
     encoding: str = "utf-8",
     progress: Progress | None = None,
-) -> Corpus:
-    """The distinct texts of files, cleaned as for training but of any length.
+) -> Texts:
+    """The distinct texts of files, of documents their passages, cleaned but of any length.
 
     Args:
         files: one or more, as `CorpusConfig.corpus`.
@@ -199,5 +199,8 @@ def read_corpus(
     )
     progress.line("reading", ", ".join(config.corpus))
     corpus = load_corpus(config, cache_folder())
-    progress.line("corpus", number_of(len(corpus), "distinct texts"))
-    return corpus
+    texts: Texts = corpus
+    if corpus.related is not None:  # beside passages it has their titles, sentences, ...
+        texts = [corpus[row] for row in corpus.passages.tolist()]
+    progress.line("corpus", number_of(len(texts), "distinct texts"))
+    return texts
