@@ -283,6 +283,16 @@ def test_what_is_no_text_is_not_taken_for_a_damaged_index(index, texts, ids, mes
         index.add(texts, ids)
 
 
+def test_a_query_that_is_no_text_is_refused(index):
+    with pytest.raises(UserError, match="query 1 is '3' of type int"):
+        index.search(["cat", 3])
+
+
+def test_more_hits_than_rows_are_all_rows(index):
+    index.add(["the cat", "a dog"], ["a", "b"])
+    assert len(index.search("cat", k=10**10).hits[0]) == len(index)
+
+
 def test_a_model_that_gives_no_numbers_is_refused(index, monkeypatch):
     monkeypatch.setattr(
         index.encoder, "embed", lambda texts, **rest: np.full((len(texts), 32), np.nan)

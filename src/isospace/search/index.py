@@ -361,6 +361,7 @@ class SearchIndex:
                 a filter that makes no sense, an index without texts, or one of another model.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
+        require_strings("query", queries)
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
         if k < 1:
@@ -375,6 +376,7 @@ class SearchIndex:
         rows = self._database.count(where)
         if not rows and not len(self):
             raise UserError(f"{self.folder}: holds no texts. isospace index FILE... adds some")
+        k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
 
         sample = self._sample() if fused else None
