@@ -289,6 +289,13 @@ def test_parquet_with_two_columns_of_one_name(tmp_path):
         load(tmp_path / "a.parquet")
 
 
+def test_a_table_with_two_columns_of_one_name(tmp_path):
+    path = put(tmp_path, "a.csv", b"text,text,body\na,b,c\n")
+    assert load(path, column="body") == ["c"]
+    with pytest.raises(UserError, match=r'a\.csv:1: several columns are called "text"\. Rename'):
+        load(path)
+
+
 @pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
 def test_every_kind_of_string_of_parquet_is_text(tmp_path, kind):
     values = pa.array(["one", None]).cast(getattr(pa, kind)())

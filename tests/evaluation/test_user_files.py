@@ -140,6 +140,12 @@ def test_of_several_names_the_plainest_is_read(tmp_path, header, kind, columns):
     assert cells(file) == [[str(row[place]) for place in places] for row in rows]
 
 
+def test_a_header_with_a_name_twice_is_refused(tmp_path):
+    path = write(tmp_path / "f.csv", "query,query,document\na,b,c\nd,e,f\n")
+    with pytest.raises(UserError, match=r'f\.csv:1: several columns are called "query"; rename'):
+        read_user_file(path)
+
+
 def test_a_header_may_stand_below_a_blank_line(tmp_path):
     file = read_user_file(write(tmp_path / "f.csv", "\nquery,document\na,b\nc,d\n"))
     assert (file.columns, cells(file)) == (("query", "document"), [["a", "b"], ["c", "d"]])

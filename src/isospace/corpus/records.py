@@ -256,9 +256,11 @@ def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str
             try:
                 check(source, columns)
             except UserError as error:
+                if not source.in_folder:
+                    raise
                 found[source.name] = error
-                if not source.in_folder or len(found) == len(sources):
-                    raise next(iter(found.values())) from None
+    if found and len(found) == len(sources):
+        raise next(iter(found.values()))
     return found
 
 
@@ -345,8 +347,7 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     rows = _table_rows(source)
     _, header = next(rows, (1, []))
     for column in columns:
-        if column.name not in header:
-            raise _no_column(f"{source.name}:1", column, header)
+        _require_column(f"{source.name}:1", column, header)
     places = [header.index(column.name) for column in columns]
     blank = _blank(columns)
     for line, cells in rows:
@@ -389,13 +390,7 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
 
 
 def _check_parquet_column(source: Source, column: Column, schema: pa.Schema) -> None:
-    if column.name not in schema.names:
-        raise _no_column(source.name, column, schema.names)
-    if schema.names.count(column.name) > 1:
-        raise UserError(
-            f'{source.name}: several columns are called "{column.name}". Rename them, or name '
-            f"another with {column.setting}."
-        )
+    _require_column(source.name, column, schema.names)
     kind = schema.field(column.name).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -587,6 +582,16 @@ def _why_unreadable(source: Source, error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     kind = source.path.suffix if source.compression else source.format
     return f"cannot be read as {kind}: {reason}."
+
+
+def _require_column(place: str, column: Column, columns: Sequence[str]) -> None:
+    if column.name not in columns:
+        raise _no_column(place, column, columns)
+    if columns.count(column.name) > 1:
+        raise UserError(
+            f'{place}: several columns are called "{column.name}". Rename them, or name another '
+            f"with {column.setting}."
+        )
 
 
 def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:

@@ -140,6 +140,11 @@ def _read_rows(source: Source, group: str | None) -> list[tuple[int, Cells]]:
             rows.append((line, cells))
         elif number == 0 and source.format != "jsonl" and (group in cells or _is_header(cells)):
             header = cells
+            twice = [name for name in header if header.count(name) > 1]
+            if twice:
+                raise UserError(
+                    f'{source.name}:{line}: several columns are called "{twice[0]}"; rename them'
+                )
         elif not header:
             rows.append((line, cells))
         elif len(cells) != len(header):
