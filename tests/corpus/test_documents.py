@@ -640,6 +640,19 @@ def test_mdoc():
     assert document.left_out["code blocks"] == 1
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        ".de X\n.X\n.X\n.X\n.X\n..\n",
+        "".join(f".de {n}\n.{n + 1}\n.{n + 1}\n..\n" for n in range(60)),
+    ],
+)
+def test_macros_that_call_macros_come_to_an_end(page):
+    call = ".X" if "X" in page else ".0"
+    document = read(f".TH A 1\n{page}.SH DESCRIPTION\n{call}\nIt ends.\n", "man")
+    assert outline(document) == [("DESCRIPTION", 1, ["It ends."])]
+
+
 def test_a_real_man_page():
     document = read((FILES / "mailaddr.7").read_bytes(), "man")
     assert document.title == "mailaddr - mail addressing description"

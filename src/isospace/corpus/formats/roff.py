@@ -47,7 +47,7 @@ _COMMENT = re.compile(r'(?<!\\)((?:\\\\)*)\\["#].*')
 _REQUEST = re.compile(r"[.'][ \t]*([^\s\\]+|\\[{}])?[ \t]*(.*)")
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\.|[^ \t\\])+)')
 _PARAMETER = re.compile(r"\\\\?\$(?:([1-9*@])|\[([1-9*@])\]|\(0([1-9]))")
-_DEPTH = 12  # of macros in macros
+_EXPANDED = 100_000  # calls of a page's own macros, which may call each other
 
 
 class Roff:
@@ -61,6 +61,7 @@ class Roff:
         self._standard = standard
         self._strings = {"R": "®", "Tm": "™", "lq": "“", "rq": "”", "S": ""}
         self._macros: dict[str, list[str]] = {}
+        self._calls = 0
         self._last_condition: list[bool] = []  # for .el
         self._hidden = 0  # braces of a block whose condition is false
 
@@ -72,14 +73,14 @@ class Roff:
         [('B', 'one'), ('', 'plain \\fItext')]
         """
         joined = text.replace("\\\n", "")
-        yield from self._expand(joined.split("\n"), 0)
+        yield from self._expand(joined.split("\n"))
 
-    def _expand(self, lines: list[str], depth: int) -> Iterator[tuple[str, str]]:
+    def _expand(self, lines: list[str]) -> Iterator[tuple[str, str]]:
         rest = iter(lines)
         for line in rest:
-            yield from self._line(line, rest, depth)
+            yield from self._line(line, rest)
 
-    def _line(self, line: str, rest: Iterator[str], depth: int) -> Iterator[tuple[str, str]]:
+    def _line(self, line: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
         if self._hidden:
             self._hidden += line.count("\\{") - line.count("\\}")
             self._hidden = max(self._hidden, 0)
@@ -91,22 +92,23 @@ class Roff:
             return
         name, rest_of_line = request[1] or "", request[2]
         if name in ("if", "ie", "while"):
-            yield from self._condition(name, rest_of_line, rest, depth)
+            yield from self._condition(name, rest_of_line, rest)
         elif name == "el":
             holds = not self._last_condition.pop() if self._last_condition else False
-            yield from self._branch(holds, rest_of_line, rest, depth)
+            yield from self._branch(holds, rest_of_line, rest)
         elif name in ("de", "de1", "am", "am1", "ig", "dei", "ami"):
             self._define(name, rest_of_line.split(), rest)
         elif name in ("ds", "ds1", "as", "as1"):
             self._define_string(name, rest_of_line)
-        elif name in self._macros and name not in self._standard and depth < _DEPTH:
-            yield from self._expand(self._called(name, rest_of_line), depth + 1)
+        elif name in self._macros and name not in self._standard and self._calls < _EXPANDED:
+            self._calls += 1
+            body = self._macros.pop(name)  # what calls itself has no end
+            yield from self._expand(_called(body, rest_of_line))
+            self._macros.setdefault(name, body)
         elif name.strip("\\{}"):
             yield name, self._with_strings(rest_of_line.replace("\\}", ""))
 
-    def _condition(
-        self, name: str, line: str, rest: Iterator[str], depth: int
-    ) -> Iterator[tuple[str, str]]:
+    def _condition(self, name: str, line: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
         line = self._with_strings(line).replace("\\n(.g", "1").replace("\\n[.g]", "1")
         wanted = True
         while line.startswith("!"):
@@ -122,17 +124,15 @@ class Roff:
         holds = holds == wanted and name != "while"
         if name == "ie":
             self._last_condition.append(holds)
-        yield from self._branch(holds, line[len(condition) :].lstrip(), rest, depth)
+        yield from self._branch(holds, line[len(condition) :].lstrip(), rest)
 
-    def _branch(
-        self, holds: bool, line: str, rest: Iterator[str], depth: int
-    ) -> Iterator[tuple[str, str]]:
+    def _branch(self, holds: bool, line: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
         if not holds:
             self._hidden = max(line.count("\\{") - line.count("\\}"), 0)
             return
         line = line.removeprefix("\\{").lstrip()
         if line:
-            yield from self._line(line, rest, depth)
+            yield from self._line(line, rest)
 
     def _define(self, kind: str, names: list[str], rest: Iterator[str]) -> None:
         end = "." + (names[1] if kind != "ig" and len(names) > 1 else "")
@@ -152,17 +152,6 @@ class Roff:
         before = self._strings.get(name, "") if kind.startswith("as") else ""
         self._strings[name] = before + value
 
-    def _called(self, name: str, line: str) -> list[str]:
-        given = arguments(line)
-
-        def value(match: re.Match[str]) -> str:
-            which = match[1] or match[2] or match[3]
-            if which in "*@":
-                return " ".join(given)
-            return given[int(which) - 1] if int(which) <= len(given) else ""
-
-        return [_PARAMETER.sub(value, each).replace("\\\\", "\\") for each in self._macros[name]]
-
     def _with_strings(self, line: str) -> str:
         for _ in range(4):  # strings in strings
             line, found = _STRING.subn(self._string, line)
@@ -173,6 +162,19 @@ class Roff:
     def _string(self, match: re.Match[str]) -> str:
         name = match["long"] or match["two"] or match["one"] or ""
         return self._strings.get(name.split(" ")[0], "")
+
+
+def _called(body: list[str], line: str) -> list[str]:
+    """The lines of a macro that is called with a line of arguments."""
+    given = arguments(line)
+
+    def value(match: re.Match[str]) -> str:
+        which = match[1] or match[2] or match[3]
+        if which in "*@":
+            return " ".join(given)
+        return given[int(which) - 1] if int(which) <= len(given) else ""
+
+    return [_PARAMETER.sub(value, each).replace("\\\\", "\\") for each in body]
 
 
 def arguments(line: str) -> list[str]:
