@@ -241,6 +241,14 @@ def test_other_pairs_under_one_name_are_not_compared(elsewhere, start):
     assert gains_over([before], {}) == {}
 
 
+def test_a_folder_called_like_a_carried_set_is_another(tmp_path):
+    folder = tmp_path / "definitions"
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n".join(sentences(600)))
+    found = Elsewhere.make(LINES, (str(folder),))
+    assert list(found.judges) == [str(folder), "docstrings", "definitions"]
+
+
 def test_words(elsewhere, start):
     found = elsewhere_scores(start, elsewhere.measure(worse))
     gains = {name: scores.gain for name, scores in found.items()}

@@ -101,7 +101,7 @@ class Elsewhere:
         choosing: dict[str, TextPairs] = {}
         for folder in folders:
             name = Path(folder).absolute().name
-            if name in {*judging, STS}:
+            if name in {*judging, STS, *CARRIED} and folder != DOCSTRINGS:
                 name = str(Path(folder).resolve())
             judging[name], held = _held_out(folder)
             if held is not None:
