@@ -41,6 +41,11 @@ def corpus(config, tmp_path_factory):
         ("a.csv", "query,passage\nwhere is the cat,\nwho runs,on the mat\n"),
         ("b.csv", "where is  the cat,\nwho runs,on the mat\n"),
         ("c.csv", "Question,answer\nwhere is the cat,\nwho runs,on the mat\n"),
+        ("d.csv", "passage,clicks,query\n,3,where is the cat\non the mat,4,who runs\n"),
+        (
+            "b.jsonl",
+            '{"question": "where is the cat"}\n{"document": "on the mat", "query": "who runs"}',
+        ),
         (
             "a.jsonl",
             '{"query": "where is the cat"}\n{"query": "who runs", "passage": "on the mat"}\n',
@@ -60,7 +65,11 @@ def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
     [
         ("a.txt", "\n\n", "no query in it"),
         ("a.jsonl", "[]\n", "no query in it"),
-        ("a.jsonl", '{"question": "who"}\n', "a.jsonl:1: has question; expected query, or query"),
+        (
+            "a.jsonl",
+            '{"query": "who", "reply": "I"}\n',
+            "a.jsonl:1: has query, reply; expected query",
+        ),
         ("a.jsonl", '{"query": 3}\n', "a.jsonl:1: expected a query, and perhaps its passage"),
         ("a.csv", "who,where,when\n", "a.csv:1: .* found 3 values"),
         ("a.csv", "query,clicks\nwho runs,3\n", "a.csv:2: its passage is a number, 3"),
@@ -71,6 +80,11 @@ def test_bad_files_are_refused(config, corpus, tmp_path, name, content, message)
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         read_queries(tmp_path / name, config, corpus)
+
+
+def test_a_line_of_one_word_is_a_query(config, corpus, tmp_path):
+    (tmp_path / "a.txt").write_text("source\nwho runs\n")
+    assert read_queries(tmp_path / "a.txt", config, corpus).alone == ("source", "who runs")
 
 
 def test_what_repeats_a_held_out_text_is_left_out(config, corpus, tmp_path):

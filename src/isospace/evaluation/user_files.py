@@ -178,7 +178,7 @@ def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple
 
 def _is_header(cells: Sequence[str]) -> bool:
     return not any(_number(cell) is not None for cell in cells) and any(
-        _match(kind, cells) for kind in COLUMNS
+        match_columns(kind, cells) for kind in COLUMNS
     )
 
 
@@ -210,7 +210,8 @@ def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
     """The kind that the columns' names say, else their number and the last one's values."""
     for kind in COLUMNS:
-        if (columns := _match(kind, names)) and not (kind == "scored" and _labels(columns, rows)):
+        columns = match_columns(kind, names)
+        if columns and not (kind == "scored" and _labels(columns, rows)):
             return kind
     values = [_values(row) for row in rows]
     width, last = len(values[0]), [row[-1] if row else None for row in values]
@@ -257,7 +258,7 @@ def _labels(scored: Sequence[str], rows: Sequence[Cells]) -> bool:
     better than a score of something else.
     """
     named = [row for row in rows if isinstance(row, dict)]
-    labelled = _match("labelled", list(named[0]))
+    labelled = match_columns("labelled", list(named[0]))
     is_text = labelled is not None and labelled[0].strip().lower() in _TEXT
     return is_text and not _mostly_numbers([row.get(scored[2]) for row in named])
 
@@ -270,7 +271,7 @@ def _kinds_in_words() -> str:
     return ", or ".join(f"{kind} ({', '.join(columns)})" for kind, columns in COLUMNS.items())
 
 
-def _match(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | None:
+def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | None:
     """The names of the kind's columns, in its order, or None where one is missing."""
     columns: list[str] = []
     for known in COLUMNS[kind].values():
@@ -289,12 +290,12 @@ def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ..
     if kind == "pairs":
         wider: tuple[DataKind, ...] = ("triples", "scored")
         for more in wider:
-            if _match(more, names):  # pairs of texts that do not all belong together
+            if match_columns(more, names):  # pairs of texts that do not all belong together
                 raise UserError(
                     f"{where}: the columns {', '.join(names)} say {more}; expected pairs of texts "
                     "that belong together, in two columns"
                 )
-    columns = _match(kind, names)
+    columns = match_columns(kind, names)
     if columns is None and len(names) == len(COLUMNS[kind]):
         columns = names
     if columns is None:

@@ -16,9 +16,8 @@ from isospace.corpus.lines import clean
 from isospace.corpus.records import file_source, read_rows
 from isospace.errors import UserError
 from isospace.evaluation.pairs import load_pairs
-from isospace.evaluation.user_files import COLUMNS
+from isospace.evaluation.user_files import COLUMNS, match_columns
 
-_COLUMNS = ("query", "passage")
 _NUMBER = re.compile(r"[-+]?[\d.,]+")
 
 
@@ -51,8 +50,8 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
     """The queries of a file that may be trained on, each once.
 
     Args:
-        path: txt, jsonl, csv, tsv or parquet. Rows have a query, and perhaps its passage: in the
-            first two columns, or under the names query and passage.
+        path: txt, jsonl, csv, tsv or parquet. Rows have a query, and perhaps its passage: in two
+            columns, or under the names that pairs of one's own have, such as query and passage.
         config: the settings of the run.
         corpus: its text, with what is held out of it.
 
@@ -90,20 +89,23 @@ def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
 def _rows(path: Path) -> list[tuple[str, str]]:
     """Query and passage of each row, the latter empty where there is none."""
     rows = []
+    header: dict[str, int] = {}
     for number, (line, cells) in enumerate(read_rows(file_source(path))):
         values: list[Any]
         if isinstance(cells, dict):
-            if not set(cells) <= set(_COLUMNS) or _COLUMNS[0] not in cells:
+            names = _columns(tuple(cells))
+            if names is None:
                 raise UserError(
                     f"`queries` {path}:{line}: has {', '.join(cells)}; expected query, or query "
                     "and passage"
                 )
-            values = [cells[name] for name in _COLUMNS if name in cells]
+            values = [cells[name] for name in names]
         elif number == 0 and _is_header(cells):
+            header = {name: cells.index(name) for name in _columns(tuple(cells)) or ()}
             continue
         else:
-            values = cells
-        if len(values) > len(_COLUMNS) or not all(isinstance(x, str | None) for x in values):
+            values = [cells[place] for place in header.values() if place < len(cells)] or cells
+        if len(values) > 2 or not all(isinstance(x, str | None) for x in values):
             raise UserError(
                 f"`queries` {path}:{line}: expected a query, and perhaps its passage; found "
                 f"{len(values)} values"
@@ -121,9 +123,14 @@ def _rows(path: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def _is_header(cells: list[Any]) -> bool:
-    """Whether a first line has the names that such columns go by, as in pairs of one's own."""
-    names = zip(cells, COLUMNS["pairs"].values(), strict=False)
-    return len(cells) <= len(_COLUMNS) and all(
-        str(cell).strip().lower() in known for cell, known in names
-    )
+def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Those of query and passage, as pairs of one's own have them; `None` where they are others."""
+    if len(names) == 1:
+        return names if names[0].strip().lower() in COLUMNS["pairs"]["query"] else None
+    return match_columns("pairs", names)
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Whether a first line names the columns; of a single one many a name could be a query."""
+    names = tuple(cells)
+    return names == ("query",) or (len(names) > 1 and _columns(names) is not None)
