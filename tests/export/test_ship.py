@@ -77,11 +77,12 @@ def test_sts_scores_come_with_their_protocol(run):
 
 
 def test_a_card_says_what_pairs_and_teachers_taught(run):
-    teachers = f"start+bm25, {run.folder.parent}/secret/mine, org/ranker"
+    secret = run.folder.parent / "secret"
+    teachers = f"start+bm25, {secret}/mine+bm25, glove:{secret}/words.txt, org/ranker"
     config = replace(run.config, views="pairs", objective=RankCSE(), teacher=teachers)
     card = model_card(config, RESULTS, "mean")
     assert "- Trained on pairs of texts of the corpus that belong together\n" in card
-    assert "`start+bm25`, `mine`, `org/ranker`" in card
+    assert "`start+bm25`, `mine+bm25`, `words.txt`, `org/ranker`" in card
     assert "secret" not in card
     assert "eacher" not in model_card(run.config, RESULTS, "mean")
 

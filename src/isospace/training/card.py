@@ -11,6 +11,7 @@ from isospace.evaluation.elsewhere import PROTOCOL, elsewhere_rows
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
 from isospace.system.tables import markdown_table
+from isospace.training.lists import BM25
 from isospace.training.origin import Origin
 from isospace.training.results import RunResults
 
@@ -172,8 +173,9 @@ def _training(config: TrainConfig, results: RunResults) -> str:
     objective, corpus = config.objective, results.corpus
     counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     paper = f"{objective.paper.title}, {objective.paper.year}"
+    unit = "sentences" if config.views == "dropout" else "pairs"
     how = f"""- Objective: `{objective_name(objective)}` ({paper})
-- Updates: {results.steps} of {config.batch_size * config.accumulate} sentences, peak learning
+- Updates: {results.steps} of {config.batch_size * config.accumulate} {unit}, peak learning
   rate {config.learning_rate:g}, seed {config.seed}"""
     if config.views != "dropout":
         how += "\n- Trained on pairs of texts of the corpus that belong together"
@@ -191,9 +193,10 @@ def _training(config: TrainConfig, results: RunResults) -> str:
 
 def _without_folders(teacher: str) -> str:
     """What `teacher` names; the folders above a folder or a file are nobody's business."""
-    names = (name.strip() for name in teacher.split(","))
-    local = ("/", ".", "~")
-    return ", ".join(
-        f"`{Path(name).name if name.startswith(local) or Path(name).exists() else name}`"
-        for name in names
-    )
+    shown = []
+    for name in (name.strip() for name in teacher.split(",")):
+        base = name.removesuffix(BM25)
+        path = Path(base.rpartition(":")[2]).expanduser()  # glove:FILE
+        local = path.exists() or path.is_absolute() or base.startswith(".")
+        shown.append(f"`{path.name if local else base}{name[len(base) :]}`")
+    return ", ".join(shown)
