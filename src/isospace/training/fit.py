@@ -330,13 +330,14 @@ class Fit:
                 f"meets the {size - 1} other sentences of its own batch only, and batch statistics "
                 f"(whitening, decorrelation) are over {size} sentences",
             )
-        pairs = self.config.views != "dropout"
-        passes = len(loop.plan.views) if pairs else self.config.objective.all_passes
+        beside = self.config.objective.passes_beside
+        passes = " + ".join([str(len(loop.plan.views)), *beside])
+        unit = "sentences" if self.config.views == "dropout" else "pairs"
         self.progress.line(
             "train",
             f"{objective_name(self.config.objective)}: {loop.total_steps:,} updates of "
-            f"{loop.sentences_per_step} {'pairs' if pairs else 'sentences'}, passes {passes}, from "
-            f"step {loop.step}, into {run.folder}",
+            f"{loop.sentences_per_step} {unit}, passes {passes}, from step {loop.step}, into "
+            f"{run.folder}",
         )
 
     def _show_evaluation(self) -> None:
