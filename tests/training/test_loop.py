@@ -22,7 +22,8 @@ from isospace.errors import UserError
 from isospace.objectives import DCLR, PCL, DeCLUTR, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
 from isospace.training import checkpoint
 from isospace.training.examples import Examples
-from isospace.training.loop import Diverged, Loop, make_companions
+from isospace.training.loop import Diverged, Loop
+from isospace.training.parts import parts_of
 
 
 def weights(loop: Loop) -> torch.Tensor:
@@ -312,4 +313,4 @@ def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
 def test_spans_that_the_encoder_cannot_read_are_refused(toy_model, tmp_path):
     config = replace(CONFIG, objective=DeCLUTR())
     with pytest.raises(UserError, match="`max_span` 512 is more than the 62 tokens that it reads"):
-        make_companions(config, load_encoder(str(toy_model), device="cpu"))
+        parts_of(config, load_encoder(str(toy_model), device="cpu"))

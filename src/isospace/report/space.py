@@ -15,7 +15,7 @@ from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.training import checkpoint
-from isospace.training.loop import make_companions, make_shipped
+from isospace.training.parts import parts_of
 from isospace.training.prepare import start_of
 from isospace.training.run import Run, Sample
 
@@ -170,7 +170,7 @@ def query_neighbours(
     elif is_ladder and not np.array_equal(sample.before, sample.after):
         raise UserError(f"`query`: {run.folder} kept the start, and its best rung is not there")
     elif not is_ladder and results.choice.step:
-        shipped = make_shipped(config, encoder, make_companions(config, encoder))
+        shipped = parts_of(config, encoder).shipped
         checkpoint.put_weights(run.kept_weights, shipped.model)
         after = shipped.embed(queries, side="query")
     return neighbours_of(queries, before, after, sample)

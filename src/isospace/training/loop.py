@@ -8,14 +8,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.nn import functional
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.tokens import Tokens
@@ -30,8 +29,7 @@ from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order, crop
 from isospace.training.lists import Lists
-from isospace.training.plan import Plan
-from isospace.training.sources import Sources
+from isospace.training.parts import parts_of
 
 _TRIED = 4
 """Examples by which it is seen what a loss reaches, and whether views differ."""
@@ -103,34 +101,6 @@ def gather(local: Tensor) -> Tensor:
     return local
 
 
-def _longest(length: int, device: torch.device) -> int:
-    """The largest of all processes."""
-    if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
-        return length
-    longest = torch.tensor(length, device=device)
-    dist.all_reduce(longest, dist.ReduceOp.MAX)
-    return int(longest)
-
-
-def _gather_tokens(tokens: Tensor) -> Tensor:
-    """What tokens have, (batch, length, ...), of all processes; zero where it is padded."""
-    missing = _longest(tokens.shape[1], tokens.device) - tokens.shape[1]
-    padding = (0, 0) * (tokens.dim() - 2) + (0, missing)
-    return gather(functional.pad(tokens, padding).unsqueeze(0))[0]
-
-
-def make_head(config: TrainConfig, encoder: Encoder, classes: int) -> nn.Module:
-    """The objective's head for this encoder, and for so many classes of labels.
-
-    Raises:
-        UserError: the objective does not fit the encoder.
-    """
-    try:
-        return config.objective.build_classifier(encoder.dim, classes, config.seed)
-    except ValueError as error:
-        raise UserError(f"{encoder.source} and this objective: {error}") from error
-
-
 def require_distinct_views(
     encoder: Encoder, batch: Batch, plan: Sequence[View], texts: Sequence[int]
 ) -> list[Tensor]:
@@ -172,33 +142,6 @@ def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
         f"batch of {config.batch_size}. Give documents, in passages that are long enough "
         "(`passage_words`), or set the objective to shorter spans"
     )
-
-
-def make_companions(config: TrainConfig, encoder: Encoder) -> dict[str, Companion]:
-    """What the objective trains or remembers beside this encoder.
-
-    Raises:
-        UserError: the objective does not fit the encoder.
-    """
-    try:
-        return config.objective.build_companions(encoder, encoder.dim, config.seed)
-    except ValueError as error:
-        raise UserError(f"{encoder.source} and this objective: {error}") from error
-
-
-def make_shipped(
-    config: TrainConfig, encoder: Encoder, companions: Mapping[str, Companion]
-) -> Encoder:
-    """The encoder as it is measured and shipped once it is trained; it shares the weights.
-
-    Raises:
-        UserError: the objective does not fit the encoder.
-    """
-    try:
-        shipped = config.objective.shipped(encoder, companions)
-    except ValueError as error:
-        raise UserError(f"{encoder.source} and this objective: {error}") from error
-    return cast(Encoder, shipped)
 
 
 def require_plain_passes(config: TrainConfig) -> None:
@@ -270,7 +213,6 @@ class Loop:
         self.accelerator = accelerator
         self.labels, self.lists = labels, lists
         self.objective = config.objective
-        self.plan = Plan.of(config.objective, config.views != "dropout", config.mined)
         self.step = 0
         self._order = Order(self.examples, config.batch_size, config.seed)
         self.total_steps = 0
@@ -279,11 +221,9 @@ class Loop:
         encoder.to(accelerator.device)
         # What the objectives and the scores compare by, whatever the start did.
         encoder.model.similarity_fn_name = "cosine"
-        self.head = make_head(config, encoder, 0 if labels is None else int(labels.max()) + 1)
-        plan = (*self.plan.views, *self.objective.inputs)
-        self.companions = make_companions(config, encoder)
-        self.sources = Sources(plan, encoder, config.seed)
-        self.shipped = make_shipped(config, encoder, self.companions)
+        classes = 0 if labels is None else int(labels.max()) + 1
+        parts = parts_of(config, encoder, classes)
+        self.plan, self.head, self.companions, self.sources, self.shipped = parts
         first = self._micro_batch(0)
         if not first.changed:
             first = first.rows(torch.arange(min(_TRIED, len(first)), device=encoder.device))
@@ -387,7 +327,7 @@ class Loop:
         """Give companions the gradient of what they added."""
         for name, added in self._added.items():
             assert added.grad is not None
-            companion(self.companions, name, GradientSign).remember(_gather_tokens(added.grad))
+            companion(self.companions, name, GradientSign).remember(self._gather_tokens(added.grad))
 
     def _passes(self, batch: Batch) -> list[Tensor]:
         """Each view of the plan of this process's batch, made by its network."""
@@ -418,7 +358,7 @@ class Loop:
         for place in [i for i, view in enumerate(plan) if view.read == "tokens"]:
             states, mask = made[place], batch.stack([self.sources.of_view[place]]).attention_mask
             made[place] = states.sum(1) / mask.sum(1, keepdim=True)
-            tokens[place] = TokenStates(_gather_tokens(states), _gather_tokens(mask))
+            tokens[place] = TokenStates(self._gather_tokens(states), self._gather_tokens(mask))
         encoded = gather(torch.stack(made))
         inputs = tuple(self._input(batch, source) for source in self.sources.of_view[len(plan) :])
         labels = None if batch.labels is None else gather(batch.labels[None])[0]
@@ -440,7 +380,11 @@ class Loop:
     def _input(self, batch: Batch, source: int) -> TokenIds:
         """The token ids of one source, of the global batch."""
         own = batch.stack([source])
-        return TokenIds(_gather_tokens(own.input_ids), _gather_tokens(own.attention_mask))
+        return TokenIds(self._gather_tokens(own.input_ids), self._gather_tokens(own.attention_mask))
+
+    def _gather_tokens(self, tokens: Tensor) -> Tensor:
+        """What tokens have, (batch, length, ...), of all processes; zero where it is padded."""
+        return gather(self.accelerator.pad_across_processes(tokens, dim=1)[None])[0]
 
     def _network(self, name: str) -> tuple[nn.Module, bool]:
         """What makes views under this name, and whether it is trained."""

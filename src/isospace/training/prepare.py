@@ -40,16 +40,13 @@ from isospace.training.examples import Examples, Order, require_pairs
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import (
     Loop,
-    make_companions,
-    make_head,
-    make_shipped,
     require_distinct_views,
     require_plain_passes,
     too_short,
 )
+from isospace.training.parts import parts_of
 from isospace.training.plan import Plan
 from isospace.training.similar import AMONG, Similar
-from isospace.training.sources import Sources
 
 _TWO_SENTENCES = (
     "Eight words that dropout should tell apart twice.",
@@ -378,11 +375,7 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
 
 def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
-    make_head(config, encoder, classes)
-    companions = make_companions(config, encoder)
-    plan = Plan.of(config.objective, config.views != "dropout", config.mined)
-    sources = Sources((*plan.views, *config.objective.inputs), encoder, config.seed)
-    make_shipped(config, encoder, companions)
+    plan, _, _, sources, _ = parts_of(config, encoder, classes)
     times = 1 + config.objective.tokens_needed // 8
     texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
     whole = config.objective.reads_whole_texts

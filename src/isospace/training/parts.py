@@ -1,0 +1,50 @@
+"""What a training is made of beside the encoder, by the objective."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from torch import nn
+
+from isospace.config import TrainConfig
+from isospace.encoders.encoder import Encoder
+from isospace.errors import UserError
+from isospace.objectives.companions import Companion
+from isospace.training.plan import Plan
+from isospace.training.sources import Sources
+
+
+class Parts(NamedTuple):
+    """The parts of a training.
+
+    Attributes:
+        plan: the passes of a step.
+        head: on what the encoder gives.
+        companions: what is trained or remembered beside the encoder.
+        sources: the distinct inputs of the passes.
+        shipped: the encoder, with the same weights, as it is measured and shipped once trained.
+    """
+
+    plan: Plan
+    head: nn.Module
+    companions: dict[str, Companion]
+    sources: Sources
+    shipped: Encoder
+
+
+def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
+    """Make them for this encoder, and for so many classes where the objective reads labels.
+
+    Raises:
+        UserError: the objective does not fit the encoder.
+    """
+    objective = config.objective
+    plan = Plan.of(objective, config.views != "dropout", config.mined)
+    try:
+        head = objective.build_classifier(encoder.dim, classes, config.seed)
+        companions = objective.build_companions(encoder, encoder.dim, config.seed)
+        sources = Sources((*plan.views, *objective.inputs), encoder, config.seed)
+        shipped = cast(Encoder, objective.shipped(encoder, companions))
+    except ValueError as error:
+        raise UserError(f"{encoder.source} and this objective: {error}") from error
+    return Parts(plan, head, companions, sources, shipped)
