@@ -155,11 +155,12 @@ def _say(error: BaseException) -> None:
 
 
 def _silence_libraries() -> None:
-    """No progress bars but ours."""
-    with quick_imports():
+    """No progress bars but ours; transformers is told when it is imported, if it is at all."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if "transformers" in sys.modules:
         from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+        disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
