@@ -7,7 +7,6 @@ import json
 import pytest
 
 from isospace.cli import main
-from isospace.verbs.doctor import _imports
 
 
 @pytest.fixture(autouse=True)
@@ -20,11 +19,22 @@ def diagnose(capsys) -> dict[str, dict[str, object]]:
     return {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
 
 
-def test_a_package_that_does_not_import_is_a_finding(monkeypatch):
+def test_a_package_that_does_not_import_is_a_finding(capsys, monkeypatch):
     monkeypatch.setattr("isospace.verbs.doctor.IMPORTS", ("json", "no_such_module"))
-    good, bad = _imports()
-    assert (good.ok, bad.ok) == (True, False)
-    assert "ModuleNotFoundError" in bad.text
+    findings = diagnose(capsys)
+    good, bad = findings["import json"], findings["import no_such_module"]
+    assert (good["ok"], bad["ok"]) == (True, False)
+    assert "ModuleNotFoundError" in bad["text"]
+    assert "bf16" not in findings  # torch could be what does not import
+
+
+def test_a_package_that_ends_the_interpreter_is_a_finding(capsys, monkeypatch, tmp_path):
+    (tmp_path / "crashes.py").write_text("import os; os._exit(3)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("isospace.verbs.doctor.IMPORTS", ("json", "crashes"))
+    found = diagnose(capsys)["json, crashes"]
+    assert not found["ok"]
+    assert "ended with status 3" in found["text"]
 
 
 def test_minilm_and_the_data_folder_are_looked_at(capsys, monkeypatch, tmp_path):

@@ -74,6 +74,9 @@ _EXTRAS = {
 
 def examine() -> list[Finding]:
     """Look at versions, imports, bf16, the default encoder, extras, the data and the cache."""
+    imports = _imports()
+    if not all(finding.ok for finding in imports):  # nothing that needs them can be looked at
+        return [*imports, *_extras(), _cache()]
     from isospace.system.devices import environment, has_bf16
 
     here = environment()
@@ -81,13 +84,17 @@ def examine() -> list[Finding]:
     arithmetic = "in hardware, used for training" if bf16 else "not in hardware: float32 is used"
     return [
         *(Finding(name, True, str(value)) for name, value in here.items()),
-        *_imports(),
+        *imports,
         Finding("bf16", bf16, arithmetic),
         _minilm(),
-        *(_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()),
+        *_extras(),
         _data(),
         _cache(),
     ]
+
+
+def _extras() -> list[Finding]:
+    return [_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()]
 
 
 def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
@@ -115,7 +122,10 @@ print(json.dumps(seconds))
 def _imports() -> list[Finding]:
     """How long each import takes in a new interpreter, what it shares with earlier ones aside."""
     command = [sys.executable, "-c", _CLOCK, *IMPORTS]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if finished.returncode:
+        ended = f"the interpreter ended with status {finished.returncode} as it imported them"
+        return [Finding(", ".join(IMPORTS), False, ended)]
     found: dict[str, float | str] = json.loads(finished.stdout.splitlines()[-1])
     return [
         Finding(f"import {name}", False, cost)
