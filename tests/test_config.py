@@ -146,3 +146,11 @@ def test_an_option_is_shared_where_it_means_the_same():
     assert shared_options(base, DCL) == {"head": "none", "temperature": 0.15}
     assert shared_options(base, SCD) == {}  # its temperature is another
     assert shared_options(SimCSE(), DCL) == {}
+
+
+def test_an_objective_that_is_no_row_is_refused():
+    class Mine(SimCSE):
+        pass
+
+    with pytest.raises(UserError, match="`objective` Mine: is no row of the table of objectives"):
+        TrainConfig(objective=Mine())

@@ -159,6 +159,11 @@ def as_corpus(value: Any) -> Any:
 def _objective(value: Any) -> Objective:
     """An objective as it is, or made of its JSON: a name of the table and hyper-parameters."""
     if isinstance(value, Objective):
+        if type(value) not in OBJECTIVES.values():
+            raise UserError(
+                f"`objective` {type(value).__name__}: is no row of the table of objectives, and a "
+                "run of it could not be read again; add it to isospace.objectives.OBJECTIVES"
+            )
         return value
     if not isinstance(value, Mapping):
         raise UserError(f"`objective` {value!r}: expected an objective, such as SimCSE()")

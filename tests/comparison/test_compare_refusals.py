@@ -8,6 +8,7 @@ import pytest
 from report_runs import change
 from sts_files import write_senteval
 
+from isospace.cli import main
 from isospace.comparison.compare import candidate, compare
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
@@ -45,6 +46,11 @@ from isospace.training.train import train
 def test_bad_contestants_are_refused(base, text, words):
     with pytest.raises(UserError, match=words):
         candidate(text, base)
+
+
+def test_a_contestant_twice_is_refused(capsys, tmp_path):
+    assert main(["compare", "simcse", "simcse", "--output", str(tmp_path / "c")]) == 2
+    assert "simcse: the same candidate twice; leave one out" in capsys.readouterr().err
 
 
 def test_values_are_those_of_json(base):

@@ -1,12 +1,12 @@
-"""One way to choose: among checkpoints, powers, objectives, or the rungs of any ladder.
+"""One way to choose: among checkpoints, powers, objectives, or the rungs of a ladder.
 
 Items are split, by groups, into some that choose (at most a third, at most 1,000) and others that
 judge what was chosen, once. The candidates stand in order from the start outwards.
 
-1. Where harm elsewhere is bounded, candidates are tested in that order: each has to keep the
-   one-sided 95 % bound of its change elsewhere above minus the margin. The first that fails ends
-   the sequence, so that all tests together are wrong in 5 % of the cases at most, without a
-   correction (fixed-sequence testing, Maurer, Hothorn & Lehmacher 1995).
+1. Where harm elsewhere is to be bounded in 5 % of the cases (docs/selection.md), candidates are
+   tested in that order: each has to keep the one-sided 95 % bound of its change elsewhere above
+   minus the margin. The first that fails ends the sequence, so that no correction is needed
+   (fixed-sequence testing, Maurer, Hothorn & Lehmacher 1995). `adapt` bounds the change itself.
 2. Of those left the one with the highest mean on the choosing items is taken.
 3. What was chosen is judged on other items (`verdict.judge`).
 

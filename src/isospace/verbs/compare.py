@@ -59,6 +59,9 @@ class Compare(SharesWork):
 
         if not self.candidates:
             raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
+        twice = [text for text in self.candidates if self.candidates.count(text) > 1]
+        if twice:
+            raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
         settings = {text: candidate(text, self.config) for text in self.candidates}
         folder = self.config.output
         if folder is None:
