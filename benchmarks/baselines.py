@@ -117,7 +117,7 @@ class Table:
             seed=0,
         )
         return {
-            name: replace(base, objective=OBJECTIVES[name].from_json(self.options.get(name, {})))
+            name: replace(base, objective=OBJECTIVES[name](**self.options.get(name, {})))
             for name in self.rows
         }
 

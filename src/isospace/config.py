@@ -171,7 +171,7 @@ def _objective(value: Any) -> Objective:
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in OBJECTIVES:
         raise UserError(f"`objective` {name!r}: expected one of {', '.join(OBJECTIVES)}")
-    return OBJECTIVES[name].from_json(options)
+    return OBJECTIVES[name](**options)
 
 
 def _objective_to_dict(objective: Objective) -> dict[str, Any]:

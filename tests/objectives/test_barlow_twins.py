@@ -119,4 +119,4 @@ def test_impossible_values_are_refused(
 
 
 def test_no_weight_has_a_meaning() -> None:
-    assert BarlowTwins.from_json({"projector": [8], "off_diagonal_weight": 0.0}).projector == (8,)
+    assert BarlowTwins(projector=[8], off_diagonal_weight=0.0).projector == (8,)

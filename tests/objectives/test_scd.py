@@ -189,5 +189,5 @@ def test_impossible_values_are_refused(
 
 
 def test_no_projector_and_a_clean_view_have_a_meaning() -> None:
-    assert SCD.from_json({"projector": []}).head_summary == "none"
+    assert SCD(projector=[]).head_summary == "none"
     assert SCD(low_dropout=0.0).describe_views() == "1 clean + 1 dropout 0.15"

@@ -151,4 +151,4 @@ def test_impossible_values_are_refused(
 
 
 def test_no_eps_and_no_number_of_groups_have_a_meaning() -> None:
-    assert WhitenedCSE.from_json({"groups": None, "eps": 0}) == WhitenedCSE(eps=0.0)
+    assert WhitenedCSE(groups=None, eps=0) == WhitenedCSE(eps=0.0)

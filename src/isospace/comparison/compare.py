@@ -74,7 +74,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
         else:
             changes[key] = value if key == "model" else _parse(value)
     try:
-        return replace(base, objective=kind.from_json(options), **changes)
+        return replace(base, objective=kind(**options), **changes)
     except UserError as error:
         raise UserError(f"{text}: {error}") from error
 

@@ -104,11 +104,7 @@ class ArcCSE(Contrast):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper(
-        title="A Contrastive Framework for Learning Sentence Representations from Pairwise and "
-        "Triple-wise Perspective in Angular Space",
-        year=2022,
-        url="https://aclanthology.org/2022.acl-long.336",
-        bibtex="""@inproceedings{zhang-etal-2022-contrastive,
+        """@inproceedings{zhang-etal-2022-contrastive,
     title = {A Contrastive Framework for Learning Sentence Representations from Pairwise and
              Triple-wise Perspective in Angular Space},
     author = {Zhang, Yuhao and Zhu, Hongji and Wang, Yongliang and Xu, Nan and Li, Xiaobo and

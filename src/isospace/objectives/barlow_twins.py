@@ -69,10 +69,7 @@ class BarlowTwins(Objective):
     """Added to the variance of every column (batch norm's)."""
 
     paper: ClassVar[Paper] = Paper(
-        title="Barlow Twins: Self-Supervised Learning via Redundancy Reduction",
-        year=2021,
-        url="https://arxiv.org/abs/2103.03230",
-        bibtex="""@inproceedings{zbontar-etal-2021-barlow,
+        """@inproceedings{zbontar-etal-2021-barlow,
     title = {Barlow Twins: Self-Supervised Learning via Redundancy Reduction},
     author = {Zbontar, Jure and Jing, Li and Misra, Ishan and LeCun, Yann and Deny, St{\\'e}phane},
     booktitle = {Proceedings of ICML 2021},

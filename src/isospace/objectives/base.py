@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import PositiveInt, Strict
@@ -20,8 +21,6 @@ from isospace.system.settings import settings, to_dict
 if TYPE_CHECKING:
     from isospace.objectives.companions import Companion
 
-Self = TypeVar("Self", bound="Objective")
-
 HeadChoice = Literal["mlp", "none"]
 Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
 """Units of the layers of a projector, a tuple or a list."""
@@ -29,12 +28,35 @@ Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
 
 @dataclass(frozen=True)
 class Paper:
-    """Where an objective comes from."""
+    """Where an objective comes from.
 
-    title: str
-    year: int
-    url: str
+    Attributes:
+        bibtex: one entry, or several of which the first is meant.
+        of_its_own: the title, where it is not that of the entry.
+    """
+
     bibtex: str
+    of_its_own: str = ""
+
+    @property
+    def title(self) -> str:
+        """In one line, without braces."""
+        return self.of_its_own or self._field("title")
+
+    @property
+    def year(self) -> int:
+        """Of the publication."""
+        return int(self._field("year"))
+
+    @property
+    def url(self) -> str:
+        """Where it can be read."""
+        return self._field("url")
+
+    def _field(self, name: str) -> str:
+        found = re.search(rf"^ *{name} = \{{(.*?)\}},?$", self.bibtex, re.MULTILINE | re.DOTALL)
+        assert found is not None
+        return " ".join(re.sub("[{}]", "", found[1]).split())
 
 
 Read = Literal["pooled", "mask", "tokens"]
@@ -347,15 +369,6 @@ class Objective(ABC):
     def to_json(self) -> dict[str, Any]:
         """Hyper-parameters as JSON values."""
         return to_dict(self)
-
-    @classmethod
-    def from_json(cls: type[Self], values: Mapping[str, Any]) -> Self:
-        """The objective with these hyper-parameters; missing ones keep their defaults.
-
-        Raises:
-            UserError: a name that is no hyper-parameter of this objective, or an impossible value.
-        """
-        return cls(**values)
 
 
 def describe(plan: Sequence[View]) -> str:

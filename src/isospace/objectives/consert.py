@@ -14,10 +14,7 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title=("ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer"),
-    year=2021,
-    url="https://aclanthology.org/2021.acl-long.393",
-    bibtex="""@inproceedings{yan-etal-2021-consert,
+    """@inproceedings{yan-etal-2021-consert,
     title = {{ConSERT}: A Contrastive Framework for Self-Supervised Sentence Representation
              Transfer},
     author = {Yan, Yuanmeng and Li, Rumei and Wang, Sirui and Zhang, Fuzheng and Wu, Wei and

@@ -13,10 +13,7 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title="Semantic Re-tuning with Contrastive Tension",
-    year=2021,
-    url="https://openreview.net/forum?id=Ov_sMNau-PF",
-    bibtex="""@inproceedings{carlsson-etal-2021-semantic,
+    """@inproceedings{carlsson-etal-2021-semantic,
     title = {Semantic Re-tuning with Contrastive Tension},
     author = {Carlsson, Fredrik and Gyllensten, Amaru Cuba and Gogoulou, Evangelia and
               Hellqvist, Erik Ylip{\\"a}{\\"a} and Sahlgren, Magnus},

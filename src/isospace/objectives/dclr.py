@@ -112,10 +112,7 @@ class DCLR(MLPOrNone, Objective):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper(
-        title="Debiased Contrastive Learning of Unsupervised Sentence Representations",
-        year=2022,
-        url="https://aclanthology.org/2022.acl-long.423",
-        bibtex="""@inproceedings{zhou-etal-2022-debiased,
+        """@inproceedings{zhou-etal-2022-debiased,
     title = {Debiased Contrastive Learning of Unsupervised Sentence Representations},
     author = {Zhou, Kun and Zhang, Beichen and Zhao, Wayne Xin and Wen, Ji-Rong},
     booktitle = {Proceedings of ACL 2022},

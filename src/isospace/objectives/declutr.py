@@ -16,10 +16,7 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title="DeCLUTR: Deep Contrastive Learning for Unsupervised Textual Representations",
-    year=2021,
-    url="https://aclanthology.org/2021.acl-long.72",
-    bibtex="""@inproceedings{giorgi-etal-2021-declutr,
+    """@inproceedings{giorgi-etal-2021-declutr,
     title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
     author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
     booktitle = {Proceedings of ACL-IJCNLP 2021},

@@ -18,10 +18,7 @@ Variant = Literal["released", "masked", "paper"]
 Positions = Literal["tokens", "words", "all"]
 
 PAPER = Paper(
-    title="DiffCSE: Difference-based Contrastive Learning for Sentence Embeddings",
-    year=2022,
-    url="https://aclanthology.org/2022.naacl-main.311",
-    bibtex="""@inproceedings{chuang-etal-2022-diffcse,
+    """@inproceedings{chuang-etal-2022-diffcse,
     title = {{DiffCSE}: Difference-based Contrastive Learning for Sentence Embeddings},
     author = {Chuang, Yung-Sung and Dangovski, Rumen and Luo, Hongyin and Zhang, Yang and Chang,
               Shiyu and Solja{\\v{c}}i{\\'c}, Marin and Li, Shang-Wen and Yih, Scott and Kim, Yoon

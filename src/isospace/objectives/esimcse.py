@@ -15,13 +15,7 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title=(
-        "ESimCSE: Enhanced Sample Building Method for Contrastive Learning of Unsupervised "
-        "Sentence Embedding"
-    ),
-    year=2022,
-    url="https://aclanthology.org/2022.coling-1.342",
-    bibtex="""@inproceedings{wu-etal-2022-esimcse,
+    """@inproceedings{wu-etal-2022-esimcse,
     title = {{ESimCSE}: Enhanced Sample Building Method for Contrastive Learning of Unsupervised
              Sentence Embedding},
     author = {Wu, Xing and Gao, Chaochen and Zang, Liangjun and Han, Jizhong and Wang, Zhongyuan

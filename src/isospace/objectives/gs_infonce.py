@@ -35,10 +35,7 @@ class GSInfoNCE(Contrast):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper(
-        title="Smoothed Contrastive Learning for Unsupervised Sentence Embedding",
-        year=2022,
-        url="https://aclanthology.org/2022.coling-1.434",
-        bibtex="""@inproceedings{wu-etal-2022-smoothed,
+        """@inproceedings{wu-etal-2022-smoothed,
     title = {Smoothed Contrastive Learning for Unsupervised Sentence Embedding},
     author = {Wu, Xing and Gao, Chaochen and Su, Yipeng and Han, Jizhong and Wang, Zhongyuan and
               Hu, Songlin},

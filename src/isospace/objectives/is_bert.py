@@ -14,10 +14,7 @@ from isospace.objectives.base import Objective, Paper, View, Views, Widths
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title="An Unsupervised Sentence Embedding Method by Mutual Information Maximization",
-    year=2020,
-    url="https://aclanthology.org/2020.emnlp-main.124",
-    bibtex="""@inproceedings{zhang-etal-2020-unsupervised,
+    """@inproceedings{zhang-etal-2020-unsupervised,
     title = {An Unsupervised Sentence Embedding Method by Mutual Information Maximization},
     author = {Zhang, Yan and He, Ruidan and Liu, Zuozhu and Lim, Kwan Hui and Bing, Lidong},
     booktitle = {Proceedings of EMNLP 2020},

@@ -51,10 +51,8 @@ class Iso(Contrast):
     """Nothing after the whitening (best for trained sentence encoders), or the tanh MLP."""
 
     paper: ClassVar[Paper] = Paper(
-        title="Own composition of WhitenedCSE and SimCSE++",
-        year=2023,
-        url=whitenedcse.WhitenedCSE.paper.url,
-        bibtex=whitenedcse.WhitenedCSE.paper.bibtex + "\n\n" + simcsepp.PAPER.bibtex,
+        whitenedcse.WhitenedCSE.paper.bibtex + "\n\n" + simcsepp.PAPER.bibtex,
+        of_its_own="Own composition of WhitenedCSE and SimCSE++",
     )
 
     @property

@@ -62,10 +62,7 @@ class MixCSE(Contrast):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper(
-        title="Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives",
-        year=2022,
-        url="https://doi.org/10.1609/aaai.v36i10.21428",
-        bibtex="""@inproceedings{zhang-etal-2022-mixing,
+        """@inproceedings{zhang-etal-2022-mixing,
     title = {Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives},
     author = {Zhang, Yanzhao and Zhang, Richong and Mensah, Samuel and Liu, Xudong and Mao, Yongyi},
     booktitle = {Proceedings of AAAI 2022},

@@ -59,13 +59,7 @@ class MoCoSE(Objective):
     """The copies follow only and are clean, or as released."""
 
     paper: ClassVar[Paper] = Paper(
-        title=(
-            "Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of "
-            "Sentence Embedding"
-        ),
-        year=2022,
-        url="https://aclanthology.org/2022.findings-acl.248",
-        bibtex="""@inproceedings{cao-etal-2022-exploring,
+        """@inproceedings{cao-etal-2022-exploring,
     title = {Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of
              Sentence Embedding},
     author = {Cao, Rui and Wang, Yihao and Liang, Yuxin and Gao, Ling and Zheng, Jie and Ren, Jie

@@ -89,13 +89,7 @@ class PCL(MLPOrNone, Objective):
     """Tanh MLP on both networks while training, or none."""
 
     paper: ClassVar[Paper] = Paper(
-        title=(
-            "PCL: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence "
-            "Embeddings"
-        ),
-        year=2022,
-        url="https://aclanthology.org/2022.emnlp-main.826",
-        bibtex="""@inproceedings{wu-etal-2022-pcl,
+        """@inproceedings{wu-etal-2022-pcl,
     title = {{PCL}: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence
              Embeddings},
     author = {Wu, Qiyu and Tao, Chongyang and Shen, Tao and Xu, Can and Geng, Xiubo and

@@ -17,10 +17,7 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title="PromptBERT: Improving BERT Sentence Embeddings with Prompts",
-    year=2022,
-    url="https://aclanthology.org/2022.emnlp-main.603",
-    bibtex="""@inproceedings{jiang-etal-2022-promptbert,
+    """@inproceedings{jiang-etal-2022-promptbert,
     title = {{PromptBERT}: Improving {BERT} Sentence Embeddings with Prompts},
     author = {Jiang, Ting and Jiao, Jian and Huang, Shaohan and Zhang, Zihan and Wang, Deqing and
               Zhuang, Fuzhen and Wei, Furu and Huang, Haizhen and Deng, Denvy and Zhang, Qi},

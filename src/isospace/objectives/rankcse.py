@@ -135,10 +135,7 @@ class RankCSE(Contrast):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper(
-        title=("RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank"),
-        year=2023,
-        url="https://aclanthology.org/2023.acl-long.771",
-        bibtex="""@inproceedings{liu-etal-2023-rankcse,
+        """@inproceedings{liu-etal-2023-rankcse,
     title = {{RankCSE}: Unsupervised Sentence Representations Learning via Learning to Rank},
     author = {Liu, Jiduan and Liu, Jiahao and Wang, Qifan and Wang, Jingang and Wu, Wei and
               Xian, Yunsen and Zhao, Dongyan and Chen, Kai and Yan, Rui},

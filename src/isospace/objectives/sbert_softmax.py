@@ -11,10 +11,7 @@ from isospace.objectives.base import Objective, Paper, View, Views
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title="Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks",
-    year=2019,
-    url="https://aclanthology.org/D19-1410",
-    bibtex="""@inproceedings{reimers-gurevych-2019-sentence,
+    """@inproceedings{reimers-gurevych-2019-sentence,
     title = {Sentence-{BERT}: Sentence Embeddings using {S}iamese {BERT}-Networks},
     author = {Reimers, Nils and Gurevych, Iryna},
     booktitle = {Proceedings of EMNLP-IJCNLP 2019},

@@ -60,10 +60,7 @@ class SCD(Objective):
     """The correlation and its sign as in the code, or as printed in Eq. 3 and 4."""
 
     paper: ClassVar[Paper] = Paper(
-        title="SCD: Self-Contrastive Decorrelation of Sentence Embeddings",
-        year=2022,
-        url="https://aclanthology.org/2022.acl-short.44",
-        bibtex="""@inproceedings{klein-nabi-2022-scd,
+        """@inproceedings{klein-nabi-2022-scd,
     title = {{SCD}: Self-Contrastive Decorrelation of Sentence Embeddings},
     author = {Klein, Tassilo and Nabi, Moin},
     booktitle = {Proceedings of ACL 2022},

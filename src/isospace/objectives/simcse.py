@@ -38,10 +38,7 @@ class SimCSE(Contrast):
     """w, added to the logit of the own hard negative; log alpha of Section 4, alpha = 1."""
 
     paper: ClassVar[Paper] = Paper(
-        title="SimCSE: Simple Contrastive Learning of Sentence Embeddings",
-        year=2021,
-        url="https://aclanthology.org/2021.emnlp-main.552",
-        bibtex="""@inproceedings{gao-etal-2021-simcse,
+        """@inproceedings{gao-etal-2021-simcse,
     title = {{SimCSE}: Simple Contrastive Learning of Sentence Embeddings},
     author = {Gao, Tianyu and Yao, Xingcheng and Chen, Danqi},
     booktitle = {Proceedings of EMNLP 2021},

@@ -16,10 +16,7 @@ from isospace.system.settings import settings
 Variant = Literal["released", "paper"]
 
 PAPER = Paper(
-    title="SimCSE++: Improving Contrastive Learning for Sentence Embeddings from Two Perspectives",
-    year=2023,
-    url="https://aclanthology.org/2023.emnlp-main.737",
-    bibtex="""@inproceedings{xu-etal-2023-simcse,
+    """@inproceedings{xu-etal-2023-simcse,
     title = {{SimCSE++}: Improving Contrastive Learning for Sentence Embeddings from Two
              Perspectives},
     author = {Xu, Jiahao and Shao, Wei and Chen, Lihui and Liu, Lemao},

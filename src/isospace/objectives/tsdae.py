@@ -13,13 +13,7 @@ from isospace.objectives.edits import DeleteWords
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title=(
-        "TSDAE: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised "
-        "Sentence Embedding Learning"
-    ),
-    year=2021,
-    url="https://aclanthology.org/2021.findings-emnlp.59",
-    bibtex="""@inproceedings{wang-etal-2021-tsdae,
+    """@inproceedings{wang-etal-2021-tsdae,
     title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised
              Sentence Embedding Learning},
     author = {Wang, Kexin and Reimers, Nils and Gurevych, Iryna},

@@ -64,10 +64,7 @@ class VaSCL(Objective):
     """tau, divides the cosines."""
 
     paper: ClassVar[Paper] = Paper(
-        title="Virtual Augmentation Supported Contrastive Learning of Sentence Representations",
-        year=2022,
-        url="https://aclanthology.org/2022.findings-acl.70",
-        bibtex="""@inproceedings{zhang-etal-2022-virtual,
+        """@inproceedings{zhang-etal-2022-virtual,
     title = {Virtual Augmentation Supported Contrastive Learning of Sentence Representations},
     author = {Zhang, Dejiao and Xiao, Wei and Zhu, Henghui and Ma, Xiaofei and Arnold, Andrew},
     booktitle = {Findings of ACL 2022},

@@ -14,10 +14,7 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 
 PAPER = Paper(
-    title="VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning",
-    year=2022,
-    url="https://arxiv.org/abs/2105.04906",
-    bibtex="""@inproceedings{bardes-etal-2022-vicreg,
+    """@inproceedings{bardes-etal-2022-vicreg,
     title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
     author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
     booktitle = {Proceedings of ICLR 2022},

@@ -70,10 +70,7 @@ class WhitenedCSE(Objective):
     """Dense + tanh after the whitening, or whitening alone."""
 
     paper: ClassVar[Paper] = Paper(
-        title="WhitenedCSE: Whitening-based Contrastive Learning of Sentence Embeddings",
-        year=2023,
-        url="https://aclanthology.org/2023.acl-long.677",
-        bibtex="""@inproceedings{zhuo-etal-2023-whitenedcse,
+        """@inproceedings{zhuo-etal-2023-whitenedcse,
     title = {{WhitenedCSE}: Whitening-based Contrastive Learning of Sentence Embeddings},
     author = {Zhuo, Wenjie and Sun, Yifan and Wang, Xiaohan and Zhu, Linchao and Yang, Yi},
     booktitle = {Proceedings of ACL 2023},
