@@ -70,19 +70,6 @@ def test_protocols_choose_pairs_and_sentences(protocol, splits, positives, gaps,
     assert json.loads(json.dumps(document)) == document
 
 
-@pytest.mark.parametrize(
-    ("protocol", "splits", "message"),
-    [
-        ("stsb-test > 4", ("test",), "no pair of STS-B test has gold > 4"),
-        ("stsb-all > 4", ("dev", "test"), "needs STS-B train; there is dev, test"),
-        ("dropout-views", ("dev",), "needs encode_noisy"),
-    ],
-)
-def test_protocols_that_cannot_be_followed_are_refused(protocol, splits, message):
-    with pytest.raises(ValueError, match=message):
-        stsb_geometry(encode, stsb(*splits), protocol)
-
-
 def test_only_possible_protocols_are_offered():
     every = [name for name in PROTOCOLS if name != "stsb-test > 4"]  # no pair of test has that
     assert possible_protocols(stsb("train", "dev", "test"), (0.1,)) == every

@@ -15,6 +15,16 @@ from isospace.corpus.dedup import Texts, first_equal, near_clusters, near_duplic
 from isospace.corpus.groups import whole_groups
 
 
+def evenly(n: int, at_most: int) -> list[int]:
+    """Positions from end to end of n items, evenly: text stands in the corpus' order.
+
+    >>> evenly(3, 5), evenly(10, 4)
+    ([0, 1, 2], [0, 2, 5, 7])
+    """
+    size = min(n, at_most)
+    return [i * n // size for i in range(size)]
+
+
 def select_passages(
     text: Texts,
     hashes: NDArray[np.uint64],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.examples import evenly
 from isospace.corpus.languages import languages
 from isospace.corpus.passages import count_words
 from isospace.corpus.related import FEW_PAIRS, JUDGING
@@ -56,8 +57,7 @@ class Overview:
 def sample(corpus: Corpus) -> list[str]:
     """Passages from end to end of a corpus, evenly."""
     passages = corpus.passages
-    size = min(SAMPLE, len(passages))
-    return [corpus[passages[i * len(passages) // size]] for i in range(size)]
+    return [corpus[passages[place]] for place in evenly(len(passages), SAMPLE)]
 
 
 def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
@@ -88,7 +88,7 @@ def _relations(corpus: Corpus) -> dict[str, RelationFound]:
     found = {}
     for name in RELATIONS:
         pairs = related.to_train(name)
-        places = [i * len(pairs) // EXAMPLES for i in range(min(EXAMPLES, len(pairs)))]
+        places = evenly(len(pairs), EXAMPLES)
         examples = [(corpus[a], corpus[b]) for a, b in pairs[places].tolist()]
         found[name] = RelationFound(len(pairs), held[name], examples)
     return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from isospace.corpus.dedup import Texts, near_duplicates, words
 from isospace.corpus.docstrings import DEV_PAIRS, TEST_PAIRS, Pairs
+from isospace.corpus.examples import evenly
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.relations import RELATIONS, Role, Rows, Structure
@@ -205,14 +206,12 @@ def judging_pairs(
     test = [i for i, pair in enumerate(groups) if judging.issuperset(pair)]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
     unit = "groups of documents"
-    parts = (_spread(dev, DEV_PAIRS), _spread(test, TEST_PAIRS))
+    dev, test = (
+        [places[i] for i in evenly(len(places), at_most)]
+        for places, at_most in ((dev, DEV_PAIRS), (test, TEST_PAIRS))
+    )
+    parts = np.array(dev, np.int64), np.array(test, np.int64)
     return Pairs.of(pairs, [group for group, _ in groups], *parts, unit, relation)
-
-
-def _spread(places: Sequence[int], at_most: int) -> Rows:
-    """As many of these from end to end, evenly."""
-    size = min(len(places), at_most)
-    return np.array([places[i * len(places) // size] for i in range(size)], dtype=np.int64)
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from isospace.corpus.examples import evenly
 from isospace.evaluation import geometry, retrieval
 from isospace.evaluation.pairs import Encode, TextPairs, encode_columns, sided
 from isospace.operators.similarity import info_nce
@@ -37,9 +38,9 @@ class HeldOut:
     def __init__(self, sentences: Sequence[str], pairs: TextPairs | None = None) -> None:
         self.natural = pairs is not None
         pairs = pairs or retrieval.halves(sentences)
-        self.pairs = pairs.take(_spread(len(pairs), PAIRS))
+        self.pairs = pairs.take(evenly(len(pairs), PAIRS))
         self._targets = retrieval.Targets.of(self.pairs)
-        self.sentences = tuple(sentences[i] for i in _spread(len(sentences), SENTENCES))
+        self.sentences = tuple(sentences[i] for i in evenly(len(sentences), SENTENCES))
         self.ranks: retrieval.RetrievalScores | None = None
         self._start: np.ndarray | None = None
 
@@ -78,13 +79,3 @@ class HeldOut:
                 self._start, clean, min(NEIGHBOURS, len(clean) - 1)
             ),
         }
-
-
-def _spread(n: int, at_most: int) -> list[int]:
-    """Positions from end to end of n items, evenly: held-out text stands in the corpus' order.
-
-    >>> _spread(3, 5), _spread(10, 4)
-    ([0, 1, 2], [0, 2, 5, 7])
-    """
-    size = min(n, at_most)
-    return [i * n // size for i in range(size)]

@@ -17,7 +17,15 @@ import numpy as np
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns
 from isospace.evaluation.senteval import YEARS, find_sts_root, read_scored
-from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
+from isospace.evaluation.task import (
+    Conditions,
+    Request,
+    Subject,
+    Task,
+    TitledRows,
+    cells,
+    with_average,
+)
 from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
 
 PAPER_COLUMNS = {name: name for name in YEARS} | {
@@ -102,9 +110,7 @@ class STSResult:
         that was not scored is None, and so is then the average.
         """
         known = {column: round(100 * score.value, 2) for column, score in self.headlines().items()}
-        complete = len(known) == len(PAPER_COLUMNS)
-        average = round(sum(known.values()) / len(known), 2) if complete else None
-        return {column: known.get(column) for column in PAPER_COLUMNS.values()} | {"Avg": average}
+        return with_average(known, PAPER_COLUMNS.values())
 
     def to_json(self) -> dict[str, Any]:
         """Every score with its protocol, and the papers' row with the protocol of each column."""

@@ -144,28 +144,18 @@ def stsb_geometry(
     Args:
         encode: sentences -> `(sentence, dim)`, without dropout.
         sets: as `sts.load_sts` gives them, with STSBenchmark.
-        protocol: a key of `PROTOCOLS`.
+        protocol: a key of `PROTOCOLS`, for which there are splits and pairs.
         encode_noisy: the same under dropout, drawn anew at each call; for "dropout-views".
-
-    Raises:
-        ValueError: where a split is missing, where no pair reaches the threshold, or where
-            "dropout-views" has no `encode_noisy`.
     """
     named, subsets = PROTOCOLS[protocol], sets["STSBenchmark"].subsets
-    for split in named.splits:
-        if split not in subsets:
-            raise ValueError(f"{protocol} needs STS-B {split}; there is {', '.join(subsets)}")
     pairs = [pair for split in named.splits for pair in subsets[split]]
     texts = [text for pair in pairs for text in pair]
     rows, clean = encode_distinct(encode, texts)
     if named.positives == DROPOUT_VIEWS:
-        if encode_noisy is None:
-            raise ValueError(f"{protocol} needs encode_noisy")
+        assert encode_noisy is not None
         x, y = encode_noisy(list(rows)), encode_noisy(list(rows))
     else:
         chosen = _positives(subsets, named)
-        if not chosen:
-            raise ValueError(f"{protocol}: no pair of STS-B {named.where} has {named.positives}")
         x, y = (clean[[rows[pairs[i][side]] for i in chosen]] for side in (0, 1))
     spread = clean[[rows[text] for text in texts]] if named.repeated else clean
     return AlignmentUniformity(alignment(x, y), uniformity(spread), protocol, len(x), len(spread))

@@ -7,7 +7,7 @@ A task is one file: a `Task` that loads and scores, and the `Scores` that it giv
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -112,6 +112,16 @@ class Task(ABC, Generic[ScoresT]):
     @abstractmethod
     def score(self, subject: Subject) -> ScoresT:
         """Score a model."""
+
+
+def with_average(known: Mapping[str, float], columns: Iterable[str]) -> dict[str, float | None]:
+    """A row of a paper's table: these columns, and the plain mean of the rounded numbers, "Avg".
+
+    What is not known is None, and so is then the average.
+    """
+    row = {column: known.get(column) for column in columns}
+    average = round(sum(known.values()) / len(known), 2) if len(known) == len(row) else None
+    return row | {"Avg": average}
 
 
 def cells(row: Mapping[str, float | None]) -> dict[str, str]:

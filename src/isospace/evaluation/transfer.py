@@ -36,7 +36,15 @@ from isospace.evaluation.senteval import (
     training_files,
 )
 from isospace.evaluation.stacked import SEED, IntArray
-from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
+from isospace.evaluation.task import (
+    Conditions,
+    Request,
+    Subject,
+    Task,
+    TitledRows,
+    cells,
+    with_average,
+)
 from isospace.statistics.counts import number_of
 
 _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {
@@ -104,10 +112,7 @@ class TransferResult:
         `Avg` is the plain mean of the seven rounded numbers. A task that was not scored is None,
         and so is then the average.
         """
-        known = {score.task: score.test for score in self.scores}
-        complete = len(known) == len(TRANSFER_NAMES)
-        average = round(sum(known.values()) / len(known), 2) if complete else None
-        return {task: known.get(task) for task in TRANSFER_NAMES} | {"Avg": average}
+        return with_average({score.task: score.test for score in self.scores}, TRANSFER_NAMES)
 
     def to_json(self) -> dict[str, Any]:
         """The papers' row, and every score with its protocol."""
