@@ -28,7 +28,10 @@ check:
 types:
 	$(BIN)/mypy
 
+# Compiled first, since every process that a test starts would compile it again where Python is told
+# to write no bytecode.
 tests:
+	$(BIN)/python -m compileall -q src tests
 	$(PYTEST) $(SELECT)
 
 # Every reader is fed with damaged files: TARGET for one of fuzz/targets.py, SECONDS for each. Needs

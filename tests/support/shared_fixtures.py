@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from accelerate.state import AcceleratorState
+from little import LESS_ELSEWHERE, measure_less_elsewhere
 from toy import sentences, short_run, write_toy_model
 from warm import end_all
 
 from isospace.config import TrainConfig
 from isospace.evaluation import elsewhere
-from isospace.evaluation.pairs import TextPairs
 from isospace.system.cache import cache_folder
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -49,14 +49,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _less_elsewhere() -> Iterator[None]:
     """Of the other text that every verdict is about a tenth is measured: few tests are about it."""
-    whole = elsewhere.carried
-
-    def tenth(name: str) -> TextPairs:
-        pairs = whole(name)
-        return pairs.take(range(0, len(pairs), 10))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elsewhere, "carried", tenth)
+        patch.setattr(elsewhere, "carried", elsewhere.carried)
+        measure_less_elsewhere()
+        patch.setenv(LESS_ELSEWHERE, "1")
         yield
 
 

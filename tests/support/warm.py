@@ -7,6 +7,7 @@ they can be killed, stopped and be several that share a run as those that a user
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from little import LESS_ELSEWHERE, measure_less_elsewhere
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -30,8 +32,11 @@ SERVER.set_forkserver_preload(
         "sentence_transformers",
         "accelerate",
         "pyarrow.parquet",
+        "pydantic",
+        "bm25s",
         "scipy.stats",
         "sklearn.linear_model",
+        "sklearn.manifold",
         "altair",
         "rich.progress",
         "tyro",
@@ -67,6 +72,7 @@ class Place:
 
 
 _started: list[WarmProcess] = []
+MEASURING = (["train"], ["adapt"], ["compare"], ["whiten"])
 
 
 class WarmProcess:
@@ -166,10 +172,13 @@ def isospace_main(words: list[str]) -> int:
     """`isospace` in a process of `together`."""
     from isospace.cli import main
 
+    if LESS_ELSEWHERE in os.environ and words[:1] in MEASURING:
+        measure_less_elsewhere()
     return main(words)
 
 
 def _work(function: Callable[..., Any], arguments: tuple[Any, ...], place: Place) -> None:
+    gc.freeze()  # at its end it collects what is its own, and not the libraries of the server
     place.enter()
     try:
         result = function(*arguments)

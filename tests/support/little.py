@@ -1,0 +1,24 @@
+"""Less of what every run measures, where few tests are about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isospace.evaluation.pairs import TextPairs
+
+LESS_ELSEWHERE = "ISOSPACE_TESTS_LESS_ELSEWHERE"
+"""A variable of the environment: processes of tests measure less elsewhere, too."""
+
+
+def measure_less_elsewhere() -> None:
+    """Of the other text that every verdict is about a tenth is measured in this process."""
+    from isospace.evaluation import elsewhere
+
+    whole = elsewhere.carried
+
+    def tenth(name: str) -> TextPairs:
+        pairs = whole(name)
+        return pairs.take(range(0, len(pairs), 10))
+
+    elsewhere.carried = tenth
