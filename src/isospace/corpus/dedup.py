@@ -46,6 +46,7 @@ MARKS = "".join(
 r"""Belong to the letter before them, such as the vowel signs of Hindi, which are none of \w."""
 _LETTER = f"[^\\W{UNSPACED}]"
 _WORD = re.compile(f"[{UNSPACED}]|{_LETTER}+(?:[{MARKS}]+{_LETTER}*)*")
+_ASCII_WORD = re.compile(r"\w+")  # the same, in a quarter of the time
 _NUMBER = re.compile(r"\d+")
 _BEFORE_SIGN = re.compile(r" (?=[,.;:!?)\]])")  # a blank that a word has left
 
@@ -65,7 +66,12 @@ def words(text: str) -> list[str]:
     ['listing', '0', 'the', 'café', '猫', 'だ', 'हिन्दी']
     """
     folded = _NUMBER.sub("0", _folded(text))
-    return _WORD.findall(folded) or [folded]
+    return _word_of(folded).findall(folded) or [folded]
+
+
+def _word_of(text: str) -> re.Pattern[str]:
+    """What is a word of this text."""
+    return _ASCII_WORD if text.isascii() else _WORD
 
 
 def _folded(text: str) -> str:
@@ -80,9 +86,10 @@ def without_words_of(first: str, second: str) -> str:
     >>> without_words_of("The cat 2", "The cats: one CAT, the oldest of 3, purrs.")
     'cats: one, oldest of 3, purrs.'
     """
-    gone = set(_WORD.findall(_folded(first)))
-    left = _WORD.sub(lambda word: "" if _folded(word[0]) in gone else word[0], second)
-    if not _WORD.search(left):
+    folded = _folded(first)
+    gone = set(_word_of(folded).findall(folded))
+    left = _word_of(second).sub(lambda word: "" if _folded(word[0]) in gone else word[0], second)
+    if not _word_of(left).search(left):
         return second
     return _BEFORE_SIGN.sub("", " ".join(left.split()))
 

@@ -90,7 +90,8 @@ def _rows(path: Path) -> list[tuple[str, str]]:
     """Query and passage of each row, the latter empty where there is none."""
     rows = []
     header: dict[str, int] = {}
-    for number, (line, cells) in enumerate(read_rows(file_source(path))):
+    source = file_source(path)
+    for number, (line, cells) in enumerate(read_rows(source)):
         values: list[Any]
         if isinstance(cells, dict):
             names = _columns(tuple(cells))
@@ -100,7 +101,7 @@ def _rows(path: Path) -> list[tuple[str, str]]:
                     "and passage"
                 )
             values = [cells[name] for name in names]
-        elif number == 0 and _is_header(cells):
+        elif number == 0 and source.format != "jsonl" and _is_header(cells):
             header = {name: cells.index(name) for name in _columns(tuple(cells)) or ()}
             continue
         else:
