@@ -113,7 +113,7 @@ def train_peer(name: str, config: TrainConfig, folder: Path) -> float:
         LENGTH,
         bf16=config.precision != "float32" and has_bf16(),
         learning_rate=recipe.learning_rate,
-        warmup_ratio=0.1,
+        warmup_steps=0.1,  # a share
         batch_sampler="no_duplicates" if recipe.pairs else "batch_sampler",
         num_train_epochs=1,
         seed=config.seed,
