@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isospace.config import CorpusConfig, PrecisionChoice, RelationName, TrainConfig
+from isospace.config import (
+    CorpusConfig,
+    PrecisionChoice,
+    RelationName,
+    TrainConfig,
+    shared_options,
+)
 from isospace.objectives import CT, SCD, TSDAE, Iso, SimCSE, SimCSEPP, WhitenedCSE
 from isospace.recipes import find
 
@@ -86,9 +92,10 @@ def on_one_text(source: Source, folder: Path, start: str = "minilm") -> dict[str
     is the recipe `dropout`.
     """
     simcse = _on(find("dropout").config, source, folder, start)
+    shared = shared_options(simcse.objective, WhitenedCSE)
     return {
         "simcse": simcse,
-        "whitenedcse": replace(simcse, objective=WhitenedCSE(head="none", temperature=0.15)),
+        "whitenedcse": replace(simcse, objective=WhitenedCSE(**shared)),
         "iso": replace(simcse, objective=Iso()),
     }
 

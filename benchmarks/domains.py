@@ -35,7 +35,7 @@ from documents import CELLS, PRECISION, RUNS, SOURCES, TOKENS, on_one_text, pair
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.encoder_states import EncoderStates
-from isospace.adaptation.results import Ladder, read_ladder
+from isospace.adaptation.results import Ladder, Rung, read_ladder
 from isospace.adaptation.states import MAPS, SHARES, State
 from isospace.comparison.baselines import Baseline, BaselineScores
 from isospace.comparison.results import ComparisonResults
@@ -45,6 +45,7 @@ from isospace.evaluation.benchmark import load_sts_data
 from isospace.evaluation.elsewhere import STS, Elsewhere, elsewhere_scores
 from isospace.evaluation.vector_cache import cached
 from isospace.report.papers import mean_sd
+from isospace.statistics.gains import Gain
 from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
@@ -124,7 +125,8 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
                 **LADDERS[ladder],
             )
             found = _apart(_climb, config)
-            note = {"seconds": found.seconds, "rungs": [asdict(rung) for rung in found.rungs]}
+            rungs = {_row_of(rung): rung.seconds for rung in found.rungs[1:]}
+            note: dict[str, Any] = {"seconds": found.seconds, "rungs": rungs}
             if seed == 0 and ladder == ADAPT:
                 _apart(_judge_rungs, config.output, runs / "baselines")
             if seed == 0 and options.sts is not None:
@@ -174,8 +176,12 @@ def _judge_rungs(folder: Path, baselines: Path) -> None:
             judged = Judged.of(encode, data.benchmark, data.elsewhere, weight)
             scores = BaselineScores(rung.words, data.benchmark.digest(), judged.measured.scores)
             items = data.benchmark.items(judged.measured)
-            row = RUNG + "-".join(rung.name.replace(",", "").split())
-            Baseline(scores, items, data.elsewhere.items(judged.elsewhere)).write(baselines / row)
+            other = data.elsewhere.items(judged.elsewhere)
+            Baseline(scores, items, other).write(baselines / _row_of(rung))
+
+
+def _row_of(rung: Rung) -> str:
+    return RUNG + "-".join(rung.name.replace(",", "").split())
 
 
 def _sts(folder: Path, sts: Path) -> dict[str, Any]:
@@ -267,7 +273,7 @@ def _ladders(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any
                     "seed": str(seed),
                     "shipped": "the start" if run.finished.ships_start else run.finished.kept,
                     "verdict": run.finished.verdict.text,
-                    "STS": f"{100 * (sts['result'] - sts['start']):+.2f}" if sts else "",
+                    "STS": Gain(**sts["gain"]).points if sts else "",
                 }
             )
     return markdown_table(rows)
@@ -284,6 +290,8 @@ def _costs(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]
         ]
         for row, of_row in runs.items()
     }
+    rungs = notes.get(f"{ADAPT} seed 0", {}).get("rungs", {})
+    seconds |= {f"{rung}, beside what is below it": [own] for rung, own in rungs.items()}
     for peer in (peer for peer in PEERS if peer in notes):
         seconds[f"{peer}, training alone"] = [notes[peer]["seconds"]]
     return markdown_table(

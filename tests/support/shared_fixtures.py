@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from accelerate.state import AcceleratorState
-from little import LESS_ELSEWHERE, measure_less_elsewhere
+from less_elsewhere import LESS_ELSEWHERE, measure_less_elsewhere
 from toy import sentences, short_run, write_toy_model
 from warm import end_all
 

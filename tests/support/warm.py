@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from little import LESS_ELSEWHERE, measure_less_elsewhere
+from less_elsewhere import LESS_ELSEWHERE, measure_less_elsewhere
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -72,7 +72,8 @@ class Place:
 
 
 _started: list[WarmProcess] = []
-MEASURING = (["train"], ["adapt"], ["compare"], ["whiten"])
+_MEASURING = {"train", "adapt", "compare", "whiten"}
+"""Verbs that measure elsewhere."""
 
 
 class WarmProcess:
@@ -172,7 +173,7 @@ def isospace_main(words: list[str]) -> int:
     """`isospace` in a process of `together`."""
     from isospace.cli import main
 
-    if LESS_ELSEWHERE in os.environ and words[:1] in MEASURING:
+    if LESS_ELSEWHERE in os.environ and words[0] in _MEASURING:
         measure_less_elsewhere()
     return main(words)
 

@@ -73,6 +73,7 @@ def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
         ("a.jsonl", '{"query": 3}\n', "a.jsonl:1: expected a query, and perhaps its passage"),
         ("a.csv", "who,where,when\n", "a.csv:1: .* found 3 values"),
         ("a.csv", "query,clicks\nwho runs,3\n", "a.csv:2: its passage is a number, 3"),
+        ("a.csv", "passage,query\non the mat\n", "a.csv:2: 1 column; expected 2 as in the header"),
         ("a.csv", "17,how to yank\n18,how to go\n", "a.csv: the first column has numbers alone"),
     ],
 )

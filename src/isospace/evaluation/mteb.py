@@ -23,7 +23,15 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs, SidedEncode, sided
 from isospace.evaluation.senteval import YEARS
 from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts
-from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows, cells
+from isospace.evaluation.task import (
+    Conditions,
+    Request,
+    Subject,
+    Task,
+    TitledRows,
+    cells,
+    with_average,
+)
 
 MTEB_NAMES = {name: name for name in YEARS} | {
     "STSBenchmark": "STSBenchmark",
@@ -139,9 +147,9 @@ class MTEBScores:
 
     def row(self) -> dict[str, float]:
         """The papers' columns, x 100; of all seven also the mean of the rounded numbers."""
-        row = {column: round(100 * value, 2) for column, value in self.spearman.items()}
-        complete = len(row) == len(PAPER_COLUMNS)
-        return row | ({"Avg": round(sum(row.values()) / len(row), 2)} if complete else {})
+        known = {column: round(100 * value, 2) for column, value in self.spearman.items()}
+        row = with_average(known, PAPER_COLUMNS.values())
+        return {column: value for column, value in row.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
         """What is mteb's."""

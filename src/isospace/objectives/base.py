@@ -32,16 +32,16 @@ class Paper:
 
     Attributes:
         bibtex: one entry, or several of which the first is meant.
-        of_its_own: the title, where it is not that of the entry.
+        own_title: in place of the entry's.
     """
 
     bibtex: str
-    of_its_own: str = ""
+    own_title: str = ""
 
     @property
     def title(self) -> str:
         """In one line, without braces."""
-        return self.of_its_own or self._field("title")
+        return self.own_title or self._field("title")
 
     @property
     def year(self) -> int:

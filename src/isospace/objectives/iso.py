@@ -52,7 +52,7 @@ class Iso(Contrast):
 
     paper: ClassVar[Paper] = Paper(
         whitenedcse.WhitenedCSE.paper.bibtex + "\n\n" + simcsepp.PAPER.bibtex,
-        of_its_own="Own composition of WhitenedCSE and SimCSE++",
+        own_title="Own composition of WhitenedCSE and SimCSE++",
     )
 
     @property

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from isospace.config import CorpusConfig
-from isospace.corpus.corpus import load_corpus
+from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.lines import Lines, clean
 from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.precision import Precision
@@ -201,6 +201,27 @@ def read_corpus(
     corpus = load_corpus(config, cache_folder())
     texts: Texts = corpus
     if corpus.related is not None:  # beside passages it has their titles, sentences, ...
-        texts = [corpus[row] for row in corpus.passages.tolist()]
+        texts = _Passages(corpus)
     progress.line("corpus", number_of(len(texts), "distinct texts"))
     return texts
+
+
+class _Passages(Sequence[str]):
+    """The passages of a corpus, on disk as it is."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus, self._rows = corpus, corpus.passages
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._corpus[row] for row in self._rows[place].tolist()]
+        return self._corpus[int(self._rows[place])]

@@ -33,7 +33,12 @@ class Parts(NamedTuple):
 
 
 def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
-    """Make them for this encoder, and for so many classes where the objective reads labels.
+    """Make them for this encoder.
+
+    Args:
+        config: the settings of the training.
+        encoder: at its start.
+        classes: of the labels, where the objective reads some; what ships is the same for any.
 
     Raises:
         UserError: the objective does not fit the encoder.

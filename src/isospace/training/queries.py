@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from isospace.corpus.records import file_source, read_rows
 from isospace.errors import UserError
 from isospace.evaluation.pairs import load_pairs
 from isospace.evaluation.user_files import COLUMNS, match_columns
+from isospace.statistics.counts import number_of
 
 _NUMBER = re.compile(r"[-+]?[\d.,]+")
 
@@ -89,23 +91,7 @@ def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
 def _rows(path: Path) -> list[tuple[str, str]]:
     """Query and passage of each row, the latter empty where there is none."""
     rows = []
-    header: dict[str, int] = {}
-    source = file_source(path)
-    for number, (line, cells) in enumerate(read_rows(source)):
-        values: list[Any]
-        if isinstance(cells, dict):
-            names = _columns(tuple(cells))
-            if names is None:
-                raise UserError(
-                    f"`queries` {path}:{line}: has {', '.join(cells)}; expected query, or query "
-                    "and passage"
-                )
-            values = [cells[name] for name in names]
-        elif number == 0 and source.format != "jsonl" and _is_header(cells):
-            header = {name: cells.index(name) for name in _columns(tuple(cells)) or ()}
-            continue
-        else:
-            values = [cells[place] for place in header.values() if place < len(cells)] or cells
+    for line, values in _values(path):
         if len(values) > 2 or not all(isinstance(x, str | None) for x in values):
             raise UserError(
                 f"`queries` {path}:{line}: expected a query, and perhaps its passage; found "
@@ -124,6 +110,32 @@ def _rows(path: Path) -> list[tuple[str, str]]:
     return rows
 
 
+def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Line of each row, and its cells: of named columns those of query and passage."""
+    source = file_source(path)
+    header: list[str] = []
+    for number, (line, cells) in enumerate(read_rows(source)):
+        if isinstance(cells, dict):
+            names = _columns(tuple(cells))
+            if names is None:
+                raise UserError(
+                    f"`queries` {path}:{line}: has {', '.join(cells)}; expected query, or query "
+                    "and passage"
+                )
+            yield line, [cells[name] for name in names]
+        elif number == 0 and source.format != "jsonl" and _is_header(cells):
+            header = cells
+        elif not header:
+            yield line, cells
+        elif len(cells) == len(header):
+            yield line, [cells[header.index(name)] for name in _columns(tuple(header)) or ()]
+        else:
+            raise UserError(
+                f"`queries` {path}:{line}: {number_of(len(cells), 'columns')}; expected "
+                f"{len(header)} as in the header ({', '.join(header)})"
+            )
+
+
 def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:
     """Those of query and passage, as pairs of one's own have them; `None` where they are others."""
     if len(names) == 1:
@@ -133,5 +145,6 @@ def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def _is_header(cells: list[str]) -> bool:
     """Whether a first line names the columns; of a single one many a name could be a query."""
-    names = tuple(cells)
-    return names == ("query",) or (len(names) > 1 and _columns(names) is not None)
+    if len(cells) == 1:
+        return cells[0].strip().lower() == "query"
+    return _columns(tuple(cells)) is not None
