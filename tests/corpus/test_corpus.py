@@ -222,6 +222,15 @@ def test_other_content_options_and_exclusions_are_other_results(tmp_path):
     assert digests[0] != digests[2]
 
 
+@pytest.mark.parametrize("name", ["texts.txt", "offsets.npy", "about.json", "train.npy"])
+def test_a_corpus_that_was_cut_is_made_again(tmp_path, name):
+    file = put(tmp_path, sentences(9))
+    first = [*load(tmp_path, file)]
+    [kept] = tmp_path.rglob(name)
+    kept.write_bytes(kept.read_bytes()[:-5])
+    assert [*load(tmp_path, file)] == first
+
+
 @pytest.mark.parametrize("module", ["records.py", "staging.py", "dedup.py", "prose.py"])
 def test_an_edit_of_the_code_that_cleans_makes_another_result(tmp_path, monkeypatch, module):
     file = put(tmp_path, sentences(30))

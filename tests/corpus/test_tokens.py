@@ -1,17 +1,11 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from isospace.corpus.tokens import Tokens, tokenise
-from isospace.system.cache import built_once, remove_stale
 
 
 def encode(texts: list[str]) -> list[list[int]]:
@@ -65,57 +59,10 @@ def test_an_encoder_that_loses_a_sentence_is_an_error_and_leaves_nothing(tmp_pat
     assert len(make(tmp_path, ["a", "b"])) == 2
 
 
-def test_a_killed_build_is_not_used(tmp_path):
-    script = (
-        "import os, sys; from pathlib import Path; from isospace.corpus.tokens import built_once\n"
-        "def build(folder):\n"
-        "    (folder / 'part').write_text('half'); os._exit(1)\n"
-        "built_once(Path(sys.argv[1], 'result'), build)"
-    )
-    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    assert killed.returncode == 1
-    (left,) = tmp_path.iterdir()
-    assert left.name.startswith(".building-")
-
-    result = built_once(tmp_path / "result", lambda folder: write(folder, "whole"))
-    assert (result / "part").read_text() == "whole"
-    assert left.exists()  # another process may be at work in it
-    week_old = time.time() - 8 * 24 * 3600
-    os.utime(left, (week_old, week_old))
-    built_once(tmp_path / "other", lambda folder: write(folder, "whole"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "result"]
-
-
-def test_what_is_stale_is_named_by_a_pattern_and_a_week_old(tmp_path):
-    week_old = time.time() - 8 * 24 * 3600
-    for name in (".input-old", ".input-new", "result"):
-        (tmp_path / name).mkdir()
-        if name != ".input-new":
-            os.utime(tmp_path / name, (week_old, week_old))
-    remove_stale(tmp_path, ".input-*")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".input-new", "result"]
-
-
-def write(folder: Path, text: str) -> None:
-    (folder / "part").write_text(text)
-
-
-def test_two_builders_of_the_same_result(tmp_path):
-    together = threading.Barrier(4)
-
-    def build(folder: Path) -> None:
-        together.wait()  # all have found no result, and all build
-        write(folder, "whole")
-
-    threads = [
-        threading.Thread(target=lambda: seen.append(built_once(tmp_path / "result", build)))
-        for _ in range(4)
-    ]
-    seen: list[Path] = []
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [tmp_path / "result"] * 4
-    assert [path.name for path in tmp_path.iterdir()] == ["result"]
-    assert (tmp_path / "result" / "part").read_text() == "whole"
+@pytest.mark.parametrize("name", ["ids.int32", "offsets.npy"])
+def test_what_was_cut_is_made_again(tmp_path, name):
+    texts = ["a bb", "ccc"]
+    ids = make(tmp_path, texts).ids.tolist()
+    [file] = tmp_path.rglob(name)
+    file.write_bytes(file.read_bytes()[:-3])
+    assert make(tmp_path, texts).ids.tolist() == ids

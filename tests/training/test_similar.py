@@ -162,11 +162,17 @@ def test_vectors_of_the_start_are_made_once(toy_model, tmp_path):
     np.testing.assert_allclose(made.vectors / 2000, expected, atol=3e-4)
     assert np.array_equal(of(16).vectors, made.vectors)
     assert sum(done) == 3
+    [file] = tmp_path.rglob("vectors.npy")
+    content = file.read_bytes()
+    file.unlink()  # the old one stays mapped
+    file.write_bytes(content[:-10])
+    assert np.array_equal(of(16).vectors, made.vectors)
+    assert sum(done) == 6
     of(5)
     with torch.no_grad():
         next(encoder.parameters()).neg_()
     assert not np.array_equal(of(16).vectors, made.vectors)
-    assert sum(done) == 9
+    assert sum(done) == 12
 
 
 def test_a_run_draws_from_groups(base, tmp_path, monkeypatch):

@@ -81,6 +81,16 @@ def test_vectors_are_made_once(encoder, sided, tmp_path, monkeypatch):
         Cosines.made(encoder, sided._replace(digest="other texts"), tmp_path, Silent())
 
 
+def test_vectors_that_were_cut_are_made_again(encoder, sided, tmp_path):
+    first = Cosines.made(encoder, sided, tmp_path, Silent())
+    [file] = tmp_path.rglob("vectors.npy")
+    content = file.read_bytes()
+    file.unlink()  # the old one stays mapped
+    file.write_bytes(content[:-100])
+    again = Cosines.made(encoder, sided, tmp_path, Silent())
+    assert (again.of(QUERIES, OWN) == first.of(QUERIES, OWN)).all()
+
+
 def test_sides_with_prompts_have_vectors_of_their_own(encoder, sided, tmp_path):
     prompted = load_encoder(encoder.source, device="cpu", query_prompt="the cat: ")
     found = Cosines.made(prompted, sided, tmp_path, Silent())

@@ -146,10 +146,9 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             for source, place in zip(sources, places(sources), strict=True)
         ]
         key = hash_of(repr((_code_hashes(), options, of_each, inputs, excluded)).encode())
-        result = built_once(
-            folder / key, lambda new: build(new, config, versions, sources, excluded)
+        corpus = built_once(
+            folder / key, lambda new: build(new, config, versions, sources, excluded), Corpus
         )
-    corpus = Corpus(result)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(

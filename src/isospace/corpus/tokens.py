@@ -31,7 +31,8 @@ class Tokens:
         self.offsets = np.asarray(offsets)  # still on disk; a plain array is quicker to index
         self.ids: NDArray[np.int32] = np.empty(0, np.int32)
         if offsets[-1]:  # an empty file cannot be mapped
-            self.ids = np.asarray(np.memmap(folder / "ids.int32", np.int32, "r"))
+            ids = np.memmap(folder / "ids.int32", np.int32, "r", shape=(int(offsets[-1]),))
+            self.ids = np.asarray(ids)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -83,4 +84,4 @@ def tokenise(
                     progress(len(batch))
         np.save(folder / "offsets.npy", np.array(ends, dtype=np.int64))
 
-    return Tokens(built_once(cache / "tokens" / key, build))
+    return built_once(cache / "tokens" / key, build, Tokens)

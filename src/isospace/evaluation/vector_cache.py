@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
-import zipfile
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -47,12 +45,7 @@ def cached(encoder: Encoder, cache: Path, precision: Precision = "float32") -> S
         def build(folder: Path) -> None:
             np.savez(folder / _FILE, vectors=encoder.embed(texts, precision=precision, side=side))
 
-        place = cache / "vectors" / name.hexdigest()
-        try:
-            return _read(built_once(place, build))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # it is damaged
-            shutil.rmtree(place, ignore_errors=True)
-            return _read(built_once(place, build))
+        return built_once(cache / "vectors" / name.hexdigest(), build, _read)
 
     return SidedEncode.of_prompts(encoder.prompts, embed)
 

@@ -6,11 +6,17 @@ import os
 import shutil
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 _STALE_SECONDS = 7 * 24 * 3600
+_DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+"""What reading a file raises whose end or middle is not what was written."""
+
+Value = TypeVar("Value")
 
 
 def cache_folder() -> Path:
@@ -21,14 +27,18 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isospace"
 
 
-def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
-    """The folder; where it does not exist yet, `build` fills a new one that then takes its name.
+def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path], Value]) -> Value:
+    """What `read` finds in the folder; where there is none, or a damaged one, it is built first.
 
-    The folder appears at once and complete. Of several processes that build the same, one wins,
-    and all use its result. What a killed process left behind goes when it is a week old.
+    `build` fills a new folder that then takes the name, so that it appears at once and complete.
+    Of several processes that build the same, one wins, and all use its result. What a killed
+    process left behind goes when it is a week old.
     """
     if folder.exists():
-        return folder
+        try:
+            return read(folder)
+        except _DAMAGED:
+            shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_stale(folder.parent, ".building-*")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
@@ -43,7 +53,7 @@ def built_once(folder: Path, build: Callable[[Path], None]) -> Path:
         except OSError:
             if not folder.exists():
                 raise
-    return folder
+    return read(folder)
 
 
 def remove_stale(folder: Path, pattern: str) -> None:

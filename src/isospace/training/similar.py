@@ -89,8 +89,10 @@ class Similar:
                 made[start : start + len(part)] = np.rint(_SCALE * unit_rows(vectors))
             made.flush()
 
-        folder = built_once(cache / "vectors" / name, build)
-        return cls(size, lines, np.load(folder / "vectors.npy", mmap_mode="r"))
+        def stored(folder: Path) -> Similar:
+            return cls(size, lines, np.load(folder / "vectors.npy", mmap_mode="r"))
+
+        return built_once(cache / "vectors" / name, build, stored)
 
     def order(
         self,

@@ -109,8 +109,9 @@ class LineVectors:
                     advance(len(texts))
             vectors.flush()
 
-        folder = built_once(cache / "teachers" / name, build)
-        return cls(lines, folder / "vectors.npy")
+        return built_once(
+            cache / "teachers" / name, build, lambda folder: cls(lines, folder / "vectors.npy")
+        )
 
     def __getitem__(self, lines: Rows) -> Doubles:
         # In float32 a product would depend on how many are made at once, and so on the processes.
