@@ -99,16 +99,17 @@ def judged_again(
     corpus: Path,
     sts: Path,
     measure: Literal["MRR", "Avg"] = "Avg",
+    seeds: int | None = None,
 ) -> ComparisonResults:
     """What the finished runs of an archive say together; nothing is trained, no text is read.
 
-    `names` are of rows, trained or not. How often their pairs have judged on this machine is not
-    told: a page is of no machine.
+    `names` are of rows, trained or not, of which the first `seeds` count (default: all). How often
+    their pairs have judged on this machine is not told: a page is of no machine.
     """
     with TemporaryDirectory() as folder, patch.dict(os.environ, ISOSPACE_CACHE=folder):
         unpack(archive, Path(folder), corpus, sts)
-        seeds = {name: sorted(Path(folder).glob(f"{name}/seed-*")) for name in names}
-        there = {name: list(map(Run, found)) for name, found in seeds.items() if found}
+        runs = {name: sorted(Path(folder).glob(f"{name}/seed-*"))[:seeds] for name in names}
+        there = {name: list(map(Run, found)) for name, found in runs.items() if found}
         untrained = unpack_baselines(archive, Path(folder))
         return judge_runs(there, measure, {n: untrained[n] for n in names if n in untrained})
 

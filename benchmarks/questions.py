@@ -136,7 +136,7 @@ def main() -> None:
     def judged(rows: Mapping[str, Objective], seeds: int) -> ComparisonResults:
         candidates = {name: replace(base, objective=row) for name, row in rows.items()}
         if options.judge:
-            return archived.judged_again(candidates, CELLS, Path(CORPUS), sts)
+            return archived.judged_again(candidates, CELLS, Path(CORPUS), sts, seeds=seeds)
         return archived.run(candidates, seeds, options.output, CELLS, options.jobs)
 
     if not options.judge and not LEFT_ON.is_file():
