@@ -86,7 +86,9 @@ def _parquet() -> bytes:
 
 def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     """As a corpus, row by row, as queries, and as a file to be scored on."""
-    from isospace.corpus import reading, records
+    from isospace.corpus import reading
+    from isospace.corpus.records import read_rows
+    from isospace.corpus.sources import file_source
     from isospace.evaluation.own import load_own
     from isospace.evaluation.pairs import load_pairs, load_scored_pairs
     from isospace.training.queries import _rows
@@ -104,7 +106,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
             read(path)
     with _refusals():
         load_pairs(path, "group")
-    list(records.read_rows(records.file_source(path)))
+    list(read_rows(file_source(path)))
 
 
 @contextmanager

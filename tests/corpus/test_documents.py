@@ -18,7 +18,7 @@ from docutils.core import publish_string
 from fpdf import FPDF
 from pypdf import PdfWriter, Transformation
 
-from isospace.corpus import records
+from isospace.corpus import streams
 from isospace.corpus.documents import (
     DOCUMENT_FORMATS,
     ENDINGS,
@@ -30,6 +30,7 @@ from isospace.corpus.documents import (
 from isospace.corpus.formats import word
 from isospace.corpus.formats.boilerplate import paragraph_boilerplate, section_boilerplate
 from isospace.corpus.formats.text import txt_layout
+from isospace.corpus.sources import file_source
 
 FILES = Path(__file__).parent / "files"
 MAN = Path("/usr/share/man")
@@ -1049,12 +1050,12 @@ def test_a_licence_ends_with_its_section():
 
 
 def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypatch):
-    for module in (records, word):
+    for module in (streams, word):
         monkeypatch.setattr(module, "LARGEST", 1 << 20)
     path = tmp_path / "big.md.gz"
     path.write_bytes(gzip.compress(b"a" * (2 << 20)))
     with pytest.raises(UnreadableDocument, match="more than 1 MB"):
-        records.read_bytes(records.file_source(path, documents=True))
+        streams.read_bytes(file_source(path, documents=True))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"a" * (2 << 20))

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from isospace.corpus import records
-from isospace.corpus.records import Column, check, file_source
+from isospace.corpus import records, streams
+from isospace.corpus.records import Column, check
+from isospace.corpus.sources import file_source, find_sources
 from isospace.errors import UserError
 
 TEXTS = ["One plain sentence.", 'Quotes "and, commas".', "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]
@@ -59,7 +60,7 @@ TEXT = Column("text", "`column`")
 
 
 def read(*files: Path | str, columns=(TEXT,), encoding: str = "utf-8") -> list[records.Record]:
-    sources = records.find_sources(map(str, files), Path(), encoding)
+    sources = find_sources(map(str, files), Path(), encoding)
     for source in sources:
         records.check(source, columns)
     return [record for source in sources for record in records.read_records(source, columns)]
@@ -160,7 +161,7 @@ def test_several_columns_of_one_pass(tmp_path, monkeypatch):
     columns = (Column("b", "`b`", text=False), TEXT, Column("b", "`again`", text=False))
     values = [record.values for record in read(tmp_path / "a.parquet", columns=columns)]
     assert values == [(1, "a", 1), (None, None, None)]
-    (source,) = records.find_sources([str(jsonl)], tmp_path, "utf-8")
+    (source,) = find_sources([str(jsonl)], tmp_path, "utf-8")
     opened = []
     input_stream = records.pa.input_stream
     monkeypatch.setattr(
@@ -187,7 +188,7 @@ def test_a_line_of_a_megabyte(tmp_path):
 
 
 def test_a_line_without_end_is_cut_and_the_next_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "LINE_LIMIT", 8)
+    monkeypatch.setattr(streams, "LINE_LIMIT", 8)
     path = put(tmp_path, "a.txt", "short\n" + "x" * 50 + "\nafter\n" + "y" * 8)
     assert load(path) == ["short", "x" * 8, "after", "y" * 8]
     with pytest.raises(UserError, match=r"a\.csv:2: a line of 8 characters or more"):
@@ -322,14 +323,14 @@ def test_no_permission(tmp_path, monkeypatch):
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(records.pa, "input_stream", refuse)  # root may read everything
+    monkeypatch.setattr(streams.pa, "input_stream", refuse)  # root may read everything
     with pytest.raises(UserError, match=r"a\.txt cannot be read as txt: Permission denied"):
         load(path)
 
 
 def test_check_reads_no_more_than_the_beginning(tmp_path):
     path = put(tmp_path, "a.txt", b"fine\n" * 10_000 + b"\xff")
-    (source,) = records.find_sources([str(path)], tmp_path, "utf-8")
+    (source,) = find_sources([str(path)], tmp_path, "utf-8")
     records.check(source, [TEXT])
     with pytest.raises(UserError, match=":10001: not utf-8"):
         list(records.read_records(source, [TEXT]))
@@ -364,11 +365,11 @@ def test_a_row_with_more_fields_than_the_header_is_refused(tmp_path, name, conte
 
 def test_delimiter(tmp_path):
     put(tmp_path, "a.csv", 'text;id\n"one; two";1\nthree, four;2\n')
-    (source,) = records.find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";")
+    (source,) = find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";")
     texts = [record.values[0] for record in records.read_records(source, (TEXT,))]
     assert texts == ["one; two", "three, four"]
     with pytest.raises(UserError, match="`delimiter`"):
-        records.find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";;")
+        find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";;")
 
 
 def test_documents_of_a_folder(tmp_path, caplog):
@@ -376,16 +377,16 @@ def test_documents_of_a_folder(tmp_path, caplog):
     put(tmp_path, "ls.1.gz", gzip.compress(b".TH LS 1\n"))
     put(tmp_path, "b.txt", "text\n")
     put(tmp_path, "c.bin", "no\n")
-    sources = records.find_sources([str(tmp_path)], tmp_path, "utf-8", documents=True)
+    sources = find_sources([str(tmp_path)], tmp_path, "utf-8", documents=True)
     assert [(each.path.name, each.format) for each in sources] == [
         ("a.md", "markdown"),
         ("b.txt", "txt"),
         ("ls.1.gz", "man"),
     ]
-    assert records.read_bytes(sources[2]) == b".TH LS 1\n"
+    assert streams.read_bytes(sources[2]) == b".TH LS 1\n"
     assert "c.bin" in caplog.text
     with pytest.raises(UserError, match=r"a\.md: unknown kind"):
-        records.find_sources([str(tmp_path / "a.md")], tmp_path, "utf-8")
+        find_sources([str(tmp_path / "a.md")], tmp_path, "utf-8")
 
 
 @pytest.mark.parametrize("sign", [";", "\t", "|"])

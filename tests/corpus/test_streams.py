@@ -14,6 +14,7 @@ import pytest
 from isospace.config import CorpusConfig
 from isospace.corpus import reading, records
 from isospace.corpus.keeping import keep_texts
+from isospace.corpus.sources import find_sources
 from isospace.errors import Interrupted, UserError
 from isospace.training.fit import Fit
 from isospace.training.train import train
@@ -31,7 +32,7 @@ def store():
 
 def read(*names, spool, documents=False):
     """(name of the source, its first value) for each row."""
-    sources = records.find_sources(map(str, names), spool, "utf-8", documents=documents)
+    sources = find_sources(map(str, names), spool, "utf-8", documents=documents)
     column = records.Column("text", "`column`")
     return [(s.name, r.values[0]) for s in sources for r in records.read_records(s, [column])]
 
@@ -147,7 +148,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
         spool.mkdir()
         with path.open("rb") as pipe:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
-            found = records.find_sources([f"file://{path}", "-"], spool, "utf-8")
+            found = find_sources([f"file://{path}", "-"], spool, "utf-8")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

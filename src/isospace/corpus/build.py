@@ -39,8 +39,9 @@ from isospace.corpus.labels import Labels, belonging
 from isospace.corpus.lines import Lines, clean, has_controls, stage, write_lines
 from isospace.corpus.prose import split_sentences
 from isospace.corpus.reading import read_documents
-from isospace.corpus.records import Column, Source
+from isospace.corpus.records import Column
 from isospace.corpus.related import Related, barred_lines, judging_pairs
+from isospace.corpus.sources import Source
 from isospace.corpus.staging import Staging, alike_documents, key
 
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")

@@ -22,8 +22,8 @@ from isospace.corpus.documents import DOCUMENT_FORMATS
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, check, find, places
-from isospace.corpus.records import Source
 from isospace.corpus.related import Related
+from isospace.corpus.sources import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cache import built_once, remove_stale

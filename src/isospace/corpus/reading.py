@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from isospace.config import CorpusConfig, Layout
-from isospace.corpus import records
+from isospace.corpus import records, streams
 from isospace.corpus.documents import (
     DOCUMENT_FORMATS,
     Document,
@@ -23,7 +23,8 @@ from isospace.corpus.documents import (
 )
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import STANDARD_INPUT, Column, Source
+from isospace.corpus.records import Column
+from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources
 from isospace.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -39,15 +40,16 @@ def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source
     """The files to read, each with the format that it is read as: a txt by what it looks like."""
     delimiter = "\t" if config.delimiter == r"\t" else config.delimiter
     if config.columns:
-        return records.find_sources(files, spool, config.encoding, delimiter)
-    sources = records.find_sources(files, spool, config.encoding, delimiter, documents=True)
+        return find_sources(files, spool, config.encoding, delimiter)
+    sources = find_sources(files, spool, config.encoding, delimiter, documents=True)
     return with_layout(sources, config.layout)
 
 
 def with_layout(sources: Sequence[Source], layout: Layout | None) -> list[Source]:
     """Files as they are read: of a txt, its paragraphs or its lines, by default as it looks.
 
-    Beside other files one that cannot be looked at is a document, which its reader refuses.
+    Beside other files one that cannot be looked at, or that has nothing in it, is a document, which
+    its reader refuses.
 
     Raises:
         UserError: the only file cannot be read, or one whose lines are wanted.
@@ -66,7 +68,10 @@ def with_layout(sources: Sequence[Source], layout: Layout | None) -> list[Source
 def _with_layout(source: Source, layout: Layout | None) -> Source:
     if source.format != "txt":
         return source
-    source = records.with_marked_encoding(source)
+    if source.in_folder and streams.is_blank(source):
+        # Such files lie about in folders; one that is named by itself is a mistake.
+        return replace(source, format="text")
+    source = streams.with_marked_encoding(source)
     if layout is None:
         rows = islice(records.read_records(source, [Column("", "")]), _LOOKED_AT)
         layout = txt_layout("\n".join(row.values[0] for row in rows))
@@ -166,7 +171,7 @@ def read_file(source: Source, id: str) -> Document:
         UnreadableDocument: why it cannot be read, and which file it is.
     """
     try:
-        content = records.read_bytes(source)
+        content = streams.read_bytes(source)
         if not content.strip():
             raise UnreadableDocument("It is empty.")
         # UTF-8 is what is read where a file does not say, as HTML may, that it is another.

@@ -14,7 +14,8 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from isospace.corpus.records import Source, file_source, read_rows
+from isospace.corpus.records import read_rows
+from isospace.corpus.sources import Source, file_source
 from isospace.errors import UserError
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.statistics.counts import number_of

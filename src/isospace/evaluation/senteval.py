@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from isospace.corpus import records
+from isospace.corpus.sources import Source
+from isospace.corpus.streams import read_lines
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.user_files import parse_score
@@ -241,7 +242,7 @@ _READERS: dict[str, Callable[[Path], list[Example]]] = {
 
 def _read_lines(path: Path, expected: str) -> list[str]:
     try:
-        return records.read_lines(records.Source(path, str(path), "txt"))
+        return read_lines(Source(path, str(path), "txt"))
     except UserError as error:
         raise UserError(f"{error} Expected {expected}") from error
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import Cells, Source, file_source, read_rows
+from isospace.corpus.records import Cells, read_rows
+from isospace.corpus.sources import Source, file_source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 

@@ -14,7 +14,8 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.lines import clean
-from isospace.corpus.records import file_source, read_rows
+from isospace.corpus.records import read_rows
+from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.pairs import load_pairs
 from isospace.evaluation.user_files import COLUMNS, match_columns

@@ -24,7 +24,8 @@ from isospace.corpus.corpus import load_corpus
 from isospace.corpus.docstrings import is_docstrings
 from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.reading import read_file, with_layout
-from isospace.corpus.records import Column, Source
+from isospace.corpus.records import Column
+from isospace.corpus.sources import Source, find_sources
 from isospace.corpus.staging import passages_of
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
@@ -184,7 +185,7 @@ def open_texts(
     docstrings = tuple(filter(is_docstrings, inputs))
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
         files = [name for name in inputs if name not in docstrings]
-        found = records.find_sources(files, Path(spool), encoding, documents=True)
+        found = find_sources(files, Path(spool), encoding, documents=True)
         sources = with_layout(found, layout)
         rows = [source for source in sources if source.format not in DOCUMENT_FORMATS]
         tables = [source for source in rows if source.format != "txt"]

@@ -1,0 +1,214 @@
+"""The files that a user named: what each is, by its name, and where its bytes are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+import fsspec
+
+from isospace.corpus.documents import ENDINGS, DocumentFormat, format_of
+from isospace.errors import UserError, first_line
+
+logger = logging.getLogger(__name__)
+
+FileFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
+FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+
+STANDARD_INPUT = "standard input"
+"""The name of that source."""
+
+_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
+_PIECE = 1 << 20  # bytes of a copy
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to read.
+
+    Attributes:
+        path: where it is.
+        name: what messages call it.
+        format: how it is parsed. A .txt file found by its name is "txt".
+        compression: "gzip", "zstd", "xz" or None.
+        encoding: of text, as the user named it; None where no setting names one: UTF-8.
+        delimiter: between fields, as the user named it; None is what the first line has.
+        in_folder: whether the user named the folder that has it, and not the file.
+    """
+
+    path: Path
+    name: str
+    format: FileFormat | DocumentFormat
+    compression: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    in_folder: bool = False
+
+
+def find_sources(
+    files: Iterable[str],
+    spool: Path,
+    encoding: str,
+    delimiter: str | None = None,
+    documents: bool = False,
+) -> list[Source]:
+    """What to read: each file, the supported files of each folder, "-" for standard input, URLs.
+
+    A folder is searched recursively, in sorted order; what is not supported in it is named in a
+    warning. Standard input is text, a sentence a line, and is copied to a file in `spool`, piece by
+    piece. So is what a URL names (memory://, s3://, hf://, ... of fsspec), a file or a folder.
+
+    Args:
+        files: as the user named them.
+        spool: a folder for what is copied.
+        encoding: of texts.
+        delimiter: between the fields of csv and tsv; None is what the first line has.
+        documents: whether documents are read too, beside files of rows.
+
+    Raises:
+        UserError: a file is missing or of an unknown kind, a folder holds nothing to read, what a
+            URL names cannot be read, or there is no such encoding.
+    """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
+    _check_encoding(encoding)
+    sources: list[Source] = []
+    for file in files:
+        if file == "-":
+            sources.append(_spool_standard_input(spool, encoding))
+        elif "://" in file:
+            for name, copy in _spool_url(file, spool, documents):
+                source = file_source(copy, encoding, delimiter, documents)
+                sources.append(replace(source, name=name, in_folder=name != file))
+        elif os.path.isdir(file):
+            sources += _folder_sources(Path(file), encoding, delimiter, documents)
+        elif not os.path.isfile(file):
+            raise UserError(
+                f"{file}: no such file or folder. "
+                "Expected a path, a URL, - for standard input or, where a command reads them, "
+                "docstrings."
+            )
+        else:
+            sources.append(file_source(Path(file), encoding, delimiter, documents))
+    return sources
+
+
+def file_source(
+    path: Path,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    documents: bool = False,
+) -> Source:
+    """How to read one file, by its name.
+
+    Raises:
+        UserError: it is not there, or its ending is not known.
+    """
+    if not os.path.isfile(path):
+        raise UserError(f"{path}: no such file. Expected {_supported(documents)}.")
+    source = _source(path, encoding, delimiter, documents)
+    if source is None:
+        raise UserError(f"{path}: unknown kind of file. Expected {_supported(documents)}.")
+    return source
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        "".encode(encoding)
+    except (LookupError, UnicodeError):
+        raise UserError(
+            f"`encoding` {encoding}: Python knows no such text encoding. "
+            "Expected a name such as utf-8, latin-1, utf-16 or gbk."
+        ) from None
+
+
+def _supported(documents: bool) -> str:
+    formats = f".{', .'.join(FORMATS)}, or a text one of them followed by .gz, .zst or .xz"
+    if documents:
+        others = ", ".join(ending for ending in ENDINGS if ending[1:] not in FORMATS)
+        return f"a document ({others}, a man page such as ls.1) or {formats}"
+    return formats
+
+
+def _source(
+    path: Path, encoding: str | None, delimiter: str | None, documents: bool
+) -> Source | None:
+    """How to read the file by its name, or None."""
+    compression = _COMPRESSION.get(path.suffix.lower())
+    inner = path.with_suffix("") if compression else path
+    ending = inner.suffix.lower().removeprefix(".")
+    for known in FORMATS:
+        if ending == known and not (compression and known == "parquet"):
+            return Source(path, str(path), known, compression, encoding, delimiter)
+    document = format_of(inner.name) if documents else None
+    return Source(path, str(path), document, compression, encoding) if document else None
+
+
+def _folder_sources(
+    folder: Path, encoding: str, delimiter: str | None, documents: bool
+) -> list[Source]:
+    def refuse(error: OSError) -> None:
+        raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
+
+    walk = os.walk(folder, onerror=refuse)
+    paths = sorted(Path(root, name) for root, _, names in walk for name in names)
+    by_path = {path: _source(path, encoding, delimiter, documents) for path in paths}
+    sources = [replace(source, in_folder=True) for source in by_path.values() if source is not None]
+    ignored = [str(path) for path, source in by_path.items() if source is None]
+    if not sources:
+        raise UserError(
+            f"{folder}: no file to read in this folder. Expected {_supported(documents)}."
+        )
+    if ignored:
+        more = f" and {len(ignored) - 10} more" if len(ignored) > 10 else ""
+        logger.warning("%s: not read: %s%s", folder, ", ".join(ignored[:10]), more)
+    return sources
+
+
+def _spool_standard_input(spool: Path, encoding: str) -> Source:
+    path = spool / "stdin.txt"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return Source(path, STANDARD_INPUT, "txt", encoding=encoding)
+
+
+def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]:
+    """Copies of the file that a URL names, or of the supported files in such a folder.
+
+    Returns:
+        What messages call each, and where its copy is, below a folder of this URL alone.
+    """
+    folder = spool / f"url-{len(list(spool.glob('url-*')))}"
+    try:
+        store, place = fsspec.core.url_to_fs(url)
+        if not store.isdir(place):
+            names = {place: posixpath.basename(place)}
+        else:
+            names = {path: posixpath.relpath(path, place) for path in sorted(store.find(place))}
+            names = {
+                path: name
+                for path, name in names.items()
+                if _source(Path(name), None, None, documents) is not None
+            }
+        for path, name in names.items():
+            if name.startswith(".."):
+                raise UserError(f"{url}: {path} leads out of the folder; leave it out.")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with store.open(path, "rb") as stored, (folder / name).open("wb") as copy:
+                shutil.copyfileobj(stored, copy, _PIECE)
+    except UserError:
+        raise
+    except Exception as error:  # every store has errors of its own
+        raise UserError(f"{url} cannot be read: {first_line(error)}.") from error
+    if not names:
+        raise UserError(f"{url}: no file to read there. Expected {_supported(documents)}.")
+    if list(names) == [place]:
+        return [(url, folder / names[place])]
+    return [(f"{url.rstrip('/')}/{name}", folder / name) for name in names.values()]

@@ -1,0 +1,187 @@
+"""The bytes and lines of a file, decompressed and decoded; what is wrong with them, and where."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import lzma
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from isospace.corpus.documents import LARGEST, UnreadableDocument
+from isospace.corpus.sources import Source
+from isospace.errors import UserError
+
+LINE_LIMIT = 1 << 24
+"""Characters of one line that are read. The rest of a longer line of txt is skipped; a longer line
+of another format is refused."""
+
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_bytes(source: Source) -> bytes:
+    """All that a file holds, decompressed: what a document is read from.
+
+    Raises:
+        UnreadableDocument: it cannot be read or decompressed, or has more than `LARGEST` bytes.
+    """
+    content = bytearray()
+    try:
+        with open_bytes(source) as raw:
+            while chunk := raw.read(1 << 20):
+                content += chunk
+                if len(content) > LARGEST:
+                    raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
+        return bytes(content)
+    except (OSError, UnicodeError) as error:  # the latter of a file's name
+        raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
+
+
+def is_blank(source: Source) -> bool:
+    """Whether a file holds nothing but white space; one that cannot be read does not."""
+    try:
+        with open_bytes(source) as raw:
+            return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
+    except (OSError, UnicodeError):  # the latter of a file's name
+        return False
+
+
+def read_lines(source: Source) -> list[str]:
+    r"""The lines of a text file, cut at `\n` only, without their ends.
+
+    Raises:
+        UserError: the file cannot be read or is no text.
+    """
+    return [line.rstrip("\n").removesuffix("\r") for _, line in lines_of(source, newline="\n")]
+
+
+def with_marked_encoding(source: Source) -> Source:
+    """The file, in UTF-16 where it begins with the byte order mark of that.
+
+    Raises:
+        UserError: it cannot be opened or decompressed.
+    """
+    try:
+        with open_bytes(source) as raw:
+            marked = raw.read(2) in _UTF16_MARKS
+    except (OSError, UnicodeError) as error:  # the latter of a file's name
+        raise cannot_be_read(source, error) from error
+    return replace(source, encoding="utf-16") if marked else source
+
+
+def whole_lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
+    """Numbered lines; one that would be cut is refused."""
+    for number, line in lines_of(source, newline):
+        if len(line) == LINE_LIMIT:
+            raise UserError(f"{source.name}:{number}: a line of {LINE_LIMIT:,} characters or more.")
+        yield number, line
+
+
+def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
+    """Numbered lines with their ends, each cut at LINE_LIMIT characters."""
+    encoding = source.encoding or "utf-8"
+    if codecs.lookup(encoding).name == "utf-8":
+        encoding = "utf-8-sig"  # without it, the mark some editors write joins the first column
+    try:
+        with io.TextIOWrapper(open_bytes(source), encoding=encoding, newline=newline) as text:
+            number = 0
+            while line := text.readline(LINE_LIMIT):
+                number += 1
+                yield number, line
+                while len(line) == LINE_LIMIT and not line.endswith(("\n", "\r")):
+                    line = text.readline(LINE_LIMIT)
+    except UnicodeError as error:
+        raise _undecodable(source, encoding) from error
+    except OSError as error:
+        raise cannot_be_read(source, error) from error
+
+
+def open_bytes(source: Source) -> BinaryIO:
+    """The (decompressed) bytes; Arrow's stream, unlike others, reports a truncated .zst file."""
+    if source.compression == "xz":  # which Arrow does not know
+        return cast(BinaryIO, _Xz(source.path))
+    stream: BinaryIO = pa.input_stream(source.path, compression=source.compression)
+    return stream
+
+
+class _Xz(lzma.LZMAFile):
+    """Bytes of an .xz file; what is wrong with them is an OSError, as of other files."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        with _as_os_error():
+            return super().read(size)
+
+    def read1(self, size: int = -1) -> bytes:
+        with _as_os_error():
+            return super().read1(size)
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except (lzma.LZMAError, EOFError) as error:
+        raise OSError(str(error)) from error
+
+
+def _undecodable(source: Source, encoding: str) -> UserError:
+    """Reads the file again to say where the first bytes are that are no text in this encoding."""
+    name = encoding.removesuffix("-sig")
+    decoder = codecs.getincrementaldecoder(name)()
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)
+    line, offset, start, rest = 1, 0, b"", b""
+    with open_bytes(source) as raw:
+        for chunk in chain(iter(partial(raw.read, 1 << 20), b""), [b""]):
+            start = start or chunk[:2]
+            begun = len(decoder.getstate()[0])  # bytes of a character that the last chunk began
+            try:
+                text = decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                before = error.object[: error.start].decode(name, "replace")
+                line += newlines.decode(before, final=True).count("\n")
+                offset += error.start - begun
+                rest = error.object[error.start :]
+                break
+            except UnicodeError as error:  # no byte order mark
+                hint = "Name what it is, for instance `encoding` utf-16-le or `encoding` utf-8."
+                return UserError(f"{source.name}: not {name} ({error}). {hint}")
+            line += newlines.decode(text).count("\n")
+            offset += len(chunk)
+    advice = "Convert the file to UTF-8."
+    if source.encoding is not None:
+        advice = (
+            "Convert the file, or name its encoding, for instance "
+            f"`encoding` {_likely_encoding(start, rest)}."
+        )
+    return UserError(f"{source.name}:{line}: not {name} at byte {offset} of the text. {advice}")
+
+
+def _likely_encoding(start: bytes, rest: bytes) -> str:
+    r"""A guess from a file's first two bytes, and from some that begin with what is no UTF-8.
+
+    >>> _likely_encoding(b"Un", b"\xe9t\xe9"), _likely_encoding(b"Un", b"\xe9t\xe9 \x96 chaud")
+    ('latin-1', 'cp1252')
+    """
+    if start in _UTF16_MARKS:
+        return "utf-16"
+    # Where Windows has its quotes and dashes, Latin-1 has control characters that nobody writes.
+    has_windows_signs = any(0x80 <= byte <= 0x9F for byte in rest)
+    undefined = any(byte in b"\x81\x8d\x8f\x90\x9d" for byte in rest)
+    return "cp1252" if has_windows_signs and not undefined else "latin-1"
+
+
+def cannot_be_read(source: Source, error: Exception) -> UserError:
+    """The refusal of a file that cannot be opened, decompressed or parsed."""
+    return UserError(f"{source.name} {_why_unreadable(source, error)}")
+
+
+def _why_unreadable(source: Source, error: Exception) -> str:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    kind = source.path.suffix if source.compression else source.format
+    return f"cannot be read as {kind}: {reason}."
