@@ -77,7 +77,7 @@ def test_every_wrong_setting_is_named():
         ({"held_out": -1}, "`held_out` -1: expected 0 or more"),
         (
             {"column": "a", "columns": ("b", "c")},
-            "`column` a `columns` b c: a row has one text, or several",
+            "`column` a `columns` b c: a row has one text or several",
         ),
         (
             {"title_column": "a", "columns": ("b", "c")},

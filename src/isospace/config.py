@@ -133,9 +133,9 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         """Refuse columns that say two things."""
-        if self.column != CorpusConfig.column and self.columns:
+        if self.columns and self.column != type(self).column:
             raise UserError(
-                f"`column` {self.column} `columns` {' '.join(self.columns)}: a row has one text, or "
+                f"`column` {self.column} `columns` {' '.join(self.columns)}: a row has one text or "
                 "several that belong together; give one of the two settings"
             )
         if self.title_column is not None and self.columns:
