@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -132,6 +133,7 @@ def test_what_the_items_can_show_is_said_once_before_training(base, tmp_path, me
     assert len(lines) == before  # all is there: nothing to be said before
 
 
+@pytest.mark.usefixtures("warm_jobs")
 def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
     settings = {name: candidate(name, base) for name in ("simcse:head=none", "dcl")}
     alone = compare(settings, 1, tmp_path / "alone")
@@ -142,12 +144,12 @@ def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
     assert compare(settings, 1, tmp_path / "beside", jobs=2).scores == beside.scores
 
 
+@pytest.mark.usefixtures("warm_jobs")
 def test_a_cell_that_fails_stops_the_others(base, tmp_path):
-    before = psutil.Process().children()
     settings = {n: candidate(n, base) for n in ("simcse:learning_rate=1e30", "simcse", "dcl")}
     with pytest.raises(Stopped, match="simcse:learning_rate=1e30, seed 42: training diverged"):
         compare(settings, 1, tmp_path / "c", jobs=2)
-    assert psutil.Process().children() == before
+    assert multiprocessing.active_children() == []
 
 
 def _updates(folder) -> int:

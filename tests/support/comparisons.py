@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
+from warm import WarmProcess, isospace_main
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import SimCSE
+from isospace.system.jobs import Ended, Job
+
+
+class WarmJob:
+    """A verb as `isospace.system.jobs` runs it, in a warm process; no pipe ends it."""
+
+    def __init__(self, job: Job, variables: dict[str, str], _lifeline: int) -> None:
+        self._log = job.log
+        verb = job.command.index("isospace.cli") + 1
+        self._process = WarmProcess(isospace_main, list(job.command[verb:]), **variables)
+
+    def ended(self) -> Ended | None:
+        """How it ended, `None` while it runs."""
+        return None if self._process.running else self.wait()
+
+    def terminate(self) -> None:
+        """Ask it to stop."""
+        self._process.send(signal.SIGTERM)
+
+    def wait(self) -> Ended:
+        """How it ended, when it has."""
+        status = self._process.wait()
+        said = self._process.out + self._process.err
+        with self._log.open("a", encoding="utf-8") as log:
+            log.write(said)
+        return Ended(status, "".join(said.splitlines()[-1:]))
+
+
+@pytest.fixture
+def warm_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells side by side start quickly."""
+    monkeypatch.setattr("isospace.system.jobs._Process", WarmJob)
 
 
 @pytest.fixture

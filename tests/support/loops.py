@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -73,13 +75,13 @@ def small(name: str):
 
 def make_loop(
     model: Path,
-    cache: Path,
+    folder: Path,
     config: TrainConfig,
     steps: int = 4,
     texts: int = 40,
     precision: str = "no",
 ) -> Loop:
-    encoder = load_encoder(str(model), device="cpu").to(torch.get_default_dtype())
+    encoder = deepcopy(_loaded(model)).to(torch.get_default_dtype())
     if config.trained_layers is not None:
         encoder.train_last(config.trained_layers)
     if config.lora is not None:
@@ -89,13 +91,13 @@ def make_loop(
     of_example = 2 if config.views == "pairs" else config.objective.texts
     lines = texts * of_example
     tokens = tokenise(
-        sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), cache
+        sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), folder
     )
     examples = Examples.of_lines(np.arange(0, lines, of_example), of_example)
     labels = np.arange(texts) % 3 if config.objective.reads_labels else None
     lists = None
     if config.objective.reads_teacher or config.mined:
-        lists = make_lists(encoder, examples, sentences(lines), cache, config)
+        lists = make_lists(encoder, examples, sentences(lines), folder, config)
     accelerator = Accelerator(cpu=True, mixed_precision=precision)
     own = [tokens] * (of_example + config.mined)
     loop = Loop(config, encoder, own, examples, accelerator, labels, lists)
@@ -103,21 +105,26 @@ def make_loop(
     return loop
 
 
+@cache
+def _loaded(model: Path) -> Encoder:
+    return load_encoder(str(model), device="cpu")
+
+
 def make_lists(
-    encoder: Encoder, examples: Examples, texts: list[str], cache: Path, config: TrainConfig
+    encoder: Encoder, examples: Examples, texts: list[str], folder: Path, config: TrainConfig
 ) -> Lists:
     """The start as teacher, of texts each of which is a document of its own."""
     every = np.arange(len(texts))
     sided = Sided(every, every, "document", texts.__getitem__, f"{len(texts)}")
-    teacher = Cosines.made(encoder, sided, cache, Silent())
+    teacher = Cosines.made(encoder, sided, folder, Silent())
     pool, pairs = examples.rows[:, -1], examples.rows[:, [0, -1]]
     return Lists(teacher, teacher, config.mined, pool, every, pairs, config.seed)
 
 
-def clean_terms(model: Path, cache: Path, name: str):
+def clean_terms(model: Path, folder: Path, name: str):
     """Terms and gradient of the first batch with every view clean: nothing random but the head."""
     settings = SETTINGS.get(name, {})
-    loop = make_loop(model, cache, replace(CONFIG, **{"objective": small(name), **settings}))
+    loop = make_loop(model, folder, replace(CONFIG, **{"objective": small(name), **settings}))
     loop.encoder.noise.set(0.0)
     clean = tuple(replace(view, dropout=0.0) for view in loop.plan.views)
     loop.plan = replace(loop.plan, views=clean)
