@@ -9,7 +9,7 @@ takes seconds. Everything else is reached through its package.
 - `train(config)`: adapt an encoder to a corpus; settings: `TrainConfig`, `CorpusConfig`, and an
   objective of `OBJECTIVES`.
 - `compare(candidates, seeds, folder)`: several objectives by several seeds.
-- `evaluate(model)`: score a model.
+- `evaluate(model, config)`: score a model; settings: `EvaluateConfig`.
 - `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
 - `merge_models(start, models, share, to)`: weights between a start and what was trained from it.
 - `keep_texts(texts, path)`: what a generator gives, in a file to train on.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from isospace.corpus.keeping import keep_texts
     from isospace.errors import Stopped, UserError
     from isospace.evaluation.evaluate import evaluate
+    from isospace.evaluation.evaluate_config import EvaluateConfig
     from isospace.export.merge import merge_models
     from isospace.objectives import OBJECTIVES
     from isospace.search.embedder import Embedder, load
@@ -46,6 +47,7 @@ __all__ = [
     "AdaptConfig",
     "CorpusConfig",
     "Embedder",
+    "EvaluateConfig",
     "ObjectiveLoss",
     "Stopped",
     "TrainConfig",
@@ -67,6 +69,7 @@ _MODULES = {
     "AdaptConfig": "adaptation.adapt_config",
     "CorpusConfig": "config",
     "Embedder": "search.embedder",
+    "EvaluateConfig": "evaluation.evaluate_config",
     "ObjectiveLoss": "training.objective_loss",
     "Stopped": "errors",
     "TrainConfig": "config",

@@ -15,6 +15,7 @@ from toy import sentences
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.evaluate import Evaluation, evaluate
+from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.isotropy import Isotropy, describe
 from isospace.evaluation.own import OwnFiles
 from isospace.evaluation.senteval import YEARS
@@ -94,7 +95,9 @@ def test_sts_geometry_and_retrieval(capsys, toy_model, folder):
 
 
 def test_dropout_views_are_the_same_in_every_call(toy_model, folder):
-    first, second = (evaluate(str(toy_model), str(folder), geometry=True) for _ in range(2))
+    first, second = (
+        evaluate(str(toy_model), EvaluateConfig(str(folder), geometry=True)) for _ in range(2)
+    )
     assert first.to_json() == second.to_json()
     by_protocol = {scores.name: scores for scores in first.of(STSBGeometry).by_protocol}
     assert by_protocol["dropout-views"].alignment > 0
@@ -127,7 +130,7 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
 
 def test_geometry_of_own_texts(toy_model, tmp_path, texts):
     path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
-    evaluation = evaluate(str(toy_model), own=[path], geometry=True)
+    evaluation = evaluate(str(toy_model), EvaluateConfig(own=[path], geometry=True))
     assert evaluation.of(STSBGeometry).by_protocol == ()
     isotropy = evaluation.of(Isotropy)
     expected = describe(load_encoder(str(toy_model)).embed(texts))
@@ -137,18 +140,21 @@ def test_geometry_of_own_texts(toy_model, tmp_path, texts):
 
 def test_files_may_be_named_by_plain_strings(toy_model, tmp_path, texts):
     path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
-    expected = evaluate(str(toy_model), own=[path])
+    expected = evaluate(str(toy_model), EvaluateConfig(own=[path]))
     (scores,) = expected.of(OwnFiles).files
     assert (scores.file, scores.n) == ("pairs.tsv", 12)
     for own in ([str(path)], str(path), path):
-        assert evaluate(toy_model, own=own).to_json() == expected.to_json()
+        assert evaluate(toy_model, EvaluateConfig(own=own)).to_json() == expected.to_json()
 
 
 def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
     path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
-    by_name = evaluate(str(toy_model), own=path, pooling="cls").to_json()
+    by_name = evaluate(str(toy_model), EvaluateConfig(own=path, pooling="cls")).to_json()
     model = load_encoder(str(toy_model), "cls").model
-    assert evaluate(model, own=path).to_json() == {**by_name, "model": "the given model"}
+    assert evaluate(model, EvaluateConfig(own=path)).to_json() == {
+        **by_name,
+        "model": "the given model",
+    }
 
 
 def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
@@ -291,4 +297,4 @@ def test_judged_queries_as_json_and_their_weight(toy_model, judged, capsys):
     assert own["values"] == own["beside"]["values"]["fused"]
     assert own["beside"]["gains"]["fused"]["mean"] == 0
     assert main([*words, "--bm25-weight", "-1"]) == 2
-    assert "--bm25-weight -1: expected a number of 0 or more" in capsys.readouterr().err
+    assert "--bm25-weight -1.0: expected 0 or more" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from toy_decoder import write_toy_decoder
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.evaluate import evaluate
+from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.export.ship import export
 from isospace.objectives import SimCSE
 from isospace.training.run import Run
@@ -49,7 +50,7 @@ def test_it_is_evaluated_and_its_vectors_are_written(run, tmp_path):
     pairs = tmp_path / "pairs.csv"
     rows = [f"{a},{b}\n" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)]
     pairs.write_text("anchor,positive\n" + "".join(rows))
-    [found] = evaluate(str(run.folder), own=pairs).to_json()["own"]
+    [found] = evaluate(str(run.folder), EvaluateConfig(own=pairs)).to_json()["own"]
     assert found["n"] == 15
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(TEXTS) + "\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -139,7 +139,6 @@ _L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 _PAPERS = Stacked("Adam", batch=64, epochs_per_look=4, tenacity=5)
 _FAST = Stacked("RMSprop", batch=128, epochs_per_look=2, tenacity=3)
 
-ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 PROTOCOLS: dict[str, Protocol] = {
     "senteval": Protocol(_PAPERS, _L2, training=str(_PAPERS)),
     "senteval-fast": Protocol(_FAST, _L2, folds=5, training=str(_FAST)),

@@ -11,13 +11,11 @@ import numpy as np
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
-from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import load_sts_data, sts_data
-from isospace.evaluation.beside_bm25 import require_weight
-from isospace.evaluation.classifiers import ProtocolName
+from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.own import load_own
 from isospace.evaluation.pairs import SidedEncode, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS
@@ -31,9 +29,7 @@ from isospace.evaluation.task import (
     TitledRows,
 )
 from isospace.evaluation.tasks import TASKS
-from isospace.evaluation.user_files import DataKind
 from isospace.objectives.base import View
-from isospace.operators.fusion import WEIGHT
 from isospace.system.progress import Logged, Progress
 
 
@@ -71,108 +67,51 @@ class Evaluation:
 
 def evaluate(
     model: Model,
-    data: str | Path | None = None,
-    own: str | Path | Sequence[str | Path] = (),
-    kind: DataKind | None = None,
-    pooling: PoolingName | None = None,
-    transfer: ProtocolName | None = None,
-    geometry: bool = False,
-    mteb: bool = False,
-    precision: Precision = "float32",
-    bm25_weight: float = WEIGHT,
+    config: EvaluateConfig = EvaluateConfig(),  # noqa: B008 - frozen
     progress: Progress | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
 ) -> Evaluation:
     """Score a model.
 
     Args:
         model: "minilm", a model folder, a run's folder, a Hub name, or glove:FILE for word
             vectors; or a loaded model.
-        data: folder with the STS sets in SentEval's layout, or "hub"; default: ISOSPACE_DATA.
-        own: a file, or several, of pairs, triples, scored pairs or labelled sentences; or a folder
-            of judged queries, as `judged_files.load_judged` reads it.
-        kind: what the files hold; default: what their columns say.
-        pooling: default: the model's own.
-        transfer: also score the transfer tasks of the same folder, by this protocol.
-        geometry: alignment and uniformity by every protocol instead of one, and isotropy, of STS-B
-            dev or, without STS data, of the user's texts.
-        mteb: also let mteb score the STS sets of the same folder.
-        precision: of the matrix products, as in `Encoder.embed`.
-        bm25_weight: of BM25 beside the encoder, on own pairs and judged queries, as in
-            `fusion.fuse`.
+        config: on what, and how.
         progress: where it is shown; default: the log.
-        query_prompt: of texts that look for others, as for `load_encoder`.
-        document_prompt: of texts that are looked for.
 
     Raises:
         UserError: nothing to score on, or bad input; before the model is loaded.
     """
-    [evaluation] = evaluate_models(
-        [model],
-        data,
-        own,
-        kind,
-        pooling,
-        transfer,
-        geometry,
-        mteb,
-        precision,
-        bm25_weight,
-        progress,
-        query_prompt,
-        document_prompt,
-    )
+    [evaluation] = evaluate_models([model], config, progress)
     return evaluation
 
 
 def evaluate_models(
-    models: Sequence[Model],
-    data: str | Path | None = None,
-    own: str | Path | Sequence[str | Path] = (),
-    kind: DataKind | None = None,
-    pooling: PoolingName | None = None,
-    transfer: ProtocolName | None = None,
-    geometry: bool = False,
-    mteb: bool = False,
-    precision: Precision = "float32",
-    bm25_weight: float = WEIGHT,
-    progress: Progress | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
+    models: Sequence[Model], config: EvaluateConfig, progress: Progress | None = None
 ) -> list[Evaluation]:
     """Score several models on the same data, as `evaluate` scores one.
 
     Raises:
         UserError: as `evaluate`; all models are loaded before the first is scored.
     """
-    require_weight(bm25_weight)
-    files = [own] if isinstance(own, str | Path) else own
-    own_data = [load_own(Path(path), kind) for path in files]
-    where = sts_data(str(data) if data is not None else None)
-    if not own_data and where is None:
+    own = [load_own(Path(path), config.kind) for path in config.own]
+    where = sts_data(config.data)
+    if not own and where is None:
         raise UserError(
             "nothing to score on: give the folder of the STS sets (`data` FOLDER, or "
             f"ISOSPACE_DATA), `data` hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
             "or `own` FILE"
         )
     folder = Path(where) if where and where != "hub" else None
-    if folder is None and (transfer or mteb):  # said before the Hub is asked for anything
-        option = "transfer" if transfer else "mteb"
+    if folder is None and (config.transfer or config.mteb):  # before the Hub is asked for anything
+        option = "transfer" if config.transfer else "mteb"
         raise UserError(f"`{option}`: give the folder that holds the tasks (`data` FOLDER)")
-    request = Request(
-        folder=folder,
-        sts=load_sts_data(where) if where else {},
-        own=own_data,
-        bm25_weight=bm25_weight,
-        transfer=transfer,
-        geometry=geometry,
-        mteb=mteb,
-    )
+    request = Request(config, folder, load_sts_data(where) if where else {}, own)
     loaded = [task.load(request) for task in TASKS]
     tasks = [task for task in loaded if task is not None]
-    encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]
-    return [_score(encoder, tasks, precision, progress or Logged()) for encoder in encoders]
+    prompts = config.query_prompt, config.document_prompt
+    encoders = [as_encoder(model, config.pooling, None, *prompts) for model in models]
+    shown = progress or Logged()
+    return [_score(encoder, tasks, config.precision, shown) for encoder in encoders]
 
 
 def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[TitledRows]:

@@ -250,7 +250,7 @@ class Isotropy(Task[IsotropyScores]):
     @classmethod
     def load(cls, request: Request) -> Isotropy | None:
         """Take the texts of STS-B dev or, without STS data, of the user's files."""
-        if not request.geometry:
+        if not request.config.geometry:
             return None
         if request.sts:
             dev = request.sts["STSBenchmark"].subsets["dev"]

@@ -209,7 +209,7 @@ class MTEB(Task[MTEBScores]):
     @classmethod
     def load(cls, request: Request) -> MTEB | None:
         """The STS sets of the folder: the copies on the Hub lack pairs that mteb scores."""
-        if not request.mteb:
+        if not request.config.mteb:
             return None
         require_mteb()
         return cls(request.sts)

@@ -17,6 +17,7 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import BesideBM25, judged_beside_bm25, pairs_beside_bm25
+from isospace.evaluation.evaluate_config import DataKind
 from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
 from isospace.evaluation.pairs import (
@@ -40,7 +41,7 @@ from isospace.evaluation.task import (
     TitledRows,
     percent_cells,
 )
-from isospace.evaluation.user_files import DataKind, UserFile, read_user_file, text_cell
+from isospace.evaluation.user_files import UserFile, read_user_file, text_cell
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
@@ -206,7 +207,7 @@ class OwnFiles(Task[OwnFilesScores]):
     @classmethod
     def load(cls, request: Request) -> OwnFiles:
         """The files are among the data that tasks share."""
-        return cls(request.own, request.bm25_weight)
+        return cls(request.own, request.config.bm25_weight)
 
     def score(self, subject: Subject) -> OwnFilesScores:
         """Score each by what it is."""

@@ -192,7 +192,7 @@ class STSBGeometry(Task[STSBGeometryScores]):
     @classmethod
     def load(cls, request: Request) -> STSBGeometry:
         """STS-B is one of the STS sets; without them there is nothing to measure."""
-        return cls(request.sts, request.geometry)
+        return cls(request.sts, request.config.geometry)
 
     def score(self, subject: Subject) -> STSBGeometryScores:
         """Measure by each protocol; the dropout views are the same in every call."""

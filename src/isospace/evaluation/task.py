@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
+from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.pairs import Encode, SidedEncode
 
 if TYPE_CHECKING:
@@ -34,22 +35,16 @@ class Request:
     """What is to be scored, and the data that several tasks share.
 
     Attributes:
+        config: what was asked for.
         folder: the tasks in SentEval's layout; given where `transfer` or `mteb` is asked for.
         sts: the STS sets, of that folder or of the Hub; empty without.
         own: the user's files.
-        bm25_weight: of BM25 where it is fused with an encoder.
-        transfer: protocol of the transfer tasks, where they are asked for.
-        geometry: whether every measure of the geometry is asked for.
-        mteb: whether mteb is asked for.
     """
 
+    config: EvaluateConfig
     folder: Path | None
     sts: Mapping[str, STSSet]
     own: Sequence[OwnData]
-    bm25_weight: float
-    transfer: str | None
-    geometry: bool
-    mteb: bool
 
 
 @dataclass(frozen=True)

@@ -148,10 +148,9 @@ class Transfer(Task[TransferResult]):
     @classmethod
     def load(cls, request: Request) -> Transfer | None:
         """Read the tasks from the folder."""
-        if request.transfer is None or request.folder is None:
+        if request.config.transfer is None or request.folder is None:
             return None
-        _require_protocol(request.transfer)
-        return cls(load_transfer(request.folder), request.transfer)
+        return cls(load_transfer(request.folder), request.config.transfer)
 
     def score(self, subject: Subject) -> TransferResult:
         """Score by the protocol that was named."""
@@ -183,7 +182,8 @@ def evaluate_transfer(
     Raises:
         UserError: no such protocol.
     """
-    _require_protocol(protocol)
+    if protocol not in PROTOCOLS:
+        raise UserError(f"no protocol {protocol!r}; expected one of {', '.join(PROTOCOLS)}")
     splits = [split for transfer_set in sets.values() for split in transfer_set.splits.values()]
     rows, embeddings = encode_distinct(
         encode, (text for split in splits for side in split.sides for text in side)
@@ -193,11 +193,6 @@ def evaluate_transfer(
         features = [_features(rows, embeddings, split) for split in transfer_set.splits.values()]
         scores.append(_score(transfer_set, features, protocol))
     return TransferResult(tuple(scores))
-
-
-def _require_protocol(name: str) -> None:
-    if name not in PROTOCOLS:
-        raise UserError(f"no protocol {name!r}; expected one of {', '.join(PROTOCOLS)}")
 
 
 def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: str) -> TransferScore:

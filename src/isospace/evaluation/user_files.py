@@ -10,15 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import Cells, read_rows
 from isospace.corpus.sources import Source, file_source
 from isospace.errors import UserError
+from isospace.evaluation.evaluate_config import DataKind
 from isospace.statistics.counts import number_of
-
-DataKind = Literal["pairs", "triples", "scored", "labelled"]
 
 _FIRST = (
     "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",

@@ -1,0 +1,60 @@
+"""What `evaluate` is asked for. Nothing heavy is imported: it is the command line's help, too."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import NonNegativeFloat
+
+from isospace.config import Names
+from isospace.encoders.pooling import PoolingName
+from isospace.encoders.precision import Precision
+from isospace.operators.fusion import WEIGHT
+from isospace.system.settings import NameOrPath, settings
+
+DataKind = Literal["pairs", "triples", "scored", "labelled"]
+ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
+
+
+@settings
+class EvaluateConfig:
+    """What models are scored on, and how.
+
+    Raises:
+        UserError: a value that a setting cannot have; the message names the setting.
+    """
+
+    data: NameOrPath | None = None
+    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    own: Names = ()
+    """Files of your own to score on (csv, tsv, txt, jsonl, parquet). A row is a pair of texts that
+    belong together; or an anchor, a positive and a negative; or two texts and a score; or a text
+    and its label. A folder of corpus.jsonl, queries.jsonl and qrels (BEIR's or TREC's) is a test of
+    retrieval."""
+    bm25_weight: NonNegativeFloat = WEIGHT
+    """How much BM25 counts beside the model where both are fused: the best match of words is worth
+    so many standard deviations of the query's cosines."""
+    kind: DataKind | None = None
+    """What a row of the files of `own` is, where the names of the columns do not say it."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    query_prompt: str | None = None
+    """Put before the first text of a pair or triple of `own`, such as "query: ", or the name of one
+    of the model's own prompts; "" for none. Default: the model's own query prompt, if it has
+    one."""
+    document_prompt: str | None = None
+    """Put before its other texts, in the same way. Default: the model's own
+    document, passage or corpus prompt."""
+    transfer: ProtocolName | None = None
+    """Also train classifiers on the vectors and score them on MR, CR, SUBJ, MPQA, SST-2, TREC and
+    MRPC, whose files lie in `data`. senteval is the papers' classifier, senteval-fast the same with
+    SentEval's settings for quick tests, sklearn a faster one on the papers' folds. The scores of a
+    run, by its own pooling in float32, are kept in its folder for `isospace report`."""
+    geometry: bool = False
+    """Also measure alignment, uniformity and isotropy of the vectors, on STS-B dev or on the files
+    of `own`; takes about a quarter longer."""
+    mteb: bool = False
+    """Also score the STS sets of `data` by mteb's own code; needs isospace[mteb]."""
+    precision: Precision = "float32"
+    """Arithmetic of the encoder: bf16 is faster where the processor has it, and moves a score by a
+    few hundredths of a point."""
