@@ -127,7 +127,6 @@ class Run:
         self.sample_path = folder / "sample.npz"
         self.transfer_path = folder / "transfer.json"
         self.results_path = folder / "results.json"
-        self.report_path = folder / REPORT
 
     @classmethod
     def create(cls, config: TrainConfig, name: str = "", ladder: str = "") -> Run:
