@@ -113,7 +113,7 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
     unpack(CELLS / name, runs, Path(text.corpus[0]), Path())
     for ladder in (ladder for ladder in LADDERS if ladder in wanted):
         for seed in range(options.seeds if ladder == ADAPT else 1):
-            if (CELLS / name / f"{ladder}-seed-{seed}.tar.xz").exists():
+            if f"{ladder} seed {seed}" in _notes(name):  # what is written last
                 continue
             config = AdaptConfig(
                 text=text,
@@ -226,12 +226,16 @@ def _judge(name: str, corpus: str, start: str) -> ComparisonResults:
     place = Path(rows["simcse"].text.corpus[0])
     results = archived.judged_again(names, CELLS / name, place, Path(), "MRR")
     archived.publish(PAGE.with_name(f"domains-{name}.json"), results)
+    notes = _notes(name)
     with TemporaryDirectory() as folder:
         unpack(CELLS / name, Path(folder), place, Path())
-        runs = {
-            row: list(map(Run, sorted(Path(folder).glob(f"{row}/seed-*")))) for row in results.runs
-        }
-        ladders, costs = _ladders(runs, _notes(name)), _costs(runs, _notes(name))
+        runs: dict[str, list[Run]] = {}
+        for row in results.runs:
+            for path in sorted(Path(folder).glob(f"{row}/seed-*")):
+                # A ladder gets its note last: one that was stopped before has more to do.
+                if row not in LADDERS or f"{row} {path.name.replace('-', ' ')}" in notes:
+                    runs.setdefault(row, []).append(Run(path))
+        ladders, costs = _ladders(runs, notes), _costs(runs, notes)
     draw(
         PAGE,
         {
