@@ -116,6 +116,13 @@ def test_a_run_is_no_comparison(base, tmp_path):
         compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "run")
 
 
+def test_a_file_is_no_folder_to_compare_in(base, tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.comparison.compare.require_usable", None)  # not come to
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UserError, match=r"`output` .*notes\.txt"):
+        compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "notes.txt")
+
+
 @pytest.mark.parametrize("name", ["results.json", "report.html"])
 def test_the_results_of_something_else_stay(base, tmp_path, name):
     (tmp_path / "mine").mkdir()

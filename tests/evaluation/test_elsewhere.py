@@ -136,6 +136,20 @@ def test_a_folder_that_is_too_small_to_be_split_only_judges(tmp_path):
     assert "other" not in found.chooses
 
 
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_folder_with_hardly_a_pair_to_choose_by_only_judges(tmp_path, monkeypatch, count):
+    """Of short lines few can be cut in halves, and none of them may be on this side."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("\n".join(sentences(5000)))
+    pairs = carried("definitions").take(range(count))
+    monkeypatch.setattr(
+        "isospace.evaluation.elsewhere.choosing_text", lambda _: SimpleNamespace(pairs=pairs)
+    )
+    found = Elsewhere.make(LINES, [str(tmp_path / "other")])
+    assert "other" in found.judges
+    assert "other" not in found.chooses
+
+
 def test_two_folders_of_one_name_are_two_sets(tmp_path):
     folders = []
     for name in ("a", "b"):
@@ -239,6 +253,12 @@ def test_other_pairs_under_one_name_are_not_compared(elsewhere, start):
     assert list(gains_over([before], other)) == ["definitions"]
     assert list(scores_of([before, other])) == ["definitions"]
     assert gains_over([before], {}) == {}
+
+
+def test_a_set_may_be_called_as_what_is_kept_beside_another(elsewhere, start):
+    items = elsewhere.items(start)
+    items = {key.replace("definitions", "my ids"): value for key, value in items.items()}
+    assert list(scores_of([items])) == ["docstrings", "my ids"]
 
 
 def test_a_folder_called_like_a_carried_set_is_another(tmp_path):

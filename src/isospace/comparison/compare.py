@@ -28,6 +28,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import what_can_be_shown
 from isospace.system.cache import cache_folder
 from isospace.system.cluster import Engine, connected
+from isospace.system.files import require_writable
 from isospace.system.launch import first
 from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
@@ -188,6 +189,7 @@ def _require_comparable(
         raise UserError(
             "`corpus` -: every run reads the text, but standard input ends; give a file"
         )
+    require_writable(folder, inside=True)
     if begun(folder):
         raise UserError(f"`output` {folder}: is a run; give the comparison a folder of its own")
     others = (_RESULTS, REPORT)  # which are written anew
@@ -254,7 +256,7 @@ def _score(
     for name, model in baselines.items():
         if name not in scored or scored[name].about.benchmark != data.benchmark.digest():
             progress.line("baseline", f"scoring {name}, {model} ...")
-            found[name] = Baseline.score(model, data.benchmark, data.held_out, data.elsewhere)
+            found[name] = Baseline.score(model, data)
     return found
 
 

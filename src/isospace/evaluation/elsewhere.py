@@ -271,7 +271,7 @@ def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
 
     Sets of which not all seeds have the same pairs are left out.
     """
-    names = [key.removesuffix(_IDS) for key in seeds[0] if key.endswith(_IDS)]
+    names = [name for name in seeds[0] if f"{name}{_IDS}" in seeds[0]]
     return {
         name: mean_scores(
             np.stack([items[name] for items in seeds]),
@@ -312,7 +312,9 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
             f"`elsewhere` {folder}: too little text to measure on; give more, in sentences of 8 "
             "words or more"
         ) from error
-    return benchmark.pairs, choosing_text(corpus).pairs.grouped() if benchmark.split else None
+    choosing = choosing_text(corpus).pairs
+    enough = benchmark.split and len(choosing) > 1
+    return benchmark.pairs, choosing.grouped() if enough else None
 
 
 def _has_docstrings(corpus: Corpus) -> bool:

@@ -83,6 +83,8 @@ def polite_stop() -> Iterator[StopRequest]:
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
+    # What a program that embeds Python has set could not be put back.
+    numbers = [number for number in numbers if signal.getsignal(number) is not None]
     try:
         old = {number: signal.signal(number, request.receive) for number in numbers}
     except ValueError:  # not the main thread: whoever runs us handles signals

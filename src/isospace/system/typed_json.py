@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from isospace.errors import UserError
 from isospace.system.files import write_text
-from isospace.system.settings import adapter
+from isospace.system.settings import adapter, to_dict
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def to_json(value: object) -> str:
 
 def write(path: Path, value: object) -> None:
     """Write a dataclass as a JSON file."""
-    content = json.loads(to_json(value))
+    content = to_dict(value)  # a text may have half of a surrogate pair, which JSON can escape
     content[_SUM] = _sum_of(content)
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
