@@ -173,7 +173,7 @@ def _judge_rungs(folder: Path, baselines: Path) -> None:
     with TemporaryDirectory() as beside:
         for rung in ladder.rungs[1:]:
             encode = states.encode(by_words[rung.words], Path(beside))
-            judged = Judged.of(encode, data.benchmark, data.elsewhere, weight)
+            judged = Judged.of(encode, data, weight)
             scores = BaselineScores(rung.words, data.benchmark.digest(), judged.measured.scores)
             items = data.benchmark.items(judged.measured)
             other = data.elsewhere.items(judged.elsewhere)

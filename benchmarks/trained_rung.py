@@ -100,9 +100,9 @@ def trial(config: TrainConfig) -> dict[str, Any]:
         run = Run.create(replace(config, output=Path(folder, "run")))
         start = {name: w.detach().clone() for name, w in fit.encoder.model.state_dict().items()}
         with fit.holding(run, "again"):
-            fit.begin(run)
-            fit.measure_start(run)
-            fit.go(run)
+            fit.begin()
+            fit.measure_start()
+            fit.go()
         trained = {name: w.detach().clone() for name, w in fit.encoder.model.state_dict().items()}
         choosers = data.held_out.pairs.grouped()
         found, before = {}, None

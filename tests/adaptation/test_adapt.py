@@ -106,8 +106,8 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monk
     train = fit_module.Fit._train
     with monkeypatch.context() as patch:
 
-        def stopped(fit, run):
-            train(fit, run)
+        def stopped(fit):
+            train(fit)
             raise KeyboardInterrupt
 
         patch.setattr(fit_module.Fit, "_train", stopped)
@@ -179,8 +179,9 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, climbed
 
 
 def test_without_time_there_is_no_training_and_it_is_said(config):
-    config = replace(config, budget=(100, "tokens"), output=config.output.with_name("short"))
-    finished = adapt(config)
+    output = config.output.with_name("short")
+    finished = adapt(replace(config, budget=(100, "tokens"), seeds=2, output=output))
+    assert not (output / "seeds").exists()
     ladder = read_ladder(finished.run.folder)
     assert {rung.name for rung in ladder.rungs}.isdisjoint({"trained", "merged"})
     assert "Nothing was trained: a budget of 100 tokens is too little for 10" in ladder.story[0]
@@ -243,7 +244,7 @@ def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypa
 
 
 def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeypatch):
-    def diverging(fit, run):
+    def diverging(fit):
         raise Diverged(7, "info_nce", float("nan"))
 
     monkeypatch.setattr(fit_module.Fit, "_train", diverging)
@@ -307,6 +308,19 @@ def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(config,
         output = tmp_path / "run"
         with pytest.raises(UserError, match=message):
             adapt(replace(config, teacher=str(tmp_path / teacher), output=output))
+        assert not output.exists()
+
+
+def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp_path):
+    (tmp_path / "glove.txt").write_text("the 0.1 0.2\ncat 0.3 0.4\n")
+    [corpus] = config.text.corpus
+    for changes, message in (
+        ({"elsewhere": (corpus,)}, "`elsewhere` "),
+        ({"model": f"glove:{tmp_path / 'glove.txt'}"}, "an average of word vectors has no dropout"),
+    ):
+        output = tmp_path / "run"
+        with pytest.raises(UserError, match=message):
+            adapt(replace(config, output=output, **changes))
         assert not output.exists()
 
 

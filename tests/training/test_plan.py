@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from isospace.config import TrainConfig
 from isospace.objectives import OBJECTIVES, OffDropout, SimCSE, WhitenedCSE
 from isospace.objectives.base import View
 from isospace.training.plan import Plan
@@ -12,7 +13,7 @@ FIRST, SECOND = View(text=0), View(text=1)
 
 
 def test_over_single_texts_it_is_the_objective_s_own():
-    plan = Plan.of(OffDropout(), pairs=False)
+    plan = Plan.of(TrainConfig(objective=OffDropout()))
     assert plan == Plan(OffDropout().views, ((0, 1, 2),), 1)
 
 
@@ -33,7 +34,7 @@ def test_over_single_texts_it_is_the_objective_s_own():
     ],
 )
 def test_over_pairs_both_directions_share_their_passes(objective, views, ways):
-    plan = Plan.of(objective, pairs=True)
+    plan = Plan.of(TrainConfig(objective=objective, views="pairs"))
     assert sorted(plan.views, key=str) == sorted(views, key=str)
     assert [[plan.views[place] for place in way] for way in plan.ways] == ways
     assert all(len(set(way)) == len(way) for way in plan.ways)  # no pass stands for two views

@@ -21,7 +21,7 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.changed import changed_places, changed_queries, first_texts
 from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
-from isospace.adaptation.states import SHARES, START, Kind, State, kinds_of_maps
+from isospace.adaptation.states import KINDS_OF_MAPS, MAPS, SHARES, START, Kind, State
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.encoders.loading import LADDER
@@ -46,7 +46,7 @@ from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
 from isospace.training.lists import gives_cosines
 from isospace.training.loop import Diverged
-from isospace.training.prepare import Data, load_data, say_corpus
+from isospace.training.prepare import Data, load_data, require_settings, say_corpus
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
 
@@ -177,13 +177,13 @@ class _Climb:
             start = self._judge(START).measured
         self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
-        for kind in kinds_of_maps(0.0):
+        for kind in KINDS_OF_MAPS:
             self._try(kind)
         fit = self._train()
         if self.states.trained:
             best = self._merge()
-            for kind in kinds_of_maps(best.share, "trained, then mapped"):
-                self._try(kind)
+            mapped = tuple(State(best.share, change) for change in MAPS)
+            self._try(Kind("trained, then mapped", mapped))
         return fit
 
     def _merge(self) -> State:
@@ -239,7 +239,7 @@ class _Climb:
         """Measure a state on the items that judge."""
         if state not in self._judged:
             encode = self._encode(state)
-            self._judged[state] = Judged.of(encode, self.benchmark, self.elsewhere, self._weight)
+            self._judged[state] = Judged.of(encode, self.data, self._weight)
         return self._judged[state]
 
     def _mrr(self) -> dict[State, float]:
@@ -268,26 +268,28 @@ class _Climb:
             with self._rung("trained"):
                 fit = Fit(settings, self.progress, self._stop, self.data)
                 with fit.holding(run, self.run.how_to_resume):
-                    fit.begin(run)
+                    fit.begin()
                     if updates is None:
                         updates = self._updates(fit)
-                    fit.measure_start(run, updates)
+                    fit.measure_start(updates)
                     if updates:
-                        self._go(fit, run)
+                        self._go(fit)
             if fit.choice.step:
                 self.states.trained.append(checkpoint.load_weights(run.kept_weights))
             elif updates:
                 self.story.append(f"A training was left out: {fit.choice.reason}.")
-            chosen = 0, fit.choice.step
-            self._not_kept += [scores for step, scores in fit.tried.items() if step not in chosen]
+            told = 0, fit.choice.step
+            self._not_kept += [scores for step, scores in fit.tried.items() if step not in told]
             first = first or fit  # the others hold weights and moments that nothing needs
+            if not updates:
+                break
         assert first is not None
         return first
 
-    def _go(self, fit: Fit, run: Run) -> None:
+    def _go(self, fit: Fit) -> None:
         """Train; what diverges ends with the best evaluation before that."""
         try:
-            fit.go(run)
+            fit.go()
         except Diverged as error:
             self.story.append(
                 f"A training diverged at update {error.step} ({error.term} {error.value:g}) and "
@@ -314,8 +316,8 @@ class _Climb:
             return 0
         each, beside = loop.tokens_per_step, 0.0
         if unit == "minutes" and fit.begun is None:
-            begun = counted_from(self._started, self._read, 60 * amount)
-            beside = (time.monotonic() - begun + self._measuring(seeds)) / 60
+            since = counted_from(self._started, self._read, 60 * amount)
+            beside = (time.monotonic() - since + self._measuring()) / 60
             each = loop.seconds_per_step() / 60
         allowed = (amount - beside) / each / seeds if fit.begun is None else fit.begun
         updates = min(int(allowed), most)
@@ -332,7 +334,7 @@ class _Climb:
             self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         return updates
 
-    def _measuring(self, seeds: int) -> float:
+    def _measuring(self) -> float:
         """Seconds that measuring what is trained will take."""
         texts = list(self.choosers.second[:_TIMED])
         started = time.monotonic()
@@ -345,7 +347,7 @@ class _Climb:
         judging += sum(map(len, self.benchmark.pairs.second))  # without the words of their queries
         corpus = self.data.corpus
         length = int(corpus.offsets[-1]) / max(1, len(corpus))
-        evaluations = (1 + self.training.evaluations) * seeds * _BY_EVALUATION
+        evaluations = (1 + self.training.evaluations) * self.config.seeds * _BY_EVALUATION
         states = 1 + len(SHARES)  # fewer where merging ends before
         characters = states * choosing + judging + (FITTED_ON + evaluations) * length
         return _SPARE * a_character * characters
@@ -478,7 +480,9 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     """How this text is trained on: by pairs of it where there are enough, else by dropout."""
     dropout, pairs = _training(config, _DROPOUT), _training(config, _PAIRS)
     smallest = replace(pairs, batch_size=SMALLER_BATCHES[-1])
-    data = load_data(smallest if config.text.columns else dropout, elsewhere_chooses=True)
+    settings = smallest if config.text.columns else dropout
+    require_settings(settings)
+    data = load_data(settings, elsewhere_chooses=True)
     if data.corpus.related is None and not config.text.columns:
         return dropout, data, []
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, Strict
 
@@ -84,30 +84,17 @@ class AdaptConfig:
         )
 
     def to_json(self) -> str:
-        """The settings as JSON; `from_json` reads it back."""
+        """The settings as JSON; `read` reads them back from a file."""
         return json.dumps(to_dict(self), indent=2)
-
-    @classmethod
-    def from_json(cls, text: str) -> AdaptConfig:
-        """Settings from the JSON that `to_json` wrote.
-
-        Raises:
-            UserError: not such JSON, or a value that a setting cannot have.
-        """
-        try:
-            values: dict[str, Any] = json.loads(text)
-            return cls(**values)
-        except (UserError, ValueError, TypeError, RecursionError) as error:
-            raise UserError(f"not the settings of a ladder: {error}") from error
 
     @classmethod
     def read(cls, path: Path) -> AdaptConfig:
         """Settings from a file that holds what `to_json` wrote.
 
         Raises:
-            UserError: as `from_json`; the message names the file.
+            UserError: not such JSON, or a value that a setting cannot have.
         """
         try:
-            return cls.from_json(path.read_text(encoding="utf-8"))
-        except (UserError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: {error}") from error
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (UserError, ValueError, TypeError, RecursionError) as error:
+            raise UserError(f"{path}: not the settings of a ladder: {error}") from error

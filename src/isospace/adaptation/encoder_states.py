@@ -13,12 +13,11 @@ from isospace.corpus.corpus import Corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
-from isospace.encoders.saving import require_classic
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.fitted_whitening import Moments, WhiteningMap
 from isospace.system.cache import cache_folder
-from isospace.training.prepare import start_of
+from isospace.training.prepare import require_trainable, start_of
 from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
 
@@ -39,13 +38,13 @@ class EncoderStates:
         encoder: in the state that was asked for last, without its map.
 
     Raises:
-        UserError: a start that cannot be loaded, or not be written as standard modules.
+        UserError: a start that cannot be loaded, trained, or written as standard modules.
     """
 
     def __init__(self, config: TrainConfig, corpus: Corpus) -> None:
         self.config, self.corpus = config, corpus
         self.encoder = start_of(config)
-        require_classic(self.encoder)
+        require_trainable(config, self.encoder)
         drop_normalize(self.encoder)
         weights = self.encoder.model.state_dict()
         self._start = {name: value.detach().clone() for name, value in weights.items()}

@@ -96,12 +96,8 @@ class Kind:
         return max(own, key=lambda state: choosing[state])
 
 
-def kinds_of_maps(share: float, behind: str = "") -> list[Kind]:
-    """The maps behind an encoder, a rung each kind; with `behind` one rung of that name in all."""
-    states = [State(share, change) for change in MAPS]
-    if behind:
-        return [Kind(behind, tuple(states))]
-    return [
-        Kind(kind, tuple(s for s in states if s.change is not None and s.change.kind == kind))
-        for kind in (MEAN, WHITENED, DIRECTIONS)
-    ]
+KINDS_OF_MAPS = tuple(
+    Kind(kind, tuple(State(0.0, change) for change in MAPS if change.kind == kind))
+    for kind in (MEAN, WHITENED, DIRECTIONS)
+)
+"""The maps behind the start, a rung each kind."""

@@ -14,14 +14,13 @@ from typing import Any
 from isospace.comparison.shared_items import Items
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.elsewhere import Elsewhere
-from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.vector_cache import cached
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.cache import cache_folder
+from isospace.training.finish import Judged
+from isospace.training.prepare import Data
 from isospace.training.results import without_bm25
 
 FORMAT = 2
@@ -63,16 +62,12 @@ class Baseline:
     elsewhere: Items
 
     @classmethod
-    def score(
-        cls, model: str, benchmark: Benchmark, held_out: HeldOut, elsewhere: Elsewhere
-    ) -> Baseline:
+    def score(cls, model: str, data: Data) -> Baseline:
         """Load an encoder, with the pooling that is its own, and score it.
 
         Args:
             model: as `load_encoder` takes it.
-            benchmark: to score on.
-            held_out: the pairs that choose the weight of BM25.
-            elsewhere: to score on as well.
+            data: what it is scored on; its choosing pairs choose the weight of BM25.
 
         Raises:
             UserError: it cannot be loaded.
@@ -82,10 +77,10 @@ class Baseline:
         except UserError as error:
             raise UserError(f"`baselines` {error}") from error
         encode = cached(encoder, cache_folder())
-        measured = benchmark.measure(encode, benchmark.choose_weight(encode, held_out))
-        about = BaselineScores(model, benchmark.digest(), measured.scores)
-        other = elsewhere.items(elsewhere.measure(encode, measured=measured))
-        return cls(about, benchmark.items(measured), other)
+        benchmark, elsewhere = data.benchmark, data.elsewhere
+        found = Judged.of(encode, data, benchmark.choose_weight(encode, data.held_out))
+        about = BaselineScores(model, benchmark.digest(), found.measured.scores)
+        return cls(about, benchmark.items(found.measured), elsewhere.items(found.elsewhere))
 
     @classmethod
     def read(cls, folder: Path) -> Baseline | None:

@@ -116,19 +116,8 @@ class Examples:
 
     def _with_singles(self, corpus: Corpus, lines: Rows) -> Examples:
         """With every text that may be trained on, on these lines, beside itself."""
-        singles = np.stack([lines, lines], 1)
-        crops = None
-        if self.cropped is not None:
-            crops = np.concatenate([self.cropped, np.zeros(len(lines), bool)])
-        return Examples(
-            np.concatenate([self.rows, singles]),
-            np.concatenate([self.origins, _origins(corpus)[singles]]),
-            crops,
-            self.shortened,
-            story=", ".join(
-                filter(None, [number_of(len(lines), "texts with themselves"), self.story])
-            ),
-        )
+        story = filter(None, [number_of(len(lines), "texts with themselves"), self.story])
+        return self._and(np.stack([lines, lines], 1), corpus, ", ".join(story))
 
     def _with_queries(self, corpus: Corpus, queries: Queries) -> Examples:
         """With these queries, and where there are some their passages."""
@@ -138,14 +127,18 @@ class Examples:
         pairs = [(line[query], line[passage]) for query, passage in queries.pairs]
         pairs += [(line[query], -1) for query in queries.alone]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
-        crops = None
-        if self.cropped is not None:
-            crops = np.concatenate([self.cropped, np.zeros(len(rows), bool)])
-        story = ", ".join(filter(None, [self.story, queries.story]))
-        numbers = _numbers_of(added, corpus)
-        whole = replace(self, added=added, of_added=numbers, cropped=crops, story=story)
-        origins = np.concatenate([self.origins, whole.numbers(corpus)[rows]])
-        return replace(whole, rows=np.concatenate([self.rows, rows]), origins=origins)
+        story = filter(None, [self.story, queries.story])
+        whole = replace(self, added=added, of_added=_numbers_of(added, corpus))
+        return whole._and(rows, corpus, ", ".join(story))
+
+    def _and(self, rows: Rows, corpus: Corpus, story: str) -> Examples:
+        """With these pairs of lines of `texts`, too, none of them a crop."""
+        cropped = self.cropped
+        if cropped is not None:
+            cropped = np.concatenate([cropped, np.zeros(len(rows), bool)])
+        origins = np.concatenate([self.origins, self.numbers(corpus)[rows]])
+        rows = np.concatenate([self.rows, rows])
+        return replace(self, rows=rows, origins=origins, cropped=cropped, story=story)
 
     @property
     def waiting(self) -> bool:

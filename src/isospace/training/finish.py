@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
-from isospace.evaluation.benchmark import Benchmark, Measured
-from isospace.evaluation.elsewhere import Elsewhere, elsewhere_scores, elsewhere_sentence
+from isospace.evaluation.benchmark import Measured
+from isospace.evaluation.elsewhere import elsewhere_scores, elsewhere_sentence
 from isospace.evaluation.pairs import Encode
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind
@@ -35,12 +35,10 @@ class Judged:
     elsewhere: dict[str, Scores]
 
     @classmethod
-    def of(
-        cls, encode: Encode, benchmark: Benchmark, elsewhere: Elsewhere, bm25_weight: float
-    ) -> Judged:
+    def of(cls, encode: Encode, data: Data, bm25_weight: float) -> Judged:
         """Measure one."""
-        measured = benchmark.measure(encode, bm25_weight)
-        return cls(measured, elsewhere.measure(encode, measured=measured))
+        measured = data.benchmark.measure(encode, bm25_weight)
+        return cls(measured, data.elsewhere.measure(encode, measured=measured))
 
 
 def run_results(

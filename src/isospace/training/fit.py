@@ -77,7 +77,7 @@ class Fit:
         Raises:
             Stopped: a loss that diverged, a full disk, or a signal (`Interrupted`).
         """
-        self._how_to_resume = how_to_resume
+        self.run, self._how_to_resume = run, how_to_resume
         if self.config.trackers:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
@@ -98,24 +98,23 @@ class Fit:
             for tracker in self.accelerator.trackers:
                 tracker.finish()
 
-    def begin(self, run: Run) -> None:
+    def begin(self) -> None:
         """Read the checkpoint of a run that was stopped.
 
         Raises:
             UserError: it is of another text, start or number of processes.
         """
-        self._state = self._load_checkpoint(run) if run.last_checkpoint.is_file() else None
+        self._state = self._load_checkpoint() if self.run.last_checkpoint.is_file() else None
 
     @property
     def begun(self) -> int | None:
         """Updates of the whole of a run that `begin` found, `None` where it is new."""
         return None if self._state is None else int(self._state["total_steps"])
 
-    def measure_start(self, run: Run, updates: int | None = None) -> None:
+    def measure_start(self, updates: int | None = None) -> None:
         """Evaluate the start and write the first checkpoint, or go back to where a run stopped.
 
         Args:
-            run: its folder.
             updates: how many a new run has; default: what the settings' budget allows.
         """
         if self._state is None:
@@ -123,17 +122,17 @@ class Fit:
             self.loop.total_steps = agreed(self.accelerator, updates)
         self._evaluate()
         if self._state is not None:
-            self._restore(run, self._state)
+            self._restore(self._state)
         else:
             if self.main:
-                run.rewind(-1)
-            self._record_evaluation(run)
-            self._save(run)
+                self.run.rewind(-1)
+            self._record_evaluation()
+            self._save()
 
-    def go(self, run: Run) -> None:
+    def go(self) -> None:
         """Train; `choice` is then about the weights in `run.kept_weights`."""
-        self._show_plan(run)
-        self._train(run)
+        self._show_plan()
+        self._train()
 
     def _total_steps(self) -> int:
         """The budget in updates."""
@@ -203,14 +202,14 @@ class Fit:
         """Which of the evaluations so far to keep; the first process knows."""
         return choose(self.evaluations, self.config.select, self.held_out.natural)
 
-    def _keep_if_best(self, run: Run) -> None:
+    def _keep_if_best(self) -> None:
         """Write the weights if they are of the evaluation to keep so far."""
         if self.main and self.choice.step == self.loop.step:
-            checkpoint.save_weights(run.kept_weights, self.loop.shipped.model)
+            checkpoint.save_weights(self.run.kept_weights, self.loop.shipped.model)
 
-    def _record_evaluation(self, run: Run) -> None:
+    def _record_evaluation(self) -> None:
         if self.main:
-            run.log("evaluation", self.evaluations[-1])
+            self.run.log("evaluation", self.evaluations[-1])
             self.accelerator.log(
                 {f"evaluation/{k}": v for k, v in self.evaluations[-1].items()}, self.loop.step
             )
@@ -225,13 +224,13 @@ class Fit:
         """The run's most memory, the sessions before a resumption included."""
         return max(self._earlier_memory_mb, peak_memory_mb())
 
-    def _save(self, run: Run) -> None:
+    def _save(self) -> None:
         """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""
         states = gather_object([checkpoint.random_state()])
         if self.main:
             state = {
                 **self.loop.state(),
-                "settings": run.settings_digest,
+                "settings": self.run.settings_digest,
                 "corpus": self.corpus.digest,
                 "start": self._start_hash,
                 "random": states,
@@ -240,13 +239,14 @@ class Fit:
                 "seconds": self.seconds,
                 "memory_mb": self.memory_mb,
             }
-            checkpoint.save(run.last_checkpoint, state)
+            checkpoint.save(self.run.last_checkpoint, state)
         # Last, so that kept weights are never of an evaluation that the checkpoint does not know.
-        self._keep_if_best(run)
+        self._keep_if_best()
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
-    def _load_checkpoint(self, run: Run) -> dict[str, Any]:
+    def _load_checkpoint(self) -> dict[str, Any]:
         """What a checkpoint of this text, this start and as many processes holds."""
+        run = self.run
         state = checkpoint.load(run.last_checkpoint)
         if state.get("settings", run.settings_digest) != run.settings_digest:
             raise UserError(
@@ -278,18 +278,18 @@ class Fit:
             )
         return state
 
-    def _restore(self, run: Run, state: dict[str, Any]) -> None:
+    def _restore(self, state: dict[str, Any]) -> None:
         self.loop.load_state(state)
         self._earlier_seconds = state["seconds"]
         self._earlier_memory_mb = state.get("memory_mb", 0.0)
         if self.main:
             self.evaluations, self.ranks = list(state["evaluations"]), list(state["ranks"])
-            run.rewind(self.loop.step)
-        self._keep_if_best(run)  # a kill may have come between the two
+            self.run.rewind(self.loop.step)
+        self._keep_if_best()  # a kill may have come between the two
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
-    def _train(self, run: Run) -> None:
+    def _train(self) -> None:
         loop, total = self.loop, self.loop.total_steps
         speed: float | None = None
         evaluation_steps = {
@@ -304,23 +304,23 @@ class Fit:
                 advance(1, _story(step, speed))
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
-                    run.log("step", values)
+                    self.run.log("step", values)
                     self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
                 evaluated = step.step in evaluation_steps
                 if evaluated:
                     self._evaluate()
-                    self._record_evaluation(run)
+                    self._record_evaluation()
                     self._show_evaluation()
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
                 stopping, late = anywhere(self.accelerator, self._stop.received, late)
                 if evaluated or stopping or late:
-                    self._save(run)
+                    self._save()
                 if stopping:
                     raise Interrupted(
                         f"interrupted after step {loop.step} of {total}; {self._how_to_resume}"
                     )
 
-    def _show_plan(self, run: Run) -> None:
+    def _show_plan(self) -> None:
         """What the training is going to do."""
         size, loop = self.config.batch_size, self.loop
         if self.config.accumulate > 1:
@@ -337,7 +337,7 @@ class Fit:
             "train",
             f"{objective_name(self.config.objective)}: {loop.total_steps:,} updates of "
             f"{loop.sentences_per_step} {unit}, passes {passes}, from step {loop.step}, into "
-            f"{run.folder}",
+            f"{self.run.folder}",
         )
 
     def _show_evaluation(self) -> None:

@@ -178,7 +178,7 @@ def make_lists(
     Raises:
         UserError: a teacher that cannot be used, or too little text to mine from.
     """
-    plan = Plan.of(config.objective, config.views != "dropout", config.mined)
+    plan = Plan.of(config)
     pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
     numbers = examples.numbers(corpus)
     if config.text.columns:  # a text may be in several rows

@@ -44,7 +44,7 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
         UserError: the objective does not fit the encoder.
     """
     objective = config.objective
-    plan = Plan.of(objective, config.views != "dropout", config.mined)
+    plan = Plan.of(config)
     try:
         head = objective.build_classifier(encoder.dim, classes, config.seed)
         companions = objective.build_companions(encoder, encoder.dim, config.seed)

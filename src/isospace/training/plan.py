@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from isospace.config import TrainConfig
 from isospace.objectives.base import Objective, View
 
 
@@ -28,18 +29,17 @@ class Plan:
     candidates: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, objective: Objective, pairs: bool, mined: int = 0) -> Plan:
-        """The plan of an objective.
+    def of(cls, config: TrainConfig) -> Plan:
+        """The plan of a training.
 
         Over pairs the first view is of one text and all others are of the other, those that are
-        clean too; and the other way round, by as few passes as serve both.
+        clean too; and the other way round, by as few passes as serve both. Mined texts of an
+        example are each passed once, behind its own.
 
         Args:
-            objective: one that `takes_pairs`, where there are such.
-            pairs: whether an example is two texts that belong together.
-            mined: further texts of an example, each passed once, behind its own.
+            config: its objective is one that `takes_pairs`, where there are such.
         """
-        plan = cls._of_own(objective, pairs)
+        plan, mined = cls._of_own(config.objective, config.views != "dropout"), config.mined
         passes = tuple(View(text=plan.texts + number) for number in range(mined))
         places = tuple(range(len(plan.views), len(plan.views) + mined))
         return cls(plan.views + passes, plan.ways, plan.texts + mined, places)

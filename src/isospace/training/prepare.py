@@ -115,7 +115,7 @@ def prepare(
     Raises:
         UserError: what is wrong, where, and what to do.
     """
-    _require_settings(config)
+    require_settings(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
     if data is None:
@@ -130,7 +130,7 @@ def prepare(
         progress.line("labels", corpus.label_summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    plan = Plan.of(config.objective, config.views != "dropout", config.mined)
+    plan = Plan.of(config)
     progress.line("encoder", encoder.summary(arithmetic(accelerator), plan.views))
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
@@ -264,7 +264,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
         UserError: as `prepare`.
     """
     for config in configs:
-        _require_settings(config)
+        require_settings(config)
         _require_trackers(config)
     data = load_data(configs[0])
     for config in configs[1:]:
@@ -352,9 +352,8 @@ def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
     )
 
 
-def _load_encoder(config: TrainConfig, device: str) -> Encoder:
-    """The start, with what the settings change about its training."""
-    encoder = start_of(config, device)
+def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
+    """Refuse a start that has no layers to train, or cannot be written as standard modules."""
     if not encoder.is_transformer:
         raise UserError(
             f"`model` {config.model}: an average of word vectors has no dropout that would make "
@@ -362,6 +361,12 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
             "train a transformer"
         )
     require_classic(encoder)
+
+
+def _load_encoder(config: TrainConfig, device: str) -> Encoder:
+    """The start, with what the settings change about its training."""
+    encoder = start_of(config, device)
+    require_trainable(config, encoder)
     if config.dropout is not None:
         encoder.noise.set(config.dropout)
     if config.trained_layers is not None:
@@ -396,7 +401,7 @@ def _require_trackers(config: TrainConfig) -> None:
         raise UserError(f"`trackers` {missing[0]}: not installed; pip install {missing[0]}")
 
 
-def _require_settings(config: TrainConfig) -> None:
+def require_settings(config: TrainConfig) -> None:
     """Refuse settings that do not go together, before anything is read."""
     require_pairs(config)
     require_plain_passes(config)

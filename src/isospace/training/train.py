@@ -93,21 +93,21 @@ class _Session:
             folder = Run.create(self.config).folder if fit.main else None
             run = Run(agreed(fit.accelerator, folder))
         with fit.holding(run, run.how_to_resume):
-            fit.begin(run)
+            fit.begin()
             self.progress.line("start", f"scoring the encoder ({self.benchmark.protocol}) ...")
             before = None
             if fit.main:
                 start = cached(fit.encoder, cache_folder())
                 weight = self.benchmark.choose_weight(start, fit.held_out)
-                before = Judged.of(start, self.benchmark, fit.data.elsewhere, weight)
+                before = Judged.of(start, fit.data, weight)
             fit.accelerator.wait_for_everyone()
-            fit.measure_start(run)
+            fit.measure_start()
             if before is not None:
                 rows = table_rows("", {"start": before.measured.scores})
                 self.progress.table("before training, x 100", rows)
                 self.progress.line("pairs", self.benchmark.what_can_be_shown(before.measured))
                 self.progress.line("elsewhere", fit.data.elsewhere.described)
-            fit.go(run)
+            fit.go()
             return self._finish(run, before)
 
     def _finish(self, run: Run, before: Judged | None) -> FinishedRun:
@@ -121,7 +121,7 @@ class _Session:
             if choice.step:
                 encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
                 weight = before.measured.beside.weight
-                after = Judged.of(encode, self.benchmark, data.elsewhere, weight)
+                after = Judged.of(encode, data, weight)
             verdict = self._verdict(choice, before.measured, after.measured)
             results = run_results(fit, choice.step, before, after, verdict)
             write_run(run, results, encoder, data, before, after)

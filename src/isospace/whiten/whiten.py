@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
 
@@ -169,14 +168,37 @@ class _Session:
         self.accelerator.wait_for_everyone()
         return results
 
+    def _documents(
+        self, rows: NDArray[np.int64], on_batch: Callable[[int], None]
+    ) -> NDArray[np.float32]:
+        """Vectors of these rows, without the closing normalisation.
+
+        Of documents, queries among them too: what is fitted is of the texts that are searched.
+        """
+        texts = [self.corpus[int(row)] for row in rows]
+        return self.encoder.embed(texts, on_batch=on_batch, side="document")
+
     def _whitening(self, rows: NDArray[np.int64]) -> Callable[[Any], FittedMap]:
-        """Encode the rows; what is returned fits by a power."""
-        moments = corpus_moments(self.encoder, self.corpus, rows, self.accelerator, self.progress)
-        return lambda power: _refusing(lambda: self.config.whitening.fit(moments, power))
+        """Encode the rows, each process its share; what is returned fits by a power."""
+        share = rows[self.accelerator.process_index :: self.accelerator.num_processes]
+        moments = Moments.of(torch.empty(0, self.encoder.dim))
+        with self.progress.bar("fit", len(share)) as advance:
+            for start in range(0, len(share), _CHUNK):
+                vectors = self._documents(share[start : start + _CHUNK], advance)
+                moments += Moments.of(torch.from_numpy(vectors))
+        total = reduce(operator.add, gather_object([moments]))
+        return lambda power: _refusing(lambda: self.config.whitening.fit(total, power))
 
     def _flow(self, rows: NDArray[np.int64]) -> Callable[[Any], FittedMap]:
-        """Encode the rows; what is returned fits a flow."""
-        vectors = corpus_vectors(self.encoder, self.corpus, rows, self.accelerator, self.progress)
+        """Encode the rows, each process its share; what is returned fits a flow."""
+        first, step = self.accelerator.process_index, self.accelerator.num_processes
+        share = rows[first::step]
+        with self.progress.bar("fit", len(share)) as advance:
+            parts = gather_object([self._documents(share, advance)])
+        every = np.empty((len(rows), self.encoder.dim), np.float32)
+        for number, part in enumerate(parts):
+            every[number::step] = part
+        vectors = torch.from_numpy(every).to(self.accelerator.device)
         epochs, seed = self.config.whitening.epochs, self.config.whitening.seed
 
         def fit(_power: Power) -> FittedMap:
@@ -271,52 +293,6 @@ def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]
     return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
 
 
-def corpus_moments(
-    encoder: Encoder,
-    corpus: Corpus,
-    rows: NDArray[np.int64],
-    accelerator: Accelerator,
-    progress: Progress,
-) -> Moments:
-    """Mean and covariance of the encoder's vectors of these rows, the same in every process.
-
-    They are documents, queries among them too: what is fitted is of the texts that are searched.
-    Each process encodes its share. The encoder is without its closing normalisation.
-    """
-    share = rows[accelerator.process_index :: accelerator.num_processes]
-    moments = Moments.of(torch.empty(0, encoder.dim))
-    with progress.bar("fit", len(share)) as advance:
-        for start in range(0, len(share), _CHUNK):
-            texts = [corpus[int(row)] for row in share[start : start + _CHUNK]]
-            moments += Moments.of(
-                torch.from_numpy(encoder.embed(texts, on_batch=advance, side="document"))
-            )
-    parts: list[Moments] = gather_object([moments])
-    return reduce(operator.add, parts)
-
-
-def corpus_vectors(
-    encoder: Encoder,
-    corpus: Corpus,
-    rows: NDArray[np.int64],
-    accelerator: Accelerator,
-    progress: Progress,
-) -> torch.Tensor:
-    """The encoder's vectors of these rows, (n, dim), the same in every process, on its device.
-
-    They are documents, as for `corpus_moments`. Each process encodes its share. The encoder is
-    without its closing normalisation.
-    """
-    first, step = accelerator.process_index, accelerator.num_processes
-    texts = [corpus[int(row)] for row in rows[first::step]]
-    with progress.bar("fit", len(texts)) as advance:
-        parts = gather_object([encoder.embed(texts, on_batch=advance, side="document")])
-    vectors = np.empty((len(rows), encoder.dim), np.float32)
-    for number, part in enumerate(parts):
-        vectors[number::step] = part
-    return torch.from_numpy(vectors).to(accelerator.device)
-
-
 def through(encode: Encode, whitening: FittedMap | None) -> SidedEncode:
     """The encoder with a map behind it, in float64; `None` is the encoder itself."""
     if whitening is None:
@@ -339,7 +315,7 @@ def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, Retr
 
 
 def _usable_folder(config: WhitenConfig) -> Path:
-    """The output folder, once the settings are those of a whitening."""
+    """The output folder; refused before the work is done where it cannot be written."""
     output = config.output
     if output is None:
         raise UserError("`output` is missing: the folder of the model that is written")
