@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 from datetime import date
@@ -16,10 +17,12 @@ import pytest
 from search_index import TEXTS, index_until_killed, run
 from warm import WarmProcess, isospace_main
 
+from isospace.errors import UserError
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
 from isospace.search.about import About
 from isospace.search.database import Database
+from isospace.search.files import index_files
 from isospace.system.progress import Silent
 
 
@@ -316,3 +319,48 @@ def test_an_interruption_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch
     status, _, err = run(capsys, "index", "t.txt", "--to", folder)
     assert status == 1
     assert "the same command goes on" in err
+
+
+def test_a_document_that_cannot_be_read_any_more_keeps_its_rows(toy_model, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name in "ab":
+        (folder / f"{name}.md").write_text(f"The cat of {name} sits by the old river and waits.")
+    words = str(folder), str(tmp_path / "index")
+    index_files(*words, str(toy_model))
+    (folder / "a.md").write_bytes(b"A caf\xe9 that nobody can read.")
+    again = index_files(*words)
+    assert again.changes == Changes(unchanged=1)
+    assert again.rows == 2
+
+
+def test_rows_whose_id_is_nan_have_none(toy_model, tmp_path):
+    rows = [{"id": key, "text": f"the cat {key}"} for key in (7, math.nan, math.nan)]
+    file = write_table(tmp_path / "t.jsonl", rows)
+    found = index_files(str(file), str(tmp_path / "index"), str(toy_model), id_column="id")
+    assert found.changes == Changes(added=3)
+    ids = {hit.id for hit in SearchIndex.open(tmp_path / "index").search("cat").hits[0]}
+    assert ids == {"7", f"{file}:2", f"{file}:3"}
+
+
+def test_text_that_changes_between_the_two_reads_is_indexed_by_the_next_command(
+    toy_model, tmp_path, monkeypatch
+):
+    """Or the row that has the last place of an id would be missing, and nobody would know."""
+    file = tmp_path / "t.csv"
+    file.write_text("id,text\nx,the cat\nu,a dog\nx,the river\n")
+    survey = files._survey
+
+    def changed_behind(*arguments):
+        found = survey(*arguments)
+        file.write_text("id,text\nu,a dog\nx,the river\nz,a bird\n")
+        return found
+
+    words = str(file), str(tmp_path / "index")
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_survey", changed_behind)
+        with pytest.raises(UserError, match=r"t\.csv: the text changed while it was indexed"):
+            index_files(*words, str(toy_model), id_column="id")
+    index_files(*words, id_column="id")
+    ids = {hit.id for hit in SearchIndex.open(tmp_path / "index").search("cat").hits[0]}
+    assert ids == {"u", "x", "z"}

@@ -118,6 +118,10 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
             "--delete: give no files with it; add them by a command of their own",
         ),
         (
+            ["index", "--delete", "id = 'a'", "--keep", "year"],
+            "--delete: --keep is of what is added; leave it out",
+        ),
+        (
             ["index"],
             "give one or more files to index, - for standard input, or --delete FILTER",
         ),

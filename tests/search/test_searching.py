@@ -154,6 +154,19 @@ def test_rows_that_were_added_later_are_found(index, lowered):
     assert index.search("late zebra river", k=3, fused=True).hits[0]
 
 
+def test_numbers_that_others_gave_out_meanwhile_are_not_given_again(index, lowered, monkeypatch):
+    measure = module.measure_recall
+
+    def while_others_add(*arguments):
+        SearchIndex.open(index.folder).add(["their text"])
+        return measure(*arguments)
+
+    monkeypatch.setattr(module, "measure_recall", while_others_add)
+    index.refresh()
+    assert index.add(["our text"]) == Changes(added=1)
+    assert {"their text", "our text"} <= {hit.text for hit in index.search("text", k=400).hits[0]}
+
+
 def test_the_approximate_index_is_trained_again_when_the_rows_have_doubled(index, lowered):
     index.refresh()
     assert index.about.approximate.rows == 300

@@ -19,7 +19,7 @@ from isospace.search.columns import ColumnType, TypeGuess, fit
 from isospace.search.index import SLICE, Changes, Row, SearchIndex
 from isospace.system.cluster import Engine, connected
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.texts import TextFile, TextRow, Texts, open_texts
+from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
 
 _ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expected to share one
 
@@ -97,7 +97,7 @@ def index_files(
         open_texts(inputs, column, id_column, encoding, keep, layout=None) as records,
     ):
         progress.line("reading", ", ".join(inputs))
-        rows, columns, superseded, first = _survey(records, about.columns if about else None)
+        seen, columns, superseded, first = _survey(records, about.columns if about else None)
         if about is None:
             model = model or "minilm"
             prompts = query_prompt, document_prompt
@@ -109,11 +109,17 @@ def index_files(
         if summary := index.about.prompts("").summary:
             progress.line("prompts", summary)
         changes = Changes(repeated=len(superseded))
-        places = count()
-        with progress.bar("index", rows - changes.repeated) as advance:
+        places, again = count(), RowsSeen()
+        with progress.bar("index", seen.rows - changes.repeated) as advance:
             for part in records.files():
+                part = part._replace(rows=again.noting(part.rows))
                 changes += _add(index, records, part, places, superseded, advance, on_cluster)
     index.refresh()
+    if again.digest != seen.digest:
+        raise UserError(
+            f"{', '.join(inputs)}: the text changed while it was indexed; run the same command "
+            "again"
+        )
     rows = len(index)
     return IndexedFiles(changes, rows, index.approximate(rows))
 
@@ -129,19 +135,18 @@ def _on_cluster(engine: Engine, workers: int) -> int:
 
 def _survey(
     records: Texts, columns: Mapping[str, ColumnType] | None
-) -> tuple[int, Mapping[str, ColumnType], frozenset[int], list[str]]:
+) -> tuple[RowsSeen, Mapping[str, ColumnType], frozenset[int], list[str]]:
     """Read everything once; refuses what cannot be indexed.
 
     Returns:
-        How many rows there are; the columns, guessed where none are given; the places among all
+        Which rows there are; the columns, guessed where none are given; the places among all
         rows, from 0, of those whose id a later row has; and the first texts.
     """
-    rows, guess = 0, TypeGuess(records.keep)
+    seen, guess = RowsSeen(), TypeGuess(records.keep)
     first: list[str] = []
     ids = bytearray()
     for part in records.files():
-        for number, row in enumerate(part.rows, 1):
-            rows += 1
+        for number, row in enumerate(seen.noting(part.rows), 1):
             if len(first) < SAMPLE and row.text.strip():
                 first.append(row.text)
             metadata = _metadata(records, part, number, row)
@@ -154,7 +159,7 @@ def _survey(
     if not first:
         names = [*(source.name for source in records.sources), *records.docstrings]
         raise UserError(f"{', '.join(names)}: no text to index")
-    return rows, guess.columns if columns is None else columns, _superseded(ids), first
+    return seen, guess.columns if columns is None else columns, _superseded(ids), first
 
 
 def _superseded(ids: bytearray) -> frozenset[int]:
@@ -205,6 +210,8 @@ def _add(
                 numbered_ids.update(key for key in ids if key.startswith(begin))
 
     changes = index.add_slices(slices(), advance, on_cluster)
+    if part.unread:  # what it had before stays
+        return changes
     return changes + Changes(deleted=index.delete_numbered(part.name, has))
 
 

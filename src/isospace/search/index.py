@@ -325,13 +325,14 @@ class SearchIndex:
             self._database.index_words()
         if rows <= EXACT_ROWS:
             return
-        about = About.read(self.folder)  # as it is now: others may have added to the index too
+        about = About.read(self.folder)
         trained = about.approximate.rows if about.approximate else 0
         if rows > 2 * trained:
             self._database.index_vectors()
             trained = rows
         measured = ApproximateIndex(trained, *measure_recall(self._database, rows))
-        self._keep(replace(about, approximate=measured))
+        # Read again: others may have added to the index meanwhile.
+        self._keep(replace(About.read(self.folder), approximate=measured))
 
     def search(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -49,14 +50,14 @@ class MemoryIndex:
     ) -> list[list[MemoryHit]]: ...
 
     def search(
-        self, queries: str | Sequence[str] | np.ndarray, k: int = 5, threshold: float = -1.0
+        self, queries: str | Sequence[str] | np.ndarray, k: int = 5, threshold: float = -math.inf
     ) -> list[MemoryHit] | list[list[MemoryHit]]:
         """The texts nearest to each query.
 
         Args:
             queries: one text, several, or their (queries, dim) vectors.
             k: hits for each, fewer where the corpus or the threshold gives fewer.
-            threshold: only hits with at least this cosine.
+            threshold: only hits with at least this cosine; default: all.
 
         Returns:
             A list of `MemoryHit`, best first, for one text; a list of such lists for several.

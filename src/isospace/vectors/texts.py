@@ -10,8 +10,9 @@ once.
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -57,6 +58,8 @@ class TextFile(NamedTuple):
     name: str
     format: str
     rows: Iterator[TextRow]
+    unread: list[str]
+    """Why it cannot be read, once that was tried: then it has no rows."""
 
 
 class RowsSeen:
@@ -72,6 +75,12 @@ class RowsSeen:
         self.rows, self.missing = 0, 0
         self.first_missing: str | None = None
         self._content = blake2b(digest_size=16)
+
+    def noting(self, rows: Iterable[TextRow]) -> Iterator[TextRow]:
+        """The same rows, each seen as it comes."""
+        for row in rows:
+            self.add(row)
+            yield row
 
     def add(self, row: TextRow) -> None:
         """See the next row."""
@@ -116,11 +125,12 @@ class Texts:
             corpus = load_corpus(CorpusConfig(corpus=(name,)), cache_folder())
             nothing = (None,) * len(self.keep)
             passages = (TextRow(corpus[row], "", nothing) for row in corpus.passages)
-            yield TextFile(name, "txt", passages)
+            yield TextFile(name, "txt", passages, [])
         for source in self.sources:
             is_document = source.format in DOCUMENT_FORMATS
-            rows = self._passages(source) if is_document else self._rows(source)
-            yield TextFile(source.name, source.format, rows)
+            unread: list[str] = []
+            rows = self._passages(source, unread) if is_document else self._rows(source)
+            yield TextFile(source.name, source.format, rows, unread)
 
     def scan(self) -> RowsSeen:
         """Count and hash the rows; reads everything once, so that errors come first."""
@@ -141,20 +151,21 @@ class Texts:
     def _rows(self, source: Source) -> Iterator[TextRow]:
         for record in records.read_records(source, self.columns):
             text = record.values[0]
-            key = None if self.id_column is None else record.values[-1]
+            key = "" if self.id_column is None else _key(record.values[-1])
             yield TextRow(
                 "" if text is None else _text(text),
-                "" if key is None else _text(str(key)),
+                key,
                 record.values[1 : 1 + len(self.keep)],
                 missing=f"{record.file}:{record.line}" if text is None else None,
             )
 
-    def _passages(self, source: Source) -> Iterator[TextRow]:
-        """The passages of a document; none of one that cannot be read."""
+    def _passages(self, source: Source, unread: list[str]) -> Iterator[TextRow]:
+        """The passages of a document; of one that cannot be read none, and the reason."""
         try:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
             logger.warning("not read: %s", error)
+            unread.append(str(error))
             return
         for _, passage in passages_of(document, CorpusConfig().passage_words):
             yield TextRow(passage, "", (None,) * len(self.keep))
@@ -202,6 +213,12 @@ def open_texts(
             logger.warning("not read: %s", error)
         readable = [source for source in sources if source.name not in unreadable]
         yield replace(texts, sources=readable)
+
+
+def _key(value: Any) -> str:
+    """An id as text; empty where it is missing, which NaN is too."""
+    missing = value is None or (isinstance(value, float) and math.isnan(value))
+    return "" if missing else _text(str(value))
 
 
 def _text(raw: str) -> str:

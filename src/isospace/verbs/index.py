@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,6 +99,10 @@ class Index(LoadsModels):
 
         if self.inputs:
             raise UserError("--delete: give no files with it; add them by a command of their own")
+        own = {"inputs", "to", "delete", "json", "trust_remote_code"}
+        for field in fields(self):
+            if field.name not in own and getattr(self, field.name) != field.default:
+                raise UserError(f"--delete: `{field.name}` is of what is added; leave it out")
         index = SearchIndex.open(self.to)
         deleted = index.delete(where)
         index.refresh()
