@@ -255,6 +255,22 @@ def test_another_version_of_a_parser_makes_another_result(tmp_path, monkeypatch)
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2
 
 
+def test_text_that_changes_while_it_is_read_is_not_taken_for_what_it_was(tmp_path, monkeypatch):
+    file = put(tmp_path, sentences(30))
+    build, text = corpus_module.build, Path(file).read_text()
+
+    def changed(*arguments):
+        Path(file).write_text("Something else was written meanwhile.\n")
+        build(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus_module, "build", changed)
+        with pytest.raises(UserError, match="the text changed while it was read"):
+            load(tmp_path, file)
+    Path(file).write_text(text)
+    assert [*load(tmp_path, file)] == text.splitlines()
+
+
 def test_a_failed_build_leaves_nothing(tmp_path):
     file = tmp_path / "text.txt"
     file.write_bytes(b"fine sentence here\n" * 10_000 + b"\xff")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import re
 import sys
@@ -380,6 +381,19 @@ def test_no_pair_has_an_excluded_text_or_nearly_one():
     exclude = (pairs[3][0].upper(), f"{pairs[4][1]}!", pairs[5][1], "something else altogether")
     split = split_pairs(in_modules(pairs), exclude)
     assert set(split.test) == {pair for i, pair in enumerate(pairs) if i not in (3, 4, 5)}
+
+
+def test_code_that_is_too_deep_for_the_parser_has_no_docstrings():
+    assert extract(b"x = " + b"not " * 20_000 + b"True", "made.py") == []
+
+
+def test_a_module_whose_name_is_no_text_has_pairs(tmp_path):
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / os.fsdecode(b"caf\xe9.py")).write_text(NUMPY_STYLE)
+    config = CorpusConfig(corpus=(f"docstrings:{folder}",))
+    pairs = load_corpus(config, tmp_path / "cache").pairs
+    assert {group[-3:] for group in pairs.dev_groups} == {".py"}
 
 
 def test_a_folder_is_read_without_import_and_without_tests(tmp_path):

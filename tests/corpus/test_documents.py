@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import docx
@@ -1047,6 +1048,15 @@ def test_a_licence_ends_with_its_section():
     document = read(text, "markdown")
     assert outline(document) == [("", 0, ["It."]), ("Use", 2, ["Run it."])]
     assert document.left_out == {"licences": 2}
+
+
+def test_strings_of_a_man_page_that_grow_without_end_are_not_expanded():
+    names = "abcdefgh"
+    page = [f".ds {a} " + 2_000 * ("\\*" + b) for a, b in pairwise(names)]
+    page += [".ds h word", ".TH X 1", ".SH NAME", "x \\- y", ".SH DESCRIPTION", "\\*a", "Words."]
+    text = " ".join(paragraphs(read("\n".join(page), "man")))
+    assert text.endswith("Words.")
+    assert len(text) < 1 << 20
 
 
 def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypatch):

@@ -317,6 +317,23 @@ def test_missing_file_empty_folder_and_unknown_encoding(tmp_path):
             load(path, encoding=encoding)
 
 
+def test_neither_pipes_nor_linked_folders_are_read_and_it_is_said(tmp_path, caplog):
+    put(tmp_path, "a.txt", "text")
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "here").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "nowhere.txt").symlink_to(tmp_path / "gone")
+    found = find_sources([str(tmp_path)], tmp_path, "utf-8")
+    assert [source.path.name for source in found] == ["a.txt", "nowhere.txt"]
+    assert "pipe.txt" in caplog.text
+    assert str(tmp_path / "here") in caplog.text
+
+
+def test_standard_input_that_is_named_twice_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
+    for source in find_sources(["-", "-"], tmp_path, "utf-8"):
+        assert [r.values[0] for r in records.read_records(source, [TEXT])] == ["one", "two"]
+
+
 def test_no_permission(tmp_path, monkeypatch):
     path = put(tmp_path, "a.txt", "text")
 

@@ -102,7 +102,7 @@ def build(
         "held_groups": built.held_groups,
         "classes": built.classes,
     }
-    (folder / "about.json").write_text(json.dumps(about, ensure_ascii=False), "utf-8")
+    (folder / "about.json").write_text(json.dumps(about), "utf-8")
 
 
 def _references(excluded: list[str]) -> list[str]:

@@ -141,14 +141,22 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         sources = find(files, Path(spool), config)
         _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
+        hashes = [*map(_content_hash, sources)]
         inputs = [
-            (source.format, source.compression, _content_hash(source), place)
-            for source, place in zip(sources, places(sources), strict=True)
+            (source.format, source.compression, content, place)
+            for source, content, place in zip(sources, hashes, places(sources), strict=True)
         ]
         key = hash_of(repr((_code_hashes(), options, of_each, inputs, excluded)).encode())
-        corpus = built_once(
-            folder / key, lambda new: build(new, config, versions, sources, excluded), Corpus
-        )
+
+        def build_as_hashed(new: Path) -> None:
+            build(new, config, versions, sources, excluded)
+            if [*map(_content_hash, sources)] != hashes:
+                raise UserError(
+                    f"{', '.join(config.corpus)}: the text changed while it was read; run the same "
+                    "command again"
+                )
+
+        corpus = built_once(folder / key, build_as_hashed, Corpus)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(

@@ -354,7 +354,8 @@ def extract(source: bytes, module: str) -> list[Docstring]:
 def _docstrings(source: bytes, module: str) -> list[tuple[str, str]]:
     try:
         return list(_in_tree(ast.parse(source), module))
-    except (SyntaxError, ValueError, RecursionError):  # the last of hundreds of elif, too
+    # RecursionError is of hundreds of elif, too, MemoryError of what overflows the parser's stack.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 

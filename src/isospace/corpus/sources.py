@@ -157,11 +157,20 @@ def _folder_sources(
     def refuse(error: OSError) -> None:
         raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
 
-    walk = os.walk(folder, onerror=refuse)
+    walk = list(os.walk(folder, onerror=refuse))
     paths = sorted(Path(root, name) for root, _, names in walk for name in names)
-    by_path = {path: _source(path, encoding, delimiter, documents) for path in paths}
+    # A pipe has no end; a link to nowhere is for the reader of its format to name.
+    by_path = {
+        path: _source(path, encoding, delimiter, documents)
+        if path.is_file() or not path.exists()
+        else None
+        for path in paths
+    }
+    # Not followed: a link may lead to where it stands.
+    folders = sorted(Path(root, name) for root, names, _ in walk for name in names)
+    links = [str(path) for path in folders if path.is_symlink()]
     sources = [replace(source, in_folder=True) for source in by_path.values() if source is not None]
-    ignored = [str(path) for path, source in by_path.items() if source is None]
+    ignored = [str(path) for path, source in by_path.items() if source is None] + links
     if not sources:
         raise UserError(
             f"{folder}: no file to read in this folder. Expected {_supported(documents)}."
@@ -174,8 +183,9 @@ def _folder_sources(
 
 def _spool_standard_input(spool: Path, encoding: str) -> Source:
     path = spool / "stdin.txt"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+    if not path.exists():  # it can be read once
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
     return Source(path, STANDARD_INPUT, "txt", encoding=encoding)
 
 

@@ -89,7 +89,11 @@ def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, 
     if codecs.lookup(encoding).name == "utf-8":
         encoding = "utf-8-sig"  # without it, the mark some editors write joins the first column
     try:
-        with io.TextIOWrapper(open_bytes(source), encoding=encoding, newline=newline) as text:
+        raw = open_bytes(source)
+    except (OSError, UnicodeError) as error:  # the latter of a file's name
+        raise cannot_be_read(source, error) from error
+    try:
+        with io.TextIOWrapper(raw, encoding=encoding, newline=newline) as text:
             number = 0
             while line := text.readline(LINE_LIMIT):
                 number += 1

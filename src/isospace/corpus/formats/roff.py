@@ -47,6 +47,7 @@ _COMMENT = re.compile(r'(?<!\\)((?:\\\\)*)\\["#].*')
 _REQUEST = re.compile(r"[.'][ \t]*([^\s\\]+|\\[{}])?[ \t]*(.*)")
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\.|[^ \t\\])+)')
 _PARAMETER = re.compile(r"\\\\?\$(?:([1-9*@])|\[([1-9*@])\]|\(0([1-9]))")
+_LONGEST = 1 << 20  # characters of a line with the strings that it names
 _EXPANDED = 100_000  # calls of a page's own macros, which may call each other
 
 
@@ -154,6 +155,8 @@ class Roff:
 
     def _with_strings(self, line: str) -> str:
         for _ in range(4):  # strings in strings
+            if len(line) + sum(len(self._string(m)) for m in _STRING.finditer(line)) > _LONGEST:
+                break
             line, found = _STRING.subn(self._string, line)
             if not found:
                 break
