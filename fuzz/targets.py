@@ -306,10 +306,11 @@ def _read_run(folder: Path) -> None:
 def _read_config(content: bytes, folder: Path) -> None:
     from isospace.adaptation.adapt_config import AdaptConfig
 
-    text = content.decode("utf-8", "replace")
+    path = folder / "adapt.json"
+    path.write_bytes(content)
     with _refusals():
-        AdaptConfig.from_json(text)
-    TrainConfig.from_json(text)
+        AdaptConfig.read(path)
+    TrainConfig.from_json(content.decode("utf-8", "replace"))
 
 
 def _configs(folder: Path) -> list[bytes]:

@@ -100,3 +100,9 @@ def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):
             (folder / name).write_text(json.dumps(content))
     with pytest.raises(UserError, match="no padding token"):
         load_encoder(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["~nobody-here/model", "glove:~nobody-here/vectors.txt"])
+def test_the_home_of_nobody_is_no_folder(name):
+    with pytest.raises(UserError, match="~nobody-here"):
+        load_encoder(name)

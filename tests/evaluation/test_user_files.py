@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -273,3 +274,10 @@ def test_a_cell_may_be_longer_than_the_csv_module_likes(tmp_path):
         assert len(cells(read_user_file(path))[0][0]) == 200_000
     finally:
         csv.field_size_limit(before)
+
+
+def test_a_file_whose_name_is_no_text_is_refused(tmp_path):
+    path = tmp_path / os.fsdecode(b"q\xe9.csv")
+    path.write_text("query,document\na,b\n")
+    with pytest.raises(UserError, match="cannot be read as csv"):
+        read_user_file(path)

@@ -52,6 +52,12 @@ def test_start_and_result_stand_beside_each_other(climbed, session, toy_model):
         )
 
 
+def test_halves_of_surrogate_pairs_are_no_text_for_a_page(climbed):
+    [first, *others] = climbed.ladder.better
+    ladder = replace(climbed.ladder, better=(replace(first, query="half \ud83d"), *others))
+    assert replace(climbed, ladder=ladder).changes.gained[0].query == "half ?"
+
+
 def test_the_ranks_are_those_of_the_ladder(climbed, session):
     """What a query finds on the page is what the ladder has told of it."""
     gained, lost = session.changes.gained, session.changes.lost

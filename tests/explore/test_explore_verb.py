@@ -31,6 +31,8 @@ def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
         2,
         "isospace: give a corpus (--corpus FILE, or --corpus docstrings)",
     )
+    status, err = run(capsys, "a", "b", "c", "--corpus", "no.txt")
+    assert (status, err) == (2, "isospace: models a, b, c: expected one, or two to compare")
     status, err = run(capsys, "no/such/model", "--corpus", toy_corpus, "--port", "0")
     assert status == 2
     assert "no/such/model: not a folder" in err

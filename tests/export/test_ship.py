@@ -163,6 +163,12 @@ def test_options_that_go_with_others(run, wrong):
         export(str(run.folder), "st", **wrong)
 
 
+@pytest.mark.parametrize("of_sample", [{"column": "body"}, {"encoding": "latin-1"}])
+def test_how_a_sample_is_read_is_refused_without_one(run, of_sample):
+    with pytest.raises(UserError, match="`column` and `encoding` are of a `sample`"):
+        export(str(run.folder), "st", **of_sample)
+
+
 def sample_seen(monkeypatch, *arguments, **options):
     seen = []
     monkeypatch.setattr(shipping, "save_onnx", lambda *args: (seen.append(args[3]), (0.0, None))[1])

@@ -107,12 +107,13 @@ def test_a_closed_terminal_does_not_stop_what_runs_under_nohup():
 
 def test_a_handler_that_python_has_not_set_is_left_alone(monkeypatch):
     """As of a program that embeds Python: it could not be put back."""
-    own = signal.getsignal(signal.SIGINT)
     known = signal.getsignal
+    own, other = known(signal.SIGINT), known(signal.SIGTERM)
     monkeypatch.setattr(signal, "getsignal", lambda n: None if n == signal.SIGINT else known(n))
     with polite_stop():
         assert known(signal.SIGINT) is own
-    assert known(signal.SIGTERM) is signal.SIG_DFL
+        assert known(signal.SIGTERM) is not other
+    assert known(signal.SIGTERM) is other
 
 
 def test_another_thread_than_the_main_one_leaves_signals_to_whoever_runs_it():

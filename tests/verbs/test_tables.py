@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+import sys
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console as Terminal
 
 from isospace.verbs.console import Console
+from isospace.verbs.printing import print_json
 from isospace.verbs.tables import draw_table
 
 SETS = ("pairs", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
@@ -61,3 +64,12 @@ def test_a_log_file_is_not_squeezed_to_the_width_of_a_terminal(capsys, monkeypat
 def test_quiet_is_quiet(capsys):
     Console(quiet=True).table("before and after", ROWS)
     assert capsys.readouterr().err == ""
+
+
+def test_json_is_json_where_standard_output_is_not_utf_8(monkeypatch):
+    written = io.BytesIO()
+    terminal = io.TextIOWrapper(written, "ascii", errors="backslashreplace")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    print_json({"text": "é 😀"})
+    terminal.flush()
+    assert json.loads(written.getvalue()) == {"text": "é 😀"}

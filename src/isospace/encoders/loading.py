@@ -31,7 +31,7 @@ from isospace.encoders.sums import SUMS, damage
 from isospace.encoders.words import load_words, word_file
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
-from isospace.system.files import file_sha256
+from isospace.system.files import expanded, file_sha256
 from isospace.system.trust import trusts_code
 
 MODEL = "model"
@@ -134,7 +134,7 @@ def _hub(named: str, hint: str) -> Place:
 
 def folder_of(name: str) -> Path | None:
     """The folder that a model's name means; `None` for minilm and for names on the Hub."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     return path if name != "minilm" and path.is_dir() else None
 
 
@@ -200,7 +200,7 @@ def resolve(name: str) -> Place:
                 "its numbers a line (.txt; .gz, .zst, or a .zip of one file)"
             )
         return Place(str(words[0]), True)
-    path = Path(name).expanduser()
+    path = expanded(name)
     model = run_model(path)
     if model is not None:
         return Place(str(model), True)

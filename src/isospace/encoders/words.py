@@ -34,6 +34,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import (
 )
 
 from isospace.errors import UserError, first_line
+from isospace.system.files import expanded
 
 Tokens = Literal["whitespace_stop", "whitespace", "lower_split", "exact"]
 PREFIX = "glove:"
@@ -120,8 +121,8 @@ def word_file(name: str) -> tuple[Path, Tokens] | None:
     rest = name.removeprefix(PREFIX)
     for tokens in get_args(Tokens):
         if rest.startswith(f"{tokens}:"):
-            return Path(rest.removeprefix(f"{tokens}:")).expanduser(), tokens
-    return Path(rest).expanduser(), "whitespace_stop"
+            return expanded(rest.removeprefix(f"{tokens}:")), tokens
+    return expanded(rest), "whitespace_stop"
 
 
 def load_words(path: Path, tokens: Tokens) -> SentenceTransformer:

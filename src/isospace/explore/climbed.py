@@ -13,6 +13,7 @@ from isospace.evaluation.retrieval import Targets
 from isospace.explore.session import Changes
 from isospace.statistics.counts import number_of
 from isospace.system.progress import Progress
+from isospace.system.unicode import without_surrogates
 from isospace.training.prepare import load_data, start_of
 from isospace.training.run import Run, run_of
 
@@ -60,7 +61,18 @@ class Climbed:
         """The queries that changed most between them."""
         if self.kept_start:
             return Changes()
-        return Changes(self.ladder.better, self.ladder.worse)
+        better, worse = (
+            tuple(
+                replace(
+                    one,
+                    query=without_surrogates(one.query),
+                    right=without_surrogates(one.right),
+                )
+                for one in told
+            )
+            for told in (self.ladder.better, self.ladder.worse)
+        )
+        return Changes(better, worse)
 
     @property
     def texts_name(self) -> str:
@@ -85,6 +97,7 @@ class Climbed:
                 f"{self.source}: what is held out of {corpus} is no longer what this ladder judged "
                 "by; give the texts to look in (`corpus`)"
             )
-        texts = Targets.of(benchmark.pairs).texts
+        # Pages take no half of a surrogate pair, and encoders read it so, too.
+        texts = tuple(map(without_surrogates, Targets.of(benchmark.pairs).texts))
         progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
         return texts

@@ -227,6 +227,18 @@ class Session:
         return Similarities(sentences, matrices, tuple(_differences(matrices)))
 
 
+def require_one_or_two(models: Sequence[object]) -> None:
+    """Refuse models that are not one or two.
+
+    Raises:
+        UserError: naming them.
+    """
+    models = list(dict.fromkeys(models))
+    if not 1 <= len(models) <= 2:
+        named = ", ".join(map(str, models))
+        raise UserError(f"models {named or 'none'}: expected one, or two to compare")
+
+
 def open_session(
     models: Sequence[str | Encoder],
     texts: Texts,
@@ -253,10 +265,8 @@ def open_session(
         UserError: none or more than two models, or one that cannot be loaded.
     """
     progress = progress or Logged()
+    require_one_or_two(models)
     models = list(dict.fromkeys(models))
-    if not 1 <= len(models) <= 2:
-        named = ", ".join(map(str, models))
-        raise UserError(f"models {named or 'none'}: expected one, or two to compare")
     encoders = [
         as_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
         for model in models

@@ -86,6 +86,8 @@ def export(
     """
     if (int8 and to != "onnx") or (sample is not None and not int8):
         raise UserError("`sample` goes with `int8`, and `int8` with `to` onnx")
+    if sample is None and (column, encoding) != ("text", "utf-8"):
+        raise UserError("`column` and `encoding` are of a `sample`; give that, or leave them out")
     run = run_of(model)
     folder = output or (run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}"))
     if folder.exists():

@@ -1,12 +1,18 @@
-"""npz files that are read whole: arrays by name, never objects, of a size that is bounded."""
+"""npz files that are read whole: arrays by name, never objects, of a size that is bounded.
+
+And npy files that are written some rows at a time.
+"""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_path
@@ -19,6 +25,25 @@ def write_arrays(path: Path, **arrays: Any) -> None:
     """Write an npz file, whole or not at all."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
+
+
+@contextmanager
+def written_rows(
+    path: Path, dtype: npt.DTypeLike, shape: tuple[int, int]
+) -> Iterator[Callable[[np.ndarray], object]]:
+    """Write an npy file of this shape, some of its rows at each call.
+
+    Written and not mapped: on a full disk a mapped page kills the process.
+    """
+    kind: np.dtype[Any] = np.dtype(dtype)
+    header = {
+        "descr": np.lib.format.dtype_to_descr(kind),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        yield lambda rows: file.write(rows.astype(kind).tobytes())
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

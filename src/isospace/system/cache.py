@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from isospace.system.files import expanded
+
 _STALE_SECONDS = 7 * 24 * 3600
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 """What reading a file raises whose end or middle is not what was written."""
@@ -23,7 +25,7 @@ def cache_folder() -> Path:
     """Where cleaned corpora and token ids are kept: ISOSPACE_CACHE, or the user's cache folder."""
     chosen = os.environ.get("ISOSPACE_CACHE")
     if chosen:
-        return Path(chosen).expanduser()
+        return expanded(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isospace"
 
 

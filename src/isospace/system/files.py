@@ -128,6 +128,11 @@ def is_occupied(folder: Path) -> bool:
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
+def expanded(name: str | Path) -> Path:
+    """A path, with ~ for a home; that of a user whom nobody knows stays as it is."""
+    return Path(os.path.expanduser(name))
+
+
 def require_writable(folder: Path, inside: bool = False) -> None:
     """Refuse an output folder that cannot be made, before the work is done; makes nothing.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from isospace.errors import UserError
 from isospace.system.files import write_text
@@ -26,7 +27,10 @@ _SUM = "sha256"
 def to_json(value: object) -> str:
     """A dataclass as JSON text."""
     kind: Any = type(value)
-    return adapter(kind).dump_json(value, indent=2).decode()
+    try:
+        return adapter(kind).dump_json(value, indent=2).decode()
+    except PydanticSerializationError:  # half of a surrogate pair, which JSON can escape
+        return json.dumps(to_dict(value), indent=2)
 
 
 def write(path: Path, value: object) -> None:

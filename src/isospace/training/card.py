@@ -10,6 +10,7 @@ from isospace.encoders.prompts import Prompts
 from isospace.evaluation.elsewhere import PROTOCOL, elsewhere_rows
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
+from isospace.system.files import expanded
 from isospace.system.tables import markdown_table
 from isospace.training.lists import BM25
 from isospace.training.origin import Origin
@@ -196,7 +197,7 @@ def _without_folders(teacher: str) -> str:
     shown = []
     for name in (name.strip() for name in teacher.split(",")):
         base = name.removesuffix(BM25)
-        path = Path(base.rpartition(":")[2]).expanduser()  # glove:FILE
+        path = expanded(base.rpartition(":")[2])  # glove:FILE
         local = path.exists() or path.is_absolute() or base.startswith(".")
         shown.append(f"`{path.name if local else base}{name[len(base) :]}`")
     return ", ".join(shown)

@@ -18,6 +18,7 @@ from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
 from isospace.evaluation.pairs import load_scored_pairs
 from isospace.operators.nearest import BLOCK, highest
+from isospace.system.files import expanded
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples
 from isospace.training.plan import Plan
@@ -228,7 +229,7 @@ def gives_cosines(teacher: str) -> bool:
     Raises:
         UserError: there is nothing of that name, or the file has no scores.
     """
-    file = Path(teacher).expanduser()
+    file = expanded(teacher)
     if file.is_file():
         load_scored_pairs(file)
         return False
@@ -253,7 +254,7 @@ def _teacher(
 ) -> tuple[Teacher, str]:
     """What `teacher` names, and that in words."""
     assert config.teacher is not None
-    file = Path(config.teacher).expanduser()
+    file = expanded(config.teacher)
     if file.is_file():
         written = Written(file, of)
         return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"

@@ -15,6 +15,7 @@ from isospace.encoders.loading import (
     run_model,
     wheel_minilm,
 )
+from isospace.system.files import expanded
 from isospace.system.trust import trusts_code
 
 
@@ -42,7 +43,7 @@ class Origin:
             hub_name, revision = pinned(MINILM_HUB_NAME if model == "minilm" else model)
             card = _hub_card(model, hub_name, revision)
             return cls(model, hub_name, _stated_licence(card), trusts_code())
-        path = folder or Path(model).expanduser()
+        path = folder or expanded(model)
         card = (run_model(path) or path) / "README.md"
         return cls(path.resolve().name, None, _stated_licence(card), trusts_code())
 

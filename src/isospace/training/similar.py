@@ -19,6 +19,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
 from isospace.evaluation.vector_cache import fingerprint
 from isospace.operators.nearest import unit_rows
+from isospace.system.arrays import written_rows
 from isospace.system.cache import built_once
 
 _SCALE = 2000
@@ -80,14 +81,13 @@ class Similar:
 
         def build(folder: Path) -> None:
             shape = (len(lines), encoder.dim)
-            made = np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.int16, shape)
-            for start in range(0, len(lines), _BLOCK):
-                part = [read(line) for line in lines[start : start + _BLOCK].tolist()]
-                vectors = encoder.embed(
-                    part, max_length=max_length, on_batch=advance, one_thread=True, side=side
-                )
-                made[start : start + len(part)] = np.rint(_SCALE * unit_rows(vectors))
-            made.flush()
+            with written_rows(folder / "vectors.npy", np.int16, shape) as write:
+                for start in range(0, len(lines), _BLOCK):
+                    part = [read(line) for line in lines[start : start + _BLOCK].tolist()]
+                    vectors = encoder.embed(
+                        part, max_length=max_length, on_batch=advance, one_thread=True, side=side
+                    )
+                    write(np.rint(_SCALE * unit_rows(vectors)))
 
         def stored(folder: Path) -> Similar:
             return cls(size, lines, np.load(folder / "vectors.npy", mmap_mode="r"))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from isospace.corpus.lines import clean
@@ -24,6 +23,7 @@ from isospace.evaluation.pairs import load_scored_pairs
 from isospace.evaluation.vector_cache import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
+from isospace.system.arrays import written_rows
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 from isospace.system.progress import Progress
@@ -100,14 +100,14 @@ class LineVectors:
 
         def build(folder: Path) -> None:
             shape = (len(lines), encoder.dim)
-            vectors = open_memmap(folder / "vectors.npy", "w+", np.float16, shape)
-            with progress.bar("teacher", len(lines)) as advance:
+            with (
+                written_rows(folder / "vectors.npy", np.float16, shape) as write,
+                progress.bar("teacher", len(lines)) as advance,
+            ):
                 for start in range(0, len(lines), _SLICE):
                     texts = [of.read(line) for line in lines[start : start + _SLICE].tolist()]
-                    made = encoder.embed(texts, side=side)
-                    vectors[start : start + len(texts)] = unit_rows(made)
+                    write(unit_rows(encoder.embed(texts, side=side)))
                     advance(len(texts))
-            vectors.flush()
 
         return built_once(
             cache / "teachers" / name, build, lambda folder: cls(lines, folder / "vectors.npy")

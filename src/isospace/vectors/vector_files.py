@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
+from isospace.system.arrays import written_rows
 from isospace.system.files import atomic_path
 from isospace.vectors.encode_config import Dtype, Format
 
@@ -124,16 +125,9 @@ class Layout:
         """Make one file of several that `write` made, `rows` vectors together, atomically."""
         with atomic_path(path) as temporary:
             if self.format == "npy":
-                header = {
-                    "descr": np.lib.format.dtype_to_descr(self._stored),
-                    "fortran_order": False,
-                    "shape": (rows, self.width),
-                }
-                # Written and not mapped: on a full disk a mapped page kills the process.
-                with temporary.open("wb") as file:
-                    np.lib.format.write_array_header_1_0(file, header)
+                with written_rows(temporary, self._stored, (rows, self.width)) as write:
                     for part in parts:
-                        file.write(np.load(part).tobytes())
+                        write(np.load(part))
                 return
             with self._writer(temporary) as writer:
                 for part in parts:

@@ -16,7 +16,7 @@ from isospace.system.quick_imports import quick_imports
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.options import SharesWork, as_options
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json_text, print_result, print_table
 from isospace.verbs.train import DEFAULT_RECIPE
 
 
@@ -83,7 +83,7 @@ class Compare(SharesWork):
         for reported in (*runs, folder):
             write_report(collect([reported]), in_words=as_options)
         if self.json:
-            print_result(to_json(results))
+            print_json_text(to_json(results))
             return 0
         tables = [make(folder.name, results) for make in COMPARISON_TABLES]
         for table in filter(None, tables):

@@ -54,7 +54,9 @@ class Explore(LoadsModels):
     def run(self) -> int:
         """Read, encode, serve until Ctrl-C."""
         from isospace.explore.climbed import Climbed
+        from isospace.explore.session import require_one_or_two
 
+        require_one_or_two(self.models)
         climbed = Climbed.of(self.models[0]) if len(self.models) == 1 else None
         if not self.corpus and climbed is None:
             raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
@@ -66,7 +68,7 @@ class Explore(LoadsModels):
         from isospace.search.neighbours import Texts, read_corpus
 
         console = Console(self.json)
-        names = ", ".join(Path(name).name for name in self.corpus)
+        names = ", ".join(Path(name).name or name for name in self.corpus)
         with listen(self.port) as listener:
             texts: Texts
             if climbed is None or self.corpus:

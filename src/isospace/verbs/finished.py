@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from isospace.system.typed_json import to_json
 from isospace.verbs.options import as_options
-from isospace.verbs.printing import print_result
+from isospace.verbs.printing import print_json_text, print_result
 
 if TYPE_CHECKING:
     from isospace.training.run import FinishedRun
@@ -22,6 +22,6 @@ def show_finished(outcome: FinishedRun, json: bool) -> None:
 
     write_report(collect([outcome.run.folder]), in_words=as_options)
     if json:
-        print_result(to_json(outcome.results))
+        print_json_text(to_json(outcome.results))
     elif outcome.earlier:
         print_result(outcome.verdict)

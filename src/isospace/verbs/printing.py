@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from typing import Any
@@ -19,7 +20,14 @@ def print_result(text: str) -> None:
 
 def print_json(content: Any) -> None:
     """Results as JSON on standard output."""
-    print_result(json.dumps(content, indent=2, ensure_ascii=False))
+    print_json_text(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def print_json_text(text: str) -> None:
+    """JSON on standard output, with JSON's own escapes for what the encoding there lacks."""
+    if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
+        text = json.dumps(json.loads(text), indent=2)
+    print_result(text)
 
 
 def print_table(title: str, rows: Rows, note: str = "") -> None:

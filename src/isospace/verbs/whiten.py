@@ -13,7 +13,7 @@ from isospace.system.settings import settings
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.options import SharesWork
-from isospace.verbs.printing import print_result, print_table
+from isospace.verbs.printing import print_json_text, print_result, print_table
 from isospace.whiten.whiten_config import WhitenConfig
 
 
@@ -44,7 +44,7 @@ class Whiten(SharesWork):
         if results is None:  # processes other than the first
             return 0
         if self.json:
-            print_result(to_json(results))
+            print_json_text(to_json(results))
             return 0
         for title, rows in results.tables():
             print_table(title, rows)
