@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from isospace.corpus import dedup
 from isospace.corpus.dedup import (
     THRESHOLD,
     first_equal,
@@ -118,6 +119,17 @@ def test_only_the_given_rows_are_compared():
     texts = [LONG, "something else", LONG + ".", LONG + "!"]
     assert near_duplicates(texts, np.array([1, 2, 3])).tolist() == [-1, -1, 1]
     assert near_duplicates(texts, np.array([], dtype=np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("limit", ["_TEXTS_AT_ONCE", "_CHARACTERS_AT_ONCE"])
+def test_how_many_are_held_at_once_changes_nothing(monkeypatch, limit):
+    texts = random_texts(300)
+    whole, held = answers(texts), []
+    keys = dedup._band_keys
+    monkeypatch.setattr(dedup, limit, 1)
+    monkeypatch.setattr(dedup, "_band_keys", lambda part: held.append(len(part)) or keys(part))
+    assert answers(texts) == whole
+    assert held == [1] * len(texts)
 
 
 def test_a_reference_goes_before_other_texts():

@@ -32,7 +32,8 @@ words on, texts that differ by two words from 35.
 # A pair of similarity s meets in one of the bands with probability 1 - (1 - s^4)^10: 0.995 at the
 # threshold, 0.94 at 0.7, and 0.08 at 0.3, where the exact check has little to do.
 _BANDS, _ROWS = 10, 4
-_CHUNK = 8192
+_TEXTS_AT_ONCE = 8192
+_CHARACTERS_AT_ONCE = 1 << 22  # as words they take thirteen times as many bytes
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -182,14 +183,30 @@ def _possible_pairs(
     if len(rows) == 0:
         return
     with tempfile.TemporaryFile(dir=scratch) as file:
-        for start in range(0, len(rows), _CHUNK):
-            chunk = rows[start : start + _CHUNK]
-            for band, keys in enumerate(_band_keys([words(texts[i]) for i in chunk])):
+        start = 0
+        for part in _in_parts(texts, rows):
+            for band, keys in enumerate(_band_keys(part)):
                 file.seek(8 * (band * len(rows) + start))
                 file.write(keys.tobytes())
+            start += len(part)
         file.seek(0)
         for _ in range(_BANDS):
             yield from _candidates(np.frombuffer(file.read(8 * len(rows)), dtype=np.uint64))
+
+
+def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]]:
+    """The words of some texts at a time."""
+    part: list[list[str]] = []
+    characters = 0
+    for row in rows:
+        text = texts[row]
+        part.append(words(text))
+        characters += len(text)
+        if len(part) == _TEXTS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield part
+            part, characters = [], 0
+    if part:
+        yield part
 
 
 def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
