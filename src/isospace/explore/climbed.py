@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isospace.adaptation.results import Ladder, read_ladder
+from isospace.adaptation.results import Changed, Ladder, read_ladder
 from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
 from isospace.evaluation.retrieval import Targets
@@ -62,15 +62,7 @@ class Climbed:
         if self.kept_start:
             return Changes()
         better, worse = (
-            tuple(
-                replace(
-                    one,
-                    query=without_surrogates(one.query),
-                    right=without_surrogates(one.right),
-                )
-                for one in told
-            )
-            for told in (self.ladder.better, self.ladder.worse)
+            tuple(map(_shown, told)) for told in (self.ladder.better, self.ladder.worse)
         )
         return Changes(better, worse)
 
@@ -97,7 +89,13 @@ class Climbed:
                 f"{self.source}: what is held out of {corpus} is no longer what this ladder judged "
                 "by; give the texts to look in (`corpus`)"
             )
-        # Pages take no half of a surrogate pair, and encoders read it so, too.
+        # As encoders read them, too.
         texts = tuple(map(without_surrogates, Targets.of(benchmark.pairs).texts))
         progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
         return texts
+
+
+def _shown(one: Changed) -> Changed:
+    """As a page shows it, which takes no half of a surrogate pair."""
+    query, right = map(without_surrogates, (one.query, one.right))
+    return replace(one, query=query, right=right)
