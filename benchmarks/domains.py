@@ -37,7 +37,7 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.encoder_states import EncoderStates
 from isospace.adaptation.results import Ladder, Rung, read_ladder
 from isospace.adaptation.states import MAPS, SHARES, State
-from isospace.comparison.baselines import Baseline, BaselineScores
+from isospace.comparison.baselines import Baseline
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig
 from isospace.encoders.loading import load_encoder
@@ -113,7 +113,7 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
     unpack(CELLS / name, runs, Path(text.corpus[0]), Path())
     for ladder in (ladder for ladder in LADDERS if ladder in wanted):
         for seed in range(options.seeds if ladder == ADAPT else 1):
-            if f"{ladder} seed {seed}" in _notes(name):  # what is written last
+            if _note_of(ladder, seed) in _notes(name):  # what is written last
                 continue
             config = AdaptConfig(
                 text=text,
@@ -131,7 +131,7 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
                 _apart(_judge_rungs, config.output, runs / "baselines")
             if seed == 0 and options.sts is not None:
                 note[STS] = _apart(_sts, config.output, options.sts)
-            _note(name, f"{ladder} seed {seed}", note)
+            _note(name, _note_of(ladder, seed), note)
             pack(runs, CELLS / name)
     models = {}
     for peer in (peer for peer in PEERS if peer in wanted):
@@ -173,11 +173,8 @@ def _judge_rungs(folder: Path, baselines: Path) -> None:
     with TemporaryDirectory() as beside:
         for rung in ladder.rungs[1:]:
             encode = states.encode(by_words[rung.words], Path(beside))
-            judged = Judged.of(encode, data, weight)
-            scores = BaselineScores(rung.words, data.benchmark.digest(), judged.measured.scores)
-            items = data.benchmark.items(judged.measured)
-            other = data.elsewhere.items(judged.elsewhere)
-            Baseline(scores, items, other).write(baselines / _row_of(rung))
+            found = Judged.of(encode, data, weight)
+            Baseline.of(rung.words, found, data).write(baselines / _row_of(rung))
 
 
 def _row_of(rung: Rung) -> str:
@@ -210,6 +207,10 @@ def _notes(name: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _note_of(ladder: str, seed: int) -> str:
+    return f"{ladder} seed {seed}"
+
+
 def _notes_path(name: str) -> Path:
     return PAGE.with_name(f"domains-{name}-notes.json")
 
@@ -231,10 +232,10 @@ def _judge(name: str, corpus: str, start: str) -> ComparisonResults:
         unpack(CELLS / name, Path(folder), place, Path())
         runs: dict[str, list[Run]] = {}
         for row in results.runs:
-            for path in sorted(Path(folder).glob(f"{row}/seed-*")):
+            for run in map(Run, sorted(Path(folder).glob(f"{row}/seed-*"))):
                 # A ladder gets its note last: one that was stopped before has more to do.
-                if row not in LADDERS or f"{row} {path.name.replace('-', ' ')}" in notes:
-                    runs.setdefault(row, []).append(Run(path))
+                if row not in LADDERS or _note_of(row, run.config.seed) in notes:
+                    runs.setdefault(row, []).append(run)
         ladders, costs = _ladders(runs, notes), _costs(runs, notes)
     draw(
         PAGE,
@@ -270,7 +271,7 @@ def _ladders(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any
     for ladder in (ladder for ladder in LADDERS if ladder in runs):
         for run in runs[ladder]:
             seed = run.config.seed
-            sts = notes[f"{ladder} seed {seed}"].get(STS)
+            sts = notes[_note_of(ladder, seed)].get(STS)
             rows.append(
                 {
                     "": ladder,
@@ -287,14 +288,14 @@ def _costs(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]
     """Minutes of each row: with all measuring, but of rows that sentence-transformers trains."""
     seconds = {
         row: [
-            notes[f"{row} seed {run.config.seed}"]["seconds"]
+            notes[_note_of(row, run.config.seed)]["seconds"]
             if row in LADDERS
             else run.finished.seconds
             for run in of_row
         ]
         for row, of_row in runs.items()
     }
-    rungs = notes.get(f"{ADAPT} seed 0", {}).get("rungs", {})
+    rungs = notes.get(_note_of(ADAPT, 0), {}).get("rungs", {})
     seconds |= {f"{rung}, beside what is below it": [own] for rung, own in rungs.items()}
     for peer in (peer for peer in PEERS if peer in notes):
         seconds[f"{peer}, training alone"] = [notes[peer]["seconds"]]

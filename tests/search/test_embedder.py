@@ -15,6 +15,7 @@ import isospace
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.operators import nearest
+from isospace.search.memory_index import MemoryIndex
 from isospace.system.progress import Silent
 
 TEXTS = sentences(30, seed=2)
@@ -203,3 +204,13 @@ def test_a_corpus_can_be_a_file(model, tmp_path):
     path.write_text("words\n" + "".join(f"{text}\n" for text in TEXTS))
     for corpus in (path, str(path)):
         assert model.index(corpus, column="words").texts == TEXTS
+
+
+def test_a_text_that_is_the_opposite_of_the_query_is_a_hit_too():
+    """Products of unit vectors in float32 can be below -1."""
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        vector = random.normal(size=(1, 48)).astype(np.float32)
+        vector /= np.linalg.norm(vector)
+        index = MemoryIndex(["opposite"], -vector, lambda queries: queries)
+        assert len(index.search(vector)[0]) == 1

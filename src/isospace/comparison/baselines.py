@@ -77,10 +77,15 @@ class Baseline:
         except UserError as error:
             raise UserError(f"`baselines` {error}") from error
         encode = cached(encoder, cache_folder())
-        benchmark, elsewhere = data.benchmark, data.elsewhere
-        found = Judged.of(encode, data, benchmark.choose_weight(encode, data.held_out))
-        about = BaselineScores(model, benchmark.digest(), found.measured.scores)
-        return cls(about, benchmark.items(found.measured), elsewhere.items(found.elsewhere))
+        weight = data.benchmark.choose_weight(encode, data.held_out)
+        return cls.of(model, Judged.of(encode, data, weight), data)
+
+    @classmethod
+    def of(cls, model: str, found: Judged, data: Data) -> Baseline:
+        """What was found of an encoder that messages call `model`."""
+        about = BaselineScores(model, data.benchmark.digest(), found.measured.scores)
+        items = data.benchmark.items(found.measured)
+        return cls(about, items, data.elsewhere.items(found.elsewhere))
 
     @classmethod
     def read(cls, folder: Path) -> Baseline | None:

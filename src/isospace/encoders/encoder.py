@@ -521,7 +521,7 @@ class Encoder(nn.Module):
                 and isinstance(pooling, Pooling)
                 and pooling.pooling_mode == "cls"
                 and pooling.include_prompt
-                and bool(batch.attention_mask[:, 0].all())  # a text may be without a token
+                and bool(mask[:, 0].all())  # a text may be without a token
             )
             layers = slice(None)
             if self._last is not None and batch.states is not None:

@@ -57,8 +57,8 @@ def export(
     output: Path | None = None,
     int8: bool = False,
     sample: Path | None = None,
-    column: str = "text",
-    encoding: str = "utf-8",
+    column: str | None = None,
+    encoding: str | None = None,
     progress: Progress | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
@@ -74,8 +74,8 @@ def export(
         int8: with "onnx": also write a dynamically quantised graph.
         sample: a file or folder of sentences to measure its loss on; default: those that the run
             kept, or prose of Python's own documentation.
-        column: of `sample`, where that has columns.
-        encoding: of the text in `sample`.
+        column: of `sample`, where that has columns; default: text.
+        encoding: of the text in `sample`; default: utf-8.
         progress: where it is shown; default: the log.
         query_prompt: that the folder names for queries, as for `load_encoder`.
         document_prompt: that it names for documents.
@@ -86,14 +86,14 @@ def export(
     """
     if (int8 and to != "onnx") or (sample is not None and not int8):
         raise UserError("`sample` goes with `int8`, and `int8` with `to` onnx")
-    if sample is None and (column, encoding) != ("text", "utf-8"):
+    if sample is None and (column or encoding):
         raise UserError("`column` and `encoding` are of a `sample`; give that, or leave them out")
     run = run_of(model)
     folder = output or (run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}"))
     if folder.exists():
         raise UserError(f"{folder}: exists already. Remove it, or give another `output`")
     require_writable(folder)
-    measured_on = _sample(run, sample, column, encoding) if int8 else None
+    measured_on = _sample(run, sample, column or "text", encoding or "utf-8") if int8 else None
     encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
     if encoder.prompts.summary:
         files = {"st": "config_sentence_transformers.json", "hf": "config.json", "onnx": "the card"}

@@ -1,6 +1,6 @@
-"""npz files that are read whole: arrays by name, never objects, of a size that is bounded.
+"""Arrays in files: npz files that are read whole, npy files that are written some rows at a time.
 
-And npy files that are written some rows at a time.
+Of npz files arrays have names, are never objects, and have a size that is bounded.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def write_arrays(path: Path, **arrays: Any) -> None:
 
 
 @contextmanager
-def written_rows(
+def row_writer(
     path: Path, dtype: npt.DTypeLike, shape: tuple[int, int]
 ) -> Iterator[Callable[[np.ndarray], object]]:
-    """Write an npy file of this shape, some of its rows at each call.
+    """What writes an npy file of this shape, some of its rows at each call.
 
     Written and not mapped: on a full disk a mapped page kills the process.
     """

@@ -72,7 +72,9 @@ class Fit:
 
     @contextmanager
     def holding(self, run: Run, how_to_resume: str) -> Iterator[None]:
-        """Keep other processes off a run, and say of whatever stops it how it goes on.
+        """Keep other processes off a run, in which the other methods write, meanwhile.
+
+        Whatever stops it says how it goes on.
 
         Raises:
             Stopped: a loss that diverged, a full disk, or a signal (`Interrupted`).

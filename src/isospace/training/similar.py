@@ -19,7 +19,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
 from isospace.evaluation.vector_cache import fingerprint
 from isospace.operators.nearest import unit_rows
-from isospace.system.arrays import written_rows
+from isospace.system.arrays import row_writer
 from isospace.system.cache import built_once
 
 _SCALE = 2000
@@ -81,7 +81,7 @@ class Similar:
 
         def build(folder: Path) -> None:
             shape = (len(lines), encoder.dim)
-            with written_rows(folder / "vectors.npy", np.int16, shape) as write:
+            with row_writer(folder / "vectors.npy", np.int16, shape) as write:
                 for start in range(0, len(lines), _BLOCK):
                     part = [read(line) for line in lines[start : start + _BLOCK].tolist()]
                     vectors = encoder.embed(

@@ -23,7 +23,7 @@ from isospace.evaluation.pairs import load_scored_pairs
 from isospace.evaluation.vector_cache import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
-from isospace.system.arrays import written_rows
+from isospace.system.arrays import row_writer
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 from isospace.system.progress import Progress
@@ -101,7 +101,7 @@ class LineVectors:
         def build(folder: Path) -> None:
             shape = (len(lines), encoder.dim)
             with (
-                written_rows(folder / "vectors.npy", np.float16, shape) as write,
+                row_writer(folder / "vectors.npy", np.float16, shape) as write,
                 progress.bar("teacher", len(lines)) as advance,
             ):
                 for start in range(0, len(lines), _SLICE):

@@ -53,13 +53,19 @@ class TextRow(NamedTuple):
 
 
 class TextFile(NamedTuple):
-    """A file, or the docstrings, with its rows, which can be read once."""
+    """A file, or the docstrings.
+
+    Attributes:
+        name: what messages call it.
+        format: of a `Source`.
+        rows: what it has; they can be read once.
+        unread: why it cannot be read, where that was found when its rows were asked for.
+    """
 
     name: str
     format: str
     rows: Iterator[TextRow]
     unread: list[str]
-    """Why it cannot be read, once that was tried: then it has no rows."""
 
 
 class RowsSeen:

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
-from isospace.system.arrays import written_rows
+from isospace.system.arrays import row_writer
 from isospace.system.files import atomic_path
 from isospace.vectors.encode_config import Dtype, Format
 
@@ -125,7 +125,7 @@ class Layout:
         """Make one file of several that `write` made, `rows` vectors together, atomically."""
         with atomic_path(path) as temporary:
             if self.format == "npy":
-                with written_rows(temporary, self._stored, (rows, self.width)) as write:
+                with row_writer(temporary, self._stored, (rows, self.width)) as write:
                     for part in parts:
                         write(np.load(part))
                 return

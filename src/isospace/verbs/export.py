@@ -36,10 +36,10 @@ class Export(LoadsModels):
     sample: Path | None = None
     """With --int8: a file or folder of sentences to measure the loss on; default: sentences that
     the run kept out of training, or the docstrings of Python."""
-    column: str = "text"
-    """Which column of --sample holds the sentences."""
-    encoding: str = "utf-8"
-    """Encoding of the text files of --sample."""
+    column: str | None = None
+    """Which column of --sample holds the sentences; default: text."""
+    encoding: str | None = None
+    """Encoding of the text files of --sample; default: utf-8."""
     json: bool = False
     """Print the outcome as JSON."""
 

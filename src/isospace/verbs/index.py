@@ -99,9 +99,9 @@ class Index(LoadsModels):
 
         if self.inputs:
             raise UserError("--delete: give no files with it; add them by a command of their own")
-        own = {"inputs", "to", "delete", "json", "trust_remote_code"}
+        of_deleting = {"inputs", "to", "delete", "json", "trust_remote_code"}
         for field in fields(self):
-            if field.name not in own and getattr(self, field.name) != field.default:
+            if field.name not in of_deleting and getattr(self, field.name) != field.default:
                 raise UserError(f"--delete: `{field.name}` is of what is added; leave it out")
         index = SearchIndex.open(self.to)
         deleted = index.delete(where)

@@ -167,3 +167,13 @@ def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
     encoder(encoder.collate(encoder.token_ids(["the cat", "a dog sat"])), [View(0.3), View(0.0)])
     # Embeddings; and in each of 3 layers the attention, its output and the feed-forward block.
     assert rates == [0.3] * 10
+
+
+def test_a_text_without_a_token_gets_nothing_of_its_neighbours(toy_model, monkeypatch):
+    """As of a tokenizer that puts none around a text; the pooling reads the first."""
+    encoder = load_encoder(str(toy_model), "cls", device="cpu")
+    found = []
+    for words in ([5, 6, 7], [8, 9, 10]):
+        monkeypatch.setattr(encoder, "token_ids", lambda *_, own=words, **__: [own, [], own, []])
+        found.append(encoder.embed(["a text", "", "a text", ""])[[1, 3]])
+    assert (found[0] == found[1]).all()
