@@ -16,7 +16,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.overview import overview
 from isospace.corpus.related import Related, judging_pairs
-from isospace.corpus.relations import RELATIONS, Role, Structure
+from isospace.corpus.relations import RELATIONS, Role, Structure, neighbours
 from isospace.errors import UserError
 
 NOUNS = [
@@ -416,3 +416,26 @@ def test_one_file_without_text_is_refused_with_the_reason(tmp_path, name, conten
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=message):
         load_corpus(CorpusConfig(corpus=(str(tmp_path / name),)), tmp_path / "cache")
+
+
+def test_of_one_book_parts_are_held_out(tmp_path):
+    corpus = load(tmp_path, [document(1, paragraphs=300)])
+    assert corpus.counts["documents"] == 1
+    assert corpus.counts["parts of long documents"] == 30
+    assert len(corpus.held_out()) >= 20
+    assert len(set(corpus.held_groups)) >= 3
+    related = corpus.related
+    assert not (related.held & related.trained).any()
+    assert len(neighbours(related.structure)) < 300
+
+
+def test_a_book_beside_as_much_of_short_documents_stays_whole(tmp_path):
+    corpus = load(tmp_path, [*titled(60), document(1000, paragraphs=150)])
+    assert "parts of long documents" not in corpus.counts
+    corpus = load(tmp_path, [*titled(60), document(1000, paragraphs=200)])
+    assert corpus.counts["parts of long documents"] >= 20
+
+
+def test_a_group_that_the_user_named_stays_whole(tmp_path):
+    rows = [document(number, paragraphs=100) | {"site": "one"} for number in range(2)]
+    assert "parts of long documents" not in load(tmp_path, rows, group="site").counts

@@ -109,7 +109,7 @@ class Pairs:
     @property
     def split(self) -> bool:
         """Whether other pairs choose than are reported."""
-        return self.dev != self.test
+        return set(self.dev_groups).isdisjoint(self.test_groups)
 
 
 class PythonFile(NamedTuple):

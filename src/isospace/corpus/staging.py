@@ -17,6 +17,7 @@ from isospace.corpus.documents import Document, short_names
 from isospace.corpus.groups import components, key_groups
 from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, folded, has_controls
+from isospace.corpus.long_documents import cut_long
 from isospace.corpus.passages import LONGEST_WORD, passages
 from isospace.corpus.prose import document_sentences
 from isospace.corpus.relations import Role, Structure
@@ -41,6 +42,7 @@ class Staging:
         self._ids: dict[str, int] = {}
         self._short: dict[str, int] = {}  # -1 for a name of several documents
         self._links: list[tuple[int, str]] = []
+        self._keys = np.empty(0, np.uint64)  # of the groups of the structure's documents
         self.structured = 0
         """Documents of more than one passage, with a title or with a summary."""
 
@@ -117,22 +119,32 @@ class Staging:
         return text
 
     def structure(self) -> Structure:
-        """Where every line stands; links between documents that both are here."""
+        """Where every line stands; links between documents that both are here.
+
+        Long documents are several, where they are most of the text (`cut_long`).
+        """
         found = [(one, self._named(target)) for one, target in self._links]
         links = [(one, other) for one, other in found if other not in (-1, one)]
-        return Structure(
+        structure = Structure(
             np.array(self._roles, dtype=np.int8),
             np.array(self._documents, dtype=np.int64),
             np.array(self._sections, dtype=np.int64),
             np.array(sorted(set(links)), dtype=np.int64).reshape(-1, 2),
         )
+        keys = np.array(self._groups, dtype=np.uint64)
+        structure, owners = cut_long(structure, keys == 0)
+        self._keys = keys[owners]
+        if len(owners) > len(keys):
+            parts = np.bincount(owners)
+            self._counts["parts of long documents"] = int(parts[parts > 1].sum())
+        return structure
 
     def _named(self, target: str) -> int:
         """The number of the document that is meant; -1 for none or several."""
         return self._ids.get(target, self._short.get(target, -1))
 
     def groups(self, alike: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The group of each document, (document,), from 0 on.
+        """The group of each document of `structure`, (document,), from 0 on.
 
         They are what the user's column says, or folders; else each document is one. Groups with
         documents that are (nearly) the same are one.
@@ -140,8 +152,7 @@ class Staging:
         Args:
             alike: (pair, 2) numbers of documents that are (nearly) the same.
         """
-        keys = np.array(self._groups, dtype=np.uint64)
-        own = key_groups(keys)
+        own = key_groups(self._keys)
         pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
         return components(pairs)[: len(own)]
 
