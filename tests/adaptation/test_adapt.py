@@ -221,7 +221,9 @@ def test_an_evaluation_that_is_no_number_ends_a_training(config, monkeypatch):
     assert len(Run(finished.run.folder).finished.evaluations) == 2
 
 
-def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config):
+def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monkeypatch):
+    # Trainings are measured on some of the pairs that rungs are measured on.
+    monkeypatch.setattr("isospace.evaluation.held_out.PAIRS", 50)
     few = replace(config.text, held_out=200)
     finished = adapt(replace(config, text=few, output=config.output.with_name("few")))
     results, ladder = finished.results, read_ladder(finished.run.folder)
@@ -337,6 +339,31 @@ def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatc
     assert not (tmp_path / "runs").exists()
     with pytest.raises(TooLittle):
         adapt(AdaptConfig(text=CorpusConfig(corpus=(str(file),)), model=str(toy_model)))
+
+
+def test_too_few_pairs_of_texts_keep_the_start_without_advice_on_batches(
+    toy_model, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "faq.csv"
+    rows = [f"{q},{a}" for q, a in zip(sentences(10), sentences(10, seed=1), strict=True)]
+    file.write_text("\n".join(["q,a", *rows]), encoding="utf-8")
+    assert main(["adapt", str(file), "--columns", "q", "a", "--model", str(toy_model)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Keep the start: ")
+    assert "fewer than a batch of 16" in said
+    assert "--" not in said.replace("--corpus", "")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_other_text_that_is_too_little_to_bound_what_is_lost_is_named(config, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(sentences(900, seed=8)), encoding="utf-8")
+    settings = replace(config, elsewhere=(str(other),), budget=(100, "tokens"))
+    finished = adapt(replace(settings, output=tmp_path / "run"))
+    story = read_ladder(finished.run.folder).story
+    assert "What is lost on other.txt is measured and not bounded" in story[0]
+    assert "other.txt" in finished.results.elsewhere
 
 
 def test_refusals(config, climbed, tmp_path, monkeypatch):

@@ -13,8 +13,9 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.relations import Role
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
+from isospace.errors import TooLittle, UserError
 from isospace.objectives import ESimCSE, SimCSE
+from isospace.training import examples
 from isospace.training.examples import Examples, Order, apart, crop, require_pairs
 
 
@@ -130,10 +131,27 @@ def test_an_epoch_whose_order_gives_no_batch_is_drawn_again():
 
 def test_too_few_documents_for_a_batch_is_said(base, corpus):
     found = Examples.of(base, corpus)
-    with pytest.raises(
-        UserError, match=r"`batch_size` 64: no two pairs .* of these 324 pairs no 64 are so"
-    ):
+    with pytest.raises(TooLittle, match=r"no two pairs .* of these 324 pairs no 64 are so"):
         Order(found, 64, seed=0).batch(0)
+
+
+def test_a_later_epoch_without_a_batch_is_as_the_first(monkeypatch):
+    lines = np.arange(8).reshape(4, 2)
+    order = Order(Examples(lines, lines), 4, seed=0)
+    first = [order.batch(0)]
+    assert order.per_epoch == 1
+    none = [np.empty((0, 4), np.int64)] * (1 + examples._TRIES)
+    found = iter([*none, apart(first[0], lines, 4)])
+    monkeypatch.setattr(examples, "apart", lambda *_: next(found))
+    assert order.batch(1).tolist() == first[0].tolist()
+    assert not list(found)
+
+
+def test_a_pass_over_uneven_documents_has_the_batches_that_it_can_have():
+    """Of 400 examples 391 are of one document, of which a batch has one."""
+    origins = np.repeat(np.array([[n, n] for n in range(10)]), [391, *[1] * 9], axis=0)
+    order = Order(Examples(np.arange(800).reshape(400, 2), origins), 4, seed=0)
+    assert order.per_epoch == 3
 
 
 @pytest.mark.parametrize(

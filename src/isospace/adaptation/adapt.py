@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.changed import changed_places, changed_queries, first_texts
 from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
@@ -24,15 +26,16 @@ from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladd
 from isospace.adaptation.states import KINDS_OF_MAPS, MAPS, SHARES, START, Kind, State
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.encoders.loading import LADDER
-from isospace.errors import Interrupted, Stopped, UserError
+from isospace.errors import Interrupted, Stopped, TooLittle, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.beside_bm25 import rank_by_way
 from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import table_rows
 from isospace.objectives import RankCSE, SimCSE
-from isospace.statistics.choosing import choose
+from isospace.statistics.choosing import added_by_choosing, choose
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, start_unless_adapted
@@ -140,6 +143,13 @@ class _Climb:
         say_corpus(corpus, config.pairs is not None, progress)
         self.elsewhere = self.data.elsewhere
         progress.line("elsewhere", self.elsewhere.described)
+        if unbounded := [
+            name for name in self.elsewhere.judges if name not in self.elsewhere.chooses
+        ]:
+            self.story.append(
+                f"What is lost on {', '.join(unbounded)} is measured and not bounded: it takes "
+                f"{SMALLEST_SPLIT} held-out pairs for some of them to choose."
+            )
         self.benchmark, held_out = self.data.benchmark, self.data.held_out
         own = held_out.pairs if self.benchmark.split else self.benchmark.pairs
         self.choosers = own.grouped()
@@ -148,8 +158,10 @@ class _Climb:
         self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
         self._seconds: dict[str, float] = {}
-        self._not_kept: list[Scores] = []
-        """What else the trainings chose among, where the pairs that choose judge too."""
+        self._unseen = 0
+        """Evaluations of trainings that were not kept, where the pairs that choose judge too."""
+        self._flattered: list[float] = []
+        """What choosing among them has added to the gain of each training."""
 
     def go(self, run: Run | None) -> FinishedRun:
         """Climb, choose, judge, write; or go on with what was stopped."""
@@ -278,8 +290,10 @@ class _Climb:
                 self.states.trained.append(checkpoint.load_weights(run.kept_weights))
             elif updates:
                 self.story.append(f"A training was left out: {fit.choice.reason}.")
-            told = 0, fit.choice.step
-            self._not_kept += [scores for step, scores in fit.tried.items() if step not in told]
+            if tried := fit.tried:  # of fewer pairs, and among fewer texts, than a rung is
+                self._unseen += len(tried.keys() - {0, fit.choice.step})
+                if fit.choice.step:
+                    self._flattered.append(added_by_choosing(list(tried.values())))
             first = first or fit  # the others hold weights and moments that nothing needs
             if not updates:
                 break
@@ -307,7 +321,7 @@ class _Climb:
         """How many updates each training may have; 0 where there is no time for any."""
         amount, unit = self.config.budget
         seeds, loop = self.config.seeds, fit.loop
-        most = int(MOST_EPOCHS * len(loop.examples) / loop.sentences_per_step)
+        most = int(MOST_EPOCHS * loop.updates_per_epoch)
         if most < FEWEST_UPDATES:
             self.story.append(
                 f"Nothing was trained: {len(loop.examples):,} examples are too few for "
@@ -417,9 +431,12 @@ class _Climb:
             )
         if self.benchmark.split:
             return self.benchmark.verdict(before, after, kept)
-        candidates = [found.scores for found in self._tried.values()] + self._not_kept
+        candidates = [found.scores for found in self._tried.values()]
         place = list(self._tried).index(chosen)
-        return self.benchmark.verdict(before, after, kept, candidates, place)
+        flattered = float(np.mean(self._flattered or [0.0])) if chosen.share else 0.0
+        return self.benchmark.verdict(
+            before, after, kept, candidates, place, self._unseen, flattered
+        )
 
     def _changed(
         self, chosen: State, before: Measured, after: Measured
@@ -478,25 +495,39 @@ def _require_one_process() -> None:
 
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     """How this text is trained on: by pairs of it where there are enough, else by dropout."""
-    dropout, pairs = _training(config, _DROPOUT), _training(config, _PAIRS)
-    smallest = replace(pairs, batch_size=SMALLER_BATCHES[-1])
-    settings = smallest if config.text.columns else dropout
-    require_settings(settings)
-    data = load_data(settings, elsewhere_chooses=True)
-    if data.corpus.related is None and not config.text.columns:
-        return dropout, data, []
+    cosines = config.teacher is not None and gives_cosines(config.teacher)
+    dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
+    smallest = replace(pairs if config.text.columns else dropout, batch_size=SMALLER_BATCHES[-1])
+    require_settings(smallest)
     try:
-        batched = _in_batches(pairs, data.corpus)
-    except UserError as error:
-        reason = str(error).partition(". ")[0]  # what follows is for those who choose a batch
-        return dropout, data, [f"Two dropout views of each text train, and no pairs: {reason}."]
-    told = []
-    if batched.batch_size < pairs.batch_size:
-        told = [f"Batches are of {batched.batch_size} pairs, as there are no larger ones."]
-    return batched, data, told
+        data = load_data(smallest, elsewhere_chooses=True)
+    except TooLittle as error:
+        raise TooLittle(_without_batches(error)) from error
+    told: list[str] = []
+    found = None
+    if data.corpus.related is not None or config.text.columns:
+        try:
+            found = _in_batches(pairs, data.corpus)
+        except TooLittle as error:
+            told = [
+                "Two dropout views of each text train, and no pairs: "
+                f"{_without_batches(error).partition('. ')[0]}."
+            ]
+    found = found or _in_batches(dropout, data.corpus)
+    if found.batch_size < pairs.batch_size:
+        told.append(
+            f"Batches are of {found.batch_size} "
+            f"{'texts' if found.views == 'dropout' else 'pairs'}, as there are no larger ones."
+        )
+    return found, data, told
 
 
-def _training(config: AdaptConfig, recipe: str) -> TrainConfig:
+def _without_batches(error: TooLittle) -> str:
+    """What there is too little of, without advice to those who choose a batch."""
+    return str(error).replace(", or train with a smaller `batch_size`", "")
+
+
+def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
     """The settings of a recipe, whose training follows the teacher's ranking too, if there is one.
 
     Scores that are no cosines have units of their own: of them the order alone is followed.
@@ -504,7 +535,7 @@ def _training(config: AdaptConfig, recipe: str) -> TrainConfig:
     settings = config.training(recipe)
     if config.teacher is None:
         return settings
-    contrast, cosines = settings.objective, gives_cosines(config.teacher)
+    contrast = settings.objective
     assert isinstance(contrast, SimCSE)
     objective = RankCSE(
         head=contrast.head,
@@ -520,14 +551,14 @@ def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
     """With the largest of some sizes of a batch of which the corpus has one.
 
     Raises:
-        UserError: it has none of the smallest.
+        TooLittle: it has none of the smallest.
     """
-    refused: UserError | None = None
+    refused: TooLittle | None = None
     for size in (pairs.batch_size, *SMALLER_BATCHES):
         settings = replace(pairs, batch_size=size)
         try:
             Order(Examples.of(settings, corpus), size, settings.seed).batch(0)
-        except UserError as error:
+        except TooLittle as error:
             refused = error
         else:
             return settings

@@ -230,9 +230,9 @@ class _Judge:
             return gain(after, before)
         others = [row for row in tested if row != over]
         candidates = [before, *(tested[row][column] for row in others)]
-        found = judge_chosen(candidates, 1 + others.index(name), self._evaluations())
-        mean = found.mean - float(np.mean([_added_by_choosing(run) for run in runs] or [0.0]))
-        return replace(found, mean=mean, low=min(found.low, mean))
+        unseen = len(others) * (self._evaluations() - 1)
+        flattered = float(np.mean([_flattered(run) for run in runs] or [0.0]))
+        return judge_chosen(candidates, 1 + others.index(name), unseen, flattered)
 
     def _judged(self, name: str) -> int:
         """How many results the test items have judged on this machine, with the runs' own."""
@@ -306,7 +306,7 @@ def _seeds(found: Gain) -> str:
     return "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
 
 
-def _added_by_choosing(run: Run) -> float:
+def _flattered(run: Run) -> float:
     """How far a run's gain is above what its verdict, which chose among checkpoints too, says."""
     results = run.finished
     gained, said = results.result.pairs.mrr - results.start.pairs.mrr, results.verdict.gain

@@ -302,6 +302,8 @@ class Benchmark:
         kept: str | None,
         candidates: Sequence[Scores] = (),
         chosen: int = 0,
+        unseen: int = 0,
+        flattered: float = 0.0,
     ) -> Verdict:
         """Compare start and result on the verdict's pairs, and note it in the ledger.
 
@@ -312,13 +314,15 @@ class Benchmark:
             candidates: what the same pairs chose among, the start's scores first; none where other
                 items chose.
             chosen: the place of the result among them.
+            unseen: how many more were chosen among before, whose scores on all pairs are not there.
+            flattered: what that has added to the gain.
         """
         if kept is not None:
-            best = judge_chosen(candidates, best_other(candidates)) if candidates else None
+            best = judge_chosen(candidates, best_other(candidates), unseen) if candidates else None
             return start_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
         if candidates:
-            found = judge_chosen(candidates, chosen, measured=(result, start))
+            found = judge_chosen(candidates, chosen, unseen, flattered, (result, start))
         else:
             found = gain(result, start)
             if found.changed_groups < FEW_GROUPS:

@@ -19,6 +19,7 @@ where the start is chosen too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -106,7 +107,8 @@ def best_other(candidates: Sequence[Scores]) -> int:
 def judge_chosen(
     candidates: Sequence[Scores],
     place: int,
-    evaluations: int = 1,
+    unseen: int = 0,
+    flattered: float = 0.0,
     measured: tuple[Scores, Scores] | None = None,
 ) -> Gain:
     """The gain over the start of a candidate that was chosen on the same items.
@@ -115,14 +117,15 @@ def judge_chosen(
         candidates: as they were compared when one was chosen, the start's first; of several seeds
             each, where they have them.
         place: of the one that was chosen, not the start.
-        evaluations: how many of each candidate the items have chosen among, before; the level is
-            divided by them, as nothing else is known of those that were not kept (Bonferroni).
+        unseen: how many more the items have chosen among before, whose scores are not there. The
+            level is shared with them (Bonferroni), each as many of them as there are candidates.
+        flattered: what that choice has added to the gain of the one that was chosen.
         measured: the chosen one and the start, where they were measured again, and better, than
             when they were compared; default: as they were.
 
     Returns:
         An interval that holds for all candidates at once, and the gain less what choosing has
-        added to it: how far the cross-fitted gain of the candidates is below that of the best.
+        added to it (`added_by_choosing`).
     """
     start, others = candidates[0], candidates[1:]
     after, before = measured or (candidates[place], start)
@@ -130,20 +133,30 @@ def judge_chosen(
     sizes = np.linalg.norm(influences, axis=1)
     if not sizes.any():
         return gain(after, before)
+    every = len(others) + unseen
     level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
-    found = gain(after, before, confidence=1 - level / evaluations)
-    best = max(float(scores.by_seed.mean()) for scores in others) - float(start.by_seed.mean())
-    mean = found.mean - max(0.0, best - _cross_fitted(candidates))
+    level /= math.ceil(every / len(others))
+    found = gain(after, before, confidence=1 - level)
+    mean = found.mean - added_by_choosing(candidates) - flattered
     return replace(
         found,
         mean=mean,
         # Of one test; at 5 % it says what the interval says.
-        p=min(1.0, found.p * (1 - CONFIDENCE) * evaluations / level),
+        p=min(1.0, found.p * (1 - CONFIDENCE) / level),
         # The interval moves with the estimate only where it would not hold it.
         low=min(found.low, mean),
         high=max(found.high, mean),
-        candidates=len(others) * evaluations,
+        candidates=every,
     )
+
+
+def added_by_choosing(candidates: Sequence[Scores]) -> float:
+    """What choosing the best beside the start has added to its gain, never below 0.
+
+    Cross-fitting estimates it: on each fold of groups the best of the other folds gains less.
+    """
+    means = [float(scores.by_seed.mean()) for scores in candidates]
+    return max(0.0, max(means[1:]) - means[0] - _cross_fitted(candidates))
 
 
 def _simultaneous_level(standardised: FloatArray) -> float:

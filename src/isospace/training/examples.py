@@ -70,7 +70,7 @@ class Examples:
         """What the settings train on of a corpus.
 
         Raises:
-            UserError: there are no pairs where they are wanted, or fewer than a batch.
+            UserError: there are no pairs where they are wanted; `TooLittle` for less than a batch.
         """
         if config.views == "dropout":
             return cls.of_lines(corpus.train_rows, config.objective.texts)
@@ -96,10 +96,10 @@ class Examples:
         if config.queries is not None:
             found = found._with_queries(corpus, read_queries(config.queries, config, corpus))
         if len(found) < config.batch_size:
-            raise UserError(
-                f"`views` {config.views}: {number_of(len(found), 'pairs')} to train on "
-                f"({found.story}), fewer than a batch of {config.batch_size}. Give more text, "
-                "or train with a smaller `batch_size`"
+            of = f" ({found.story})" if found.story else ""
+            raise TooLittle(
+                f"{number_of(len(found), 'pairs')} to train on{of}, fewer than a batch of "
+                f"{config.batch_size}. Give more text, or train with a smaller `batch_size`"
             )
         return found
 
@@ -292,6 +292,11 @@ class Order:
         found: Rows = self._batches[number - self._first]
         return found
 
+    @property
+    def per_epoch(self) -> int:
+        """Batches of the first epoch; later ones have about as many."""
+        return len(self._drawn(0))
+
     def _drawn(self, epoch: int) -> Rows:
         """(batch, size) of an epoch; what fills no batch is left out."""
         random, examples = np.random.default_rng([self._seed, epoch]), self._examples
@@ -300,19 +305,27 @@ class Order:
         else:
             order = examples.similar.order(examples.rows[:, 0], examples.origins, random)
         if examples.origins is None:
-            return order[: len(order) // self._size * self._size].reshape(-1, self._size)
+            batches = order[: len(order) // self._size * self._size].reshape(-1, self._size)
+            if not len(batches):
+                raise TooLittle(
+                    f"{number_of(len(examples), 'texts')} to train on, fewer than a batch of "
+                    f"{self._size}. Give more text, or train with a smaller `batch_size`"
+                )
+            return batches
         batches = apart(order, examples.origins, self._size)
         for _ in range(_TRIES):  # near the size of a batch it is a matter of the order
             if len(batches):
                 break
             batches = apart(random.permutation(order), examples.origins, self._size)
-        if not len(batches):
-            raise TooLittle(
-                f"`batch_size` {self._size}: no two pairs of a batch may be of one document, or "
-                f"share a text, and of these {len(examples):,} pairs no {self._size} are so. "
-                "Give more text, or train with a smaller `batch_size`"
-            )
-        return batches
+        if len(batches):
+            return batches
+        if epoch:  # the first had some, or there would be no second
+            return self._drawn(0)
+        raise TooLittle(
+            f"no two pairs of a batch may be of one document, or share a text, and of these "
+            f"{len(examples):,} pairs no {self._size} are so. Give more text, or train with a "
+            "smaller `batch_size`"
+        )
 
 
 def apart(order: Rows, origins: Rows, size: int) -> Rows:

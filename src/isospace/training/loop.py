@@ -269,6 +269,11 @@ class Loop:
         return replace(examples, rows=kept)
 
     @property
+    def updates_per_epoch(self) -> float:
+        """Updates that one pass over the examples makes; what fits no batch makes none."""
+        return self._order.per_epoch / self.config.accumulate
+
+    @property
     def tokens_per_step(self) -> float:
         """Tokens in the texts of the examples of an update, on average; each text counts once."""
         own = self.examples.rows.shape[1]

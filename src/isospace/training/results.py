@@ -103,7 +103,7 @@ class RunResults:
     def kept(self) -> str:
         """Which checkpoint model/ holds, and why."""
         if self.made:
-            return f"{self.made}; trained: {self.choice.reason}"
+            return f"{self.made}; of the (first) training: {self.choice.reason}"
         if self.model_step == self.choice.step:
             return self.choice.reason
         return (
