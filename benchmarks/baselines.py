@@ -153,14 +153,15 @@ def main() -> None:
                 write_paragraphs(corpus)
             wanted = [row for row in options.rows or candidates if row in candidates]
             models = post_hoc(table, cells, corpus, options.output) if name == "cls" else {}
-            archived.run(
-                {row: candidates[row] for row in wanted},
-                table.seeds or options.seeds,
-                runs,
-                cells,
-                options.jobs,
-                models,
-            )
+            if wanted:
+                archived.run(
+                    {row: candidates[row] for row in wanted},
+                    table.seeds or options.seeds,
+                    runs,
+                    cells,
+                    options.jobs,
+                    models,
+                )
         # Of the archive, where rows are too that were not asked for.
         rows = (*candidates, *POST_HOC) if name == "cls" else tuple(candidates)
         _draw(name, archived.judged_again(rows, cells, corpus, sts))

@@ -44,7 +44,9 @@ def main() -> None:
     training = time.process_time() - started
 
     started = time.process_time()
-    run_evaluation(config, loop.encoder, data.held_out, data.benchmark, accelerator.mixed_precision)
+    run_evaluation(
+        loop.config, loop.encoder, data.held_out, data.benchmark, accelerator.mixed_precision
+    )
     evaluation = time.process_time() - started
     print(
         f"{updates} updates of {loop.sentences_per_step} sentences: {training:.1f} s; an "

@@ -34,6 +34,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import Benchmark, load_sts_data
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, rank_targets
+from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.choosing import best_other, choose, judge_chosen, loss
@@ -253,7 +254,7 @@ def embed_docstrings() -> Docstrings:
 def archive() -> tuple[dict[str, Floats], dict[str, dict[str, Floats]]]:
     """Items of the start (item,), and of each objective (seed, item), of the comparison."""
     runs: dict[str, list[dict[str, Floats]]] = {}
-    for file in sorted(CELLS.glob("*.tar.xz")):
+    for file in sorted(CELLS.glob("*-seed-*.tar.xz")):
         with tarfile.open(file) as tar:
             [name] = [name for name in tar.getnames() if name.endswith("after.npz")]
             member = tar.extractfile(name)
@@ -781,7 +782,7 @@ def sts(
     none = TextPairs("none", ("a", "b"), ("c", "d"))
     tests = Benchmark(none, "", tasks, None, ()).test_pairs()
     lines, found = [], {}
-    for column in (column for column in start if column not in ("MRR", "MRR burdens")):
+    for column in PAPER_COLUMNS.values():
         gold, sentences = tests["gold"][column], tests["group"][column]
         before, after = start[column], runs["iso"][column][0]
         items = np.arange(len(gold))

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from common import draw
-from documents import SOURCES
+from documents import BY_RELATION, SOURCES
 from isospace.adaptation.states import START, State
 from isospace.config import TrainConfig
 from isospace.encoders.merging import merge
@@ -79,7 +79,7 @@ def main() -> None:
     """Run what is missing; then draw the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--only", nargs="+", choices=SOURCES, default=BY_RELATION)
     options = parser.parse_args()
     found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     for setting, config in settings().items():
