@@ -11,7 +11,7 @@ from toy import sentences
 from isospace.encoders import fast
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
 from isospace.objectives.base import View
@@ -149,6 +149,16 @@ def test_pooling_is_its_formula(encoder, name):
         expected = POOLINGS[name](out.hidden_states, batch.attention_mask)
         assert torch.allclose(encoder(batch, [View(0.0)])[0], expected, atol=1e-6)
     assert encoder.pooling == name
+
+
+@pytest.mark.parametrize(("own", "other"), [("last2", "mean"), ("mean", "last2")])
+def test_another_pooling_leaves_the_callers_model_as_it_is(toy_model, own, other):
+    mine = load_encoder(str(toy_model), own, device="cpu").model
+    before = mine.encode(sentences(3))
+    encoder = as_encoder(mine, pooling=other)
+    assert encoder.pooling == other
+    assert np.array_equal(mine.encode(sentences(3)), before)
+    assert not np.allclose(encoder.embed(sentences(3)), before, atol=1e-3)
 
 
 def test_poolings_by_hand():

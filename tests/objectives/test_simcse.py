@@ -79,6 +79,11 @@ def test_supervision_reads_the_texts_of_an_example() -> None:
         (SimCSE, {"hard_negative_weight": float("nan")}, "nan: expected a finite number"),
         (SimCSE, {"hard_negative_weight": 10**400}, "`hard_negative_weight` 1000.*expected a"),
         (SimCSE, {"head": ["mlp"]}, "`head` .*: expected 'mlp' or 'none'"),
+        (
+            SimCSE,
+            {"hard_negative_weight": 1.0, "supervision": "pairs"},
+            "`hard_negative_weight` 1: there are no hard negatives",
+        ),
     ],
 )
 def test_impossible_values_are_refused(
@@ -89,5 +94,5 @@ def test_impossible_values_are_refused(
 
 
 def test_what_has_a_meaning_is_accepted() -> None:
-    objective = SimCSE(temperature=1, hard_negative_weight=-0.7)
+    objective = SimCSE(temperature=1, hard_negative_weight=-0.7, supervision="triples")
     assert (objective.temperature, objective.hard_negative_weight) == (1.0, -0.7)

@@ -141,6 +141,7 @@ def test_a_dropout_pass_for_every_view_or_one_for_all() -> None:
         (WhitenedCSE, {"groups": "None"}, r"`groups` 'None': expected a whole number or None \(in"),
         (WhitenedCSE, {"groups": 96.0}, "`groups` 96.0: expected a whole number"),
         (WhitenedCSE, {"groups": 0}, "`groups` 0: expected more than 0"),
+        (WhitenedCSE, {"groups": 7, "whitening": "zca"}, "`groups` 7: `whitening` zca has none"),
     ],
 )
 def test_impossible_values_are_refused(
@@ -148,6 +149,12 @@ def test_impossible_values_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         kind(**options)
+
+
+def test_dimensions_that_are_no_pairs_need_a_number_of_groups() -> None:
+    with pytest.raises(ValueError, match=r"25 dimensions are no pairs; set `groups` to one of"):
+        WhitenedCSE().build_head(25, 0)
+    WhitenedCSE(groups=5).build_head(25, 0)
 
 
 def test_no_eps_and_no_number_of_groups_have_a_meaning() -> None:

@@ -82,6 +82,9 @@ def test_what_steps_into_layers_is_refused():
     require_plain_passes(replace(config, objective=DCL()))
     with pytest.raises(UserError, match=r"`gradient_checkpointing` True: .* steps into the layers"):
         require_plain_passes(replace(config, objective=DiffCSE()))
+    halves = replace(CONFIG, half_weights=True, lora=4, objective=DiffCSE())
+    with pytest.raises(UserError, match=r"`half_weights` True: .* in full precision"):
+        require_plain_passes(halves)
 
 
 def test_what_does_not_go_together_is_refused_before_the_work(config):

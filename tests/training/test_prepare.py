@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from sentence_transformers.sentence_transformer.modules import Dense
 from toy import sentences, short_run
 
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import DeCLUTR
+from isospace.objectives import ISBERT, TSDAE, DeCLUTR, PromptBERT, SimCSE
+from isospace.training.parts import parts_of
 from isospace.training.prepare import require_usable
 
 SPANS = DeCLUTR(min_span=4, max_span=16)
@@ -20,6 +24,16 @@ def config_for(toy_model, tmp_path, texts):
     config = short_run(toy_model, file, tmp_path / "run")
     text = replace(config.text, passage_words=None)
     return replace(config, objective=SPANS, batch_size=8, text=text)
+
+
+def test_states_of_another_width_than_the_vectors_are_refused(config, toy_model):
+    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    model = encoder.rebuilt([*encoder.model, Dense(encoder.dim, 8)])
+    narrow = Encoder(model, "narrow")
+    for objective in (TSDAE(), ISBERT(), PromptBERT()):
+        with pytest.raises(UserError, match=r"vectors are of 8 dimensions.* states of tokens"):
+            parts_of(replace(config, objective=objective), narrow)
+    parts_of(replace(config, objective=SimCSE()), narrow)
 
 
 def test_documents_serve(toy_model, tmp_path):

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 from toy import sentences
+from transformers import AutoTokenizer, ElectraConfig, ElectraModel
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives.base import View
+from isospace.objectives.decoders import Detector
 from isospace.objectives.edits import NO_TARGET, InsertTokens, Repeat, Template
 from isospace.objectives.perturbations import CutOff, ShuffledPositions
 from isospace.objectives.spans import Sampling, Span
@@ -157,3 +159,31 @@ def test_a_pass_is_padded_to_its_own_texts(encoder):
     views = made(encoder, plan, [0, 1, 2])
     assert lengths == [6]  # the other pass is on the fast path
     assert torch.allclose(views[1], made(encoder, plan[1:], [0, 1, 2])[0], atol=1e-6)
+
+
+@pytest.fixture
+def narrow(toy_model, tmp_path):
+    """An encoder whose embeddings are of 8 dimensions and its states of 16."""
+    tokenizer = AutoTokenizer.from_pretrained(toy_model)
+    config = ElectraConfig(
+        vocab_size=len(tokenizer),
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    ElectraModel(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    return load_encoder(str(tmp_path), "mean", device="cpu")
+
+
+def test_embeddings_may_be_narrower_than_states(narrow):
+    views = made(narrow, PLAN, [1, 3])
+    assert views.isfinite().all()
+    assert not torch.allclose(views[1], views[0], atol=1e-4)
+
+
+def test_a_vector_among_embeddings_of_another_width_is_refused(narrow):
+    with pytest.raises(ValueError, match=r"embeddings are of 8 dimensions and its vectors.* of 16"):
+        Detector(narrow, narrow.dim, None, 0)

@@ -49,9 +49,17 @@ def concatenated(parts: Sequence[Changes]) -> Changes:
 def refusal(model: nn.Module) -> str | None:
     """Why a Hugging Face model's embeddings cannot be changed; `None` where they can."""
     positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    if isinstance(positions, nn.Embedding):
-        return None
-    return f"{type(model).__name__} has no layer of embeddings with learned positions"
+    if not isinstance(positions, nn.Embedding):
+        return f"{type(model).__name__} has no layer of embeddings with learned positions"
+    words: Any = model.get_input_embeddings()  # type: ignore[operator]
+    if words.embedding_dim != positions.embedding_dim:
+        return f"{type(model).__name__} has embeddings of words of another width than of positions"
+    return None
+
+
+def width(model: Any) -> int:
+    """Of the embeddings of a model that is not refused; its states may be wider."""
+    return int(model.embeddings.position_embeddings.embedding_dim)
 
 
 @contextmanager

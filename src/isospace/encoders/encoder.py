@@ -7,6 +7,7 @@ model's modules in `_vectors`.
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import json
@@ -313,6 +314,10 @@ class Encoder(nn.Module):
             )
         rule = POOLINGS[name]
         transformer: Any = self.model[0]
+        # The model may be somebody's own, who reads it as before: the weights alone are shared.
+        tensors = *transformer.parameters(), *transformer.buffers()
+        shared = {id(part): part for part in (*tensors, transformer.processor)}
+        transformer = copy.deepcopy(transformer, shared)
         config = transformer.model.config
         dim = transformer.get_embedding_dimension()
         with_prompt = all(m.include_prompt for m in self.model if isinstance(m, Pooling))
@@ -410,6 +415,11 @@ class Encoder(nn.Module):
     def refusal_of_changes(self) -> str | None:
         """Why its embeddings cannot be changed; `None` where they can."""
         return changes.refusal(self._transformer)
+
+    @property
+    def embedding_dim(self) -> int:
+        """Width of the embeddings of an encoder whose embeddings can be changed."""
+        return changes.width(self._transformer)
 
     def fingerprint(
         self, max_length: int | None, whole: bool = False, side: Side | None = None
@@ -743,9 +753,11 @@ class Encoder(nn.Module):
         """
         layers = getattr(getattr(self._transformer, "encoder", None), "layer", [])
         found = [layer.attention for layer in layers if hasattr(layer, "attention")]
-        if not found or not all(hasattr(module, "self") for module in found):
+        kind = fast.model_type(self._transformer)
+        built = found and all(hasattr(module, "self") for module in found)
+        if not built or kind.startswith("deberta"):  # which also looks at distances
             raise ValueError(
-                f"the layers of {fast.model_type(self._transformer)} are not built like BERT's, "
+                f"the layers of {kind} are not built like BERT's, "
                 "so nothing can be put between their attention and the rest"
             )
         return found

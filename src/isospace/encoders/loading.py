@@ -315,7 +315,7 @@ def as_encoder(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
 ) -> Encoder:
-    """The encoder that a Python user names or gives; a given one is not copied.
+    """The encoder that a Python user names or gives; of a given one the weights are not copied.
 
     Args:
         model: as `load_encoder` takes it, as text or a path; or a loaded model.

@@ -119,6 +119,7 @@ def _tokenizer_with(encoder: Encoder, template: Template) -> PreTrainedTokenizer
         model_input_names=own.model_input_names,
         padding_side=own.padding_side,
         truncation_side=own.truncation_side,
+        split_special_tokens=True,  # a mask token that a text spells out is none
         **own.special_tokens_map,
     )
     return tokenizer

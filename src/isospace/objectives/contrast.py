@@ -102,8 +102,7 @@ class Contrast(MLPOrNone, Objective):
         Raises:
             ValueError: `groups` does not divide `dim`.
         """
-        groups = max(dim // 2, 1) if self.groups is None else self.groups
-        return heads.GroupWhitening(dim, groups, generator, eps=1e-5)
+        return heads.GroupWhitening(dim, heads.group_count(dim, self.groups), generator, eps=1e-5)
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -91,6 +91,28 @@ class Decoder(Draws):
         return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
 
 
+def _require_room(host: Any, dim: int) -> None:
+    """Whether a vector of `dim` can stand among the embeddings.
+
+    Raises:
+        ValueError: they are of another width, or cannot be stepped into.
+    """
+    widths = []
+
+    def seen(embedded: torch.Tensor) -> torch.Tensor:
+        widths.append(embedded.shape[-1])
+        return embedded
+
+    one = torch.zeros((1, 1), dtype=torch.int64, device=host.device)
+    with torch.no_grad():
+        host.token_states(one, torch.ones_like(one), 0.0, embedded=seen)
+    if widths != [dim]:
+        raise ValueError(
+            f"its embeddings are of {widths[0]} dimensions and its vectors, which are to stand "
+            f"among them, of {dim}"
+        )
+
+
 class Detector(Draws):
     """Finds words that a generator has replaced, knowing the sentence's vector (DiffCSE).
 
@@ -114,6 +136,7 @@ class Detector(Draws):
     ) -> None:
         super().__init__(seed)
         host: Any = encoder
+        _require_room(host, dim)
         self.special = tuple(host.vocabulary.special)
         self.language_model = language_model
         self.discriminator = Network(encoder, trained=True)

@@ -248,9 +248,14 @@ class Template(Edit):
         return self.empty
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """The template's tokens inside the special ones."""
+        """The template's tokens inside the special ones.
+
+        A mask token that a text spells out is left out: it is not the one that is read.
+        """
         inner = vocabulary.inner(ids)
         words = ids[:0] if self.empty else ids[inner]
+        if self.needs_mask:
+            words = words[words != vocabulary.mask]
         before, after = self.parts(vocabulary)
         return np.concatenate([ids[: inner.start], before, words, after, ids[inner.stop :]])
 

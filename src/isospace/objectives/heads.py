@@ -125,6 +125,18 @@ def linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> n
     return layer
 
 
+def group_count(dim: int, groups: int | None) -> int:
+    """How many groups whiten `dim` dimensions: of two each, where none are named.
+
+    Raises:
+        ValueError: none are named, and the dimensions are no pairs.
+    """
+    if groups is None and dim % 2:
+        divisors = [n for n in range(1, dim + 1) if dim % n == 0]
+        raise ValueError(f"{dim} dimensions are no pairs; set `groups` to one of {divisors}")
+    return dim // 2 if groups is None else groups
+
+
 class GroupWhitening(RandomHead):
     """Grouped, optionally shuffled whitening of every view by its batch statistics (WhitenedCSE).
 

@@ -31,7 +31,8 @@ class MoCoSE(Objective):
 
     Where paper and released code differ, or the code goes wrong (`variant="released"` has the
     code's way but for the last point):
-    - The code switches dropout on in the copies, which were made without; here they are clean.
+    - The code switches dropout on in the copies, which were made without; here that of the encoder
+      is clean (its projection keeps `head_dropout`).
     - The optimiser of the code trains the copy of the projection too; here it only follows.
     - The code's queue begins with K random unit vectors, all of which count, and is up to twice as
       long for a while; here it begins with `queue_start` of them.
@@ -56,7 +57,7 @@ class MoCoSE(Objective):
     head_dropout: DropoutRate = 0.1
     """Rate in projection and predictor."""
     variant: Literal["corrected", "released"] = "corrected"
-    """The copies follow only and are clean, or as released."""
+    """The copies follow only, that of the encoder without dropout; or as released."""
 
     paper: ClassVar[Paper] = Paper(
         """@inproceedings{cao-etal-2022-exploring,

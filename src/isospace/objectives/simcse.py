@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import PositiveFloat
 
+from isospace.errors import UserError
 from isospace.objectives.base import HeadChoice, Paper, View, Views
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
@@ -47,6 +48,14 @@ class SimCSE(Contrast):
     url = {https://aclanthology.org/2021.emnlp-main.552},
 }""",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hard_negative_weight and self.supervision != "triples":
+            raise UserError(
+                f"`hard_negative_weight` {self.hard_negative_weight:g}: there are no hard "
+                f"negatives with `supervision` {self.supervision}; set triples"
+            )
 
     @property
     def own_views(self) -> tuple[View, ...]:

@@ -83,6 +83,11 @@ class WhitenedCSE(Objective):
     draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if self.groups is not None and self.whitening not in ("group", "shuffled-group"):
+            raise UserError(
+                f"`groups` {self.groups}: `whitening` {self.whitening} has none; leave it out, or "
+                "set `whitening` group or shuffled-group"
+            )
         if self.positives == "permutation" and self.whitening != "shuffled-group":
             raise UserError(
                 "`positives` permutation needs `whitening` shuffled-group: only its shuffles differ"
@@ -144,7 +149,7 @@ class WhitenedCSE(Objective):
         """Number of groups at this width: 1 for full whitening, dim / 2 where none is named."""
         if self.whitening in ("pca", "zca"):
             return 1
-        return max(dim // 2, 1) if self.groups is None else self.groups
+        return heads.group_count(dim, self.groups)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """L1 or one of the forms of L2."""

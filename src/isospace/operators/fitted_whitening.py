@@ -7,7 +7,7 @@ LeVeque 1983), so that neither the size of a batch nor the number of processes m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -129,6 +129,9 @@ class WhiteningMap:
         return [(self.kernel.T, -self.mean @ self.kernel)]
 
 
+Kind = Literal["pca", "zca", "group", "flow"]
+
+
 @dataclass(frozen=True)
 class Whitening:
     """A whitening that is fitted once on a corpus: what it keeps, and how it is estimated.
@@ -139,7 +142,7 @@ class Whitening:
     distances stay, cosines are about the mean in place of the origin.
     """
 
-    kind: Literal["pca", "zca", "group", "flow"] = "pca"
+    kind: Kind = "pca"
     """pca sorts the components by variance, so that vectors can be cut anywhere; zca turns them
     back to the model's own axes (the same cosines); group is zca within groups of neighbouring
     dimensions; flow is no whitening but an invertible network that is trained to make the vectors
@@ -164,6 +167,8 @@ class Whitening:
         Raises:
             ValueError: settings that do not go together, or do not fit the width.
         """
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {self.kind}")
         if self.shrinkage != "ledoit-wolf" and not 0.0 <= self.shrinkage <= 1.0:
             raise ValueError(f"shrinkage must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}")
         if self.kind != "group" and self.groups != 1:

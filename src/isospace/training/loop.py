@@ -157,6 +157,7 @@ def require_plain_passes(config: TrainConfig) -> None:
     reasons = {
         "pass_tokens": "reads tokens, and needs a batch at once",
         "trained_layers": "reads tokens or changes their embeddings, and needs all layers",
+        "half_weights": "reads tokens, in full precision",
         "gradient_checkpointing": "steps into the layers, which would not happen again",
     }
     for name, reason in reasons.items():

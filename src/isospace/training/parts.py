@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 
 from torch import nn
 
-from isospace.config import TrainConfig
+from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
 from isospace.objectives.companions import Companion
@@ -45,6 +45,13 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
     """
     objective = config.objective
     plan = Plan.of(config)
+    reads_tokens = objective.inputs or any(view.read != "pooled" for view in plan.views)
+    if reads_tokens and encoder.dim != encoder.token_dim:
+        raise UserError(
+            f"{encoder.source}: its vectors are of {encoder.dim} dimensions, as a layer behind the "
+            f"pooling makes them, and its states of tokens, which {objective_name(objective)} "
+            f"reads, of {encoder.token_dim}; take an encoder without such a layer"
+        )
     try:
         head = objective.build_classifier(encoder.dim, classes, config.seed)
         companions = objective.build_companions(encoder, encoder.dim, config.seed)

@@ -108,7 +108,7 @@ class Sources:
         batch = self.encoder.collate(ids, len(inputs), sides)
         length = batch.input_ids.shape[1]
         changed = {
-            place: _changes(made, length, self.encoder.token_dim)
+            place: _changes(made, length, self.encoder.embedding_dim)
             for place, (source, made) in enumerate(zip(self._distinct, inputs, strict=True))
             if source.changes_embeddings
         }
@@ -127,7 +127,7 @@ class Sources:
             return _Input(ids, positions)
         places = source.perturb.positions(len(ids), random)
         positions = places if positions is None else positions[places]
-        kept = source.perturb.kept(len(ids), self.encoder.token_dim, random)
+        kept = source.perturb.kept(len(ids), self.encoder.embedding_dim, random)
         return _Input(ids, positions, kept)
 
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:
