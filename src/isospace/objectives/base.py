@@ -69,8 +69,8 @@ class View:
     Attributes:
         dropout: the rate in the network; `None` is its own, 0.0 is a clean pass.
         text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive
-            (of labelled pairs the second text), 2 its hard negative. Lines of text have text 0
-            only.
+            (of labelled pairs the second text), 2 its hard negative; behind them what is mined.
+            Lines of text have text 0 only.
         edit: of the tokens, before they are encoded.
         perturb: of their embeddings, before the first layer.
         by: "encoder", or the name of a companion that encodes (`companions.Network`).

@@ -63,8 +63,8 @@ class CT(Objective):
         + \sum_{k=1}^{K} \log \sigma(-\langle a_{n_{ik}}, b_{n'_{ik}} \rangle)\Big]$$
 
     $a, b$: vectors of the encoder and of a second one, a copy at the start, both trained, neither
-    with dropout. $n, n'$: drawn from the batch, each by itself, so that one negative pair in B - 1 is
-    a sentence with itself. Relations: `ct-in-batch` compares all with all.
+    with dropout. $n, n'$: drawn from the batch, each by itself, so that one negative pair in B - 1
+    is a sentence with itself. Relations: `ct-in-batch` compares all with all.
     A symmetric loss over all pairs of the batch would keep the towers equal for ever; the draws
     are what sets them apart.
 

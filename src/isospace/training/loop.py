@@ -104,7 +104,7 @@ def gather(local: Tensor) -> Tensor:
 def require_distinct_views(
     encoder: Encoder, batch: Batch, plan: Sequence[View], texts: Sequence[int]
 ) -> list[Tensor]:
-    """The encoder's views of a batch; no random state moves.
+    """The encoder's views of a batch; the CPU's random state does not move.
 
     Args:
         encoder: in training.
