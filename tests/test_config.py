@@ -145,7 +145,7 @@ def test_settings_left_out_of_the_json_have_their_defaults():
 
 
 def test_an_option_is_shared_where_it_means_the_same():
-    base = SimCSE(head="none", temperature=0.15, hard_negative_weight=0.5)
+    base = SimCSE(head="none", temperature=0.15, hard_negative_weight=0.5, supervision="triples")
     assert SimCSE(**shared_options(base, SimCSE)) == base
     assert shared_options(base, DCL) == {"head": "none", "temperature": 0.15}
     assert shared_options(base, SCD) == {}  # its temperature is another
