@@ -66,7 +66,7 @@ MOST_READING = 0.5
 
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TIMED = 64  # texts by which the speed of encoding is measured
-_SPARE = 1.1  # beside encoding: ranking, maps, what is written in the end
+_SPARE = 1.25  # beside encoding: ranking, maps, what is written in the end
 _BY_EVALUATION = 1_300  # texts that an evaluation in training encodes, at most
 
 
