@@ -146,8 +146,8 @@ class WhitenedCSE(Objective):
         return torch.nn.Sequential(whitening, heads.TanhMLP(dim, generator))
 
     def group_count(self, dim: int) -> int:
-        """Number of groups at this width: 1 for full whitening, dim / 2 where none is named."""
-        if self.whitening in ("pca", "zca"):
+        """Number of groups at this width: 1 without any, dim / 2 where none is named."""
+        if self.whitening not in ("group", "shuffled-group"):
             return 1
         return heads.group_count(dim, self.groups)
 
