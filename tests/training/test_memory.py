@@ -16,7 +16,7 @@ from isospace.encoders import adapters, fast
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import cosines
 from isospace.errors import UserError
-from isospace.objectives import DCL, SCD, DiffCSE, Iso, WhitenedCSE
+from isospace.objectives import DCL, SCD, DiffCSE, ESimCSE, Iso, WhitenedCSE
 from isospace.objectives.base import View
 from isospace.training.loop import require_plain_passes
 from isospace.training.prepare import require_usable
@@ -83,8 +83,9 @@ def test_what_steps_into_layers_is_refused():
     with pytest.raises(UserError, match=r"`gradient_checkpointing` True: .* steps into the layers"):
         require_plain_passes(replace(config, objective=DiffCSE()))
     halves = replace(CONFIG, half_weights=True, lora=4, objective=DiffCSE())
-    with pytest.raises(UserError, match=r"`half_weights` True: .* in full precision"):
+    with pytest.raises(UserError, match=r"`half_weights`: diffcse .* in full precision"):
         require_plain_passes(halves)
+    require_plain_passes(replace(halves, objective=ESimCSE()))
 
 
 def test_what_does_not_go_together_is_refused_before_the_work(config):

@@ -148,7 +148,7 @@ class _Climb:
         ]:
             self.story.append(
                 f"What is lost on {', '.join(unbounded)} is measured and not bounded: it takes "
-                f"{SMALLEST_SPLIT} held-out pairs for some of them to choose."
+                f"{SMALLEST_SPLIT} held-out pairs, of several groups, for some of them to choose."
             )
         self.benchmark, held_out = self.data.benchmark, self.data.held_out
         own = held_out.pairs if self.benchmark.split else self.benchmark.pairs

@@ -295,7 +295,8 @@ class Order:
     @property
     def per_epoch(self) -> int:
         """Batches of the first epoch; later ones have about as many."""
-        return len(self._drawn(0))
+        self.batch(0)
+        return len(self._batches)
 
     def _drawn(self, epoch: int) -> Rows:
         """(batch, size) of an epoch; what fills no batch is left out."""

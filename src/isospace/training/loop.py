@@ -145,19 +145,24 @@ def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
 
 
 def require_plain_passes(config: TrainConfig) -> None:
-    """Refuse what makes passes in parts where an objective needs more than the vectors of texts.
+    """Refuse passes in parts, or at half precision, where an objective needs more than vectors.
 
     Raises:
         UserError: naming the setting.
     """
-    plain = not config.objective.inputs and all(
-        view.by == "encoder" and view.read == "pooled" and not view.changes_embeddings
-        for view in config.objective.views
+    views = config.objective.views
+    vectors = not config.objective.inputs and all(
+        view.read == "pooled" and not view.changes_embeddings for view in views
     )
+    plain = vectors and all(view.by == "encoder" for view in views)
+    if config.half_weights and not vectors:
+        raise UserError(
+            f"`half_weights`: {objective_name(config.objective)} as set reads tokens or changes "
+            "their embeddings, in full precision; leave the setting out"
+        )
     reasons = {
         "pass_tokens": "reads tokens, and needs a batch at once",
         "trained_layers": "reads tokens or changes their embeddings, and needs all layers",
-        "half_weights": "reads tokens, in full precision",
         "gradient_checkpointing": "steps into the layers, which would not happen again",
     }
     for name, reason in reasons.items():
