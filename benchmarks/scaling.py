@@ -88,7 +88,7 @@ def _work(name: str, corpus: Path, steps: int) -> None:
     fields = {"projector": (1024, 1024, 1024)} if name == "scd" else {}
     loop = own_loop("minilm", name, fields, corpus, "bf16")
     one, seconds, moved = updates(loop, 1), [], []
-    for step in range(steps + 2):  # the first are not counted: DDP lays out its buckets
+    for step in range(steps + 2):  # the first are not counted: some things are made once
         _barrier()
         before = _loopback_bytes()
         took = one()

@@ -164,6 +164,10 @@ def test_a_pass_over_uneven_documents_has_the_batches_that_it_can_have():
             {"text": CorpusConfig(columns=("a", "b")), "relations": ("crops",)},
             r"`relations` crops: are of documents",
         ),
+        (
+            {"text": CorpusConfig(columns=("a", "b")), "without_title_words": True},
+            "`without_title_words`: is about titles of documents",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(base, changes, message):
@@ -192,6 +196,17 @@ def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
         assert (np.diff(words) == 1).all()
         lengths.add(len(words))
     assert (min(lengths), max(lengths)) == (4, 20)
+
+
+def test_a_crop_keeps_the_prompt(toy_model):
+    vocabulary = load_encoder(str(toy_model), device="cpu").vocabulary
+    special = sorted(vocabulary.special)
+    first = max(special) + 1
+    ids = np.array([special[0], *range(first, first + 40), special[1]])
+    for seed in range(50):
+        found = crop(ids, np.random.default_rng(seed), vocabulary, before=5)
+        assert (found[:5] == ids[:5]).all()
+        assert 4 <= len(found) - 6 <= 18
 
 
 def test_pairs_of_columns_that_share_a_text_are_not_in_one_batch(base, tmp_path):

@@ -59,7 +59,7 @@ def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
     loop.optimizer.zero_grad()
 
     torch.manual_seed(5)
-    again = loop._backward_by_passes(batch, last=True)
+    again = loop._backward_by_passes(batch)
     assert torch.rand(1) == after
     assert all(torch.equal(again[name], term) for name, term in terms.items())
     found = gradients(loop)

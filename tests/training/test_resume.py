@@ -119,8 +119,12 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
 
 
 @pytest.mark.slow
-def test_two_processes_share_a_run_and_go_on_with_it(config, tmp_path):
-    """What holds to the start, and what groups the texts of a batch, is found again."""
+@pytest.mark.parametrize("world", [2, 3])
+def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world):
+    """What holds to the start, and what groups the texts of a batch, is found again.
+
+    Of three processes it is the order that decides a sum.
+    """
     stopped = replace(config, output=tmp_path / "stopped")
     settings = ["train", "--similar", "4", "--hold-to-start", "100"]
     run_together(2, isospace_main, [*settings, *command(config, 12)[1:]])

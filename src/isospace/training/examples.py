@@ -136,7 +136,8 @@ class Examples:
         cropped = self.cropped
         if cropped is not None:
             cropped = np.concatenate([cropped, np.zeros(len(rows), bool)])
-        origins = np.concatenate([self.origins, self.numbers(corpus)[rows]])
+        known = np.where(rows < 0, rows[:, :1], rows)  # what is missing keeps nothing apart
+        origins = np.concatenate([self.origins, self.numbers(corpus)[known]])
         rows = np.concatenate([self.rows, rows])
         return replace(self, rows=rows, origins=origins, cropped=cropped, story=story)
 
@@ -207,6 +208,10 @@ def require_pairs(config: TrainConfig) -> None:
         raise UserError(
             f"`relations` {' '.join(config.relations)}: are of documents; the pairs of `columns` "
             "are those of its rows"
+        )
+    if config.text.columns and config.without_title_words:
+        raise UserError(
+            "`without_title_words`: is about titles of documents, and rows of `columns` have none"
         )
 
 
@@ -372,11 +377,21 @@ def apart(order: Rows, origins: Rows, size: int) -> Rows:
         batches.append(batch)
 
 
-def crop(ids: NDArray[Any], random: np.random.Generator, vocabulary: Vocabulary) -> NDArray[Any]:
-    """A run of tokens inside the special ones (independent cropping, Izacard et al. 2022)."""
+def crop(
+    ids: NDArray[Any], random: np.random.Generator, vocabulary: Vocabulary, before: int = 0
+) -> NDArray[Any]:
+    """A run of tokens inside the special ones (independent cropping, Izacard et al. 2022).
+
+    Args:
+        ids: (token,) of a text.
+        random: which draws the run.
+        vocabulary: which tokens are special.
+        before: tokens of the text's prompt, with what opens it; they stay.
+    """
     inner = vocabulary.inner(ids)
-    words = ids[inner]
+    first = max(inner.start, before)
+    words = ids[first : inner.stop]
     share = random.uniform(SHORTEST_CROP, LONGEST_CROP)
     length = max(1, round(share * len(words)))
     start = int(random.integers(len(words) - length + 1)) if len(words) else 0
-    return np.concatenate([ids[: inner.start], words[start : start + length], ids[inner.stop :]])
+    return np.concatenate([ids[:first], words[start : start + length], ids[inner.stop :]])

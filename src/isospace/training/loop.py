@@ -22,6 +22,7 @@ from isospace.encoders import adapters
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
+from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
 from isospace.objectives.base import TokenIds, TokenStates, View, Views
 from isospace.objectives.companions import Companion, GradientSign, Network, companion
@@ -92,8 +93,9 @@ class _Gather(torch.autograd.Function):
 def gather(local: Tensor) -> Tensor:
     """The global batch of views, (view, batch, dim), with gradient to every process's own rows.
 
-    Every process then computes the same loss. Data-parallel averaging divides the summed gradient
-    by the number of processes again, so that W processes with B / W sentences equal one with B.
+    Every process then computes the same loss. The mean over the processes of their gradients
+    divides what is summed here by their number again, so that W processes with B / W sentences
+    equal one with B.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         gathered: Tensor = _Gather.apply(local)  # type: ignore[no-untyped-call]
@@ -230,6 +232,10 @@ class Loop:
         classes = 0 if labels is None else int(labels.max()) + 1
         parts = parts_of(config, encoder, classes)
         self.plan, self.head, self.companions, self.sources, self.shipped = parts
+        sides = [side_of(text, self.plan.texts) for text in range(len(tokens))]
+        self._prompts = [
+            encoder.prompt_tokens(side) if encoder.prompts.of(side) else 0 for side in sides
+        ]
         first = self._micro_batch(0)
         if not first.changed:
             first = first.rows(torch.arange(min(_TRIED, len(first)), device=encoder.device))
@@ -257,7 +263,8 @@ class Loop:
         self._held = [
             (p, p.detach().clone()) for p in held if config.hold_to_start and p.requires_grad
         ]
-        self._views: nn.Module = accelerator.prepare_model(encoder)
+        # For its precision alone: gradients are summed here, in an order that no step changes.
+        accelerator.prepare_model(encoder, evaluation_mode=True)
         self._first_terms: dict[str, float] = {}
         self._seen: Views | None = None
         self._added: dict[str, Tensor] = {}
@@ -309,8 +316,8 @@ class Loop:
         if self.examples.cropped is not None:
             for place in np.flatnonzero(self.examples.cropped[chosen]).tolist():
                 draws = np.random.default_rng([self.config.seed, micro, int(rows[place, 0])])
-                for ids in texts:
-                    ids[place] = crop(ids[place], draws, self.encoder.vocabulary)
+                for ids, prompt in zip(texts, self._prompts, strict=True):
+                    ids[place] = crop(ids[place], draws, self.encoder.vocabulary, prompt)
         batch = self.sources.batch(texts, rows[:, 0], micro)
         if self.lists is not None:
             second = self.examples.rows[everything, -1]
@@ -400,7 +407,7 @@ class Loop:
     def _network(self, name: str) -> tuple[nn.Module, bool]:
         """What makes views under this name, and whether it is trained."""
         if name == "encoder":
-            return self._views, True
+            return self.encoder, True
         network = companion(self.companions, name, Network)
         return network.encoder, network.trained
 
@@ -424,23 +431,21 @@ class Loop:
         parts = self.config.accumulate
         totals: dict[str, float] = {}
         for part in range(parts):
-            last = part == parts - 1
             batch = self._micro_batch(self.step * parts + part)
             if self.config.pass_tokens is not None:
-                terms = self._backward_by_passes(batch, last)
+                terms = self._backward_by_passes(batch)
             else:
-                with nullcontext() if last else self.accelerator.no_sync(self._views):
-                    terms = self._terms(batch)
-                    self.accelerator.backward(_loss(terms) / parts)
+                terms = self._terms(batch)
+                self.accelerator.backward(_loss(terms) / parts)
             for name, value in terms.items():
                 totals[name] = totals.get(name, 0.0) + float(value.detach()) / parts
         if self.accelerator.num_processes > 1:
-            for parameter in self._beside.parameters():
+            for parameter in self._parameters:
                 if parameter.grad is not None:
                     parameter.grad = self.accelerator.reduce(parameter.grad, "mean")
         return totals
 
-    def _backward_by_passes(self, batch: Batch, last: bool) -> dict[str, Tensor]:
+    def _backward_by_passes(self, batch: Batch) -> dict[str, Tensor]:
         """As the backward of the whole batch, with the states of few texts in memory at a time.
 
         Gradient caching (Gao et al. 2021): the batch passes without a gradient; the loss gives the
@@ -450,25 +455,22 @@ class Loop:
         views = self.plan.views
         parts = batch.parts(self.config.pass_tokens * batch.texts // len(views))
 
-        def passes(rows: Tensor, network: nn.Module) -> Tensor:
-            return torch.stack([upcast(x) for x in network(batch.rows(rows), views, texts)])
+        def passes(rows: Tensor) -> Tensor:
+            return torch.stack([upcast(x) for x in self.encoder(batch.rows(rows), views, texts)])
 
         texts, states, found = self.sources.of_view, [], []
         for rows in parts:
             states.append(checkpoint.random_state())
             with torch.no_grad():
-                found.append(passes(rows, self.encoder))
+                found.append(passes(rows))
         after = checkpoint.random_state()
         vectors = torch.cat(found, dim=1)[:, torch.cat(parts).argsort()].requires_grad_()
         terms = self._terms(batch, vectors)
         self.accelerator.backward(_loss(terms) / self.config.accumulate)
         assert vectors.grad is not None
-        for number, (rows, state) in enumerate(zip(parts, states, strict=True)):
+        for rows, state in zip(parts, states, strict=True):
             checkpoint.set_random_state(state)
-            # One pass alone by what sums over processes: they may have other numbers of parts.
-            final = last and number == len(parts) - 1
-            made = passes(rows, self._views if final else self.encoder)
-            torch.autograd.backward(made, vectors.grad[:, rows])
+            torch.autograd.backward(passes(rows), vectors.grad[:, rows])
         checkpoint.set_random_state(after)
         return terms
 
