@@ -158,6 +158,7 @@ def test_scores_from_a_file(sided, tmp_path):
     )
     found = Written(file, sided)
     assert found.count == 2
+    assert [found.said_of(line).tolist() for line in (0, 4, 1)] == [[12], [30], []]
     expected = np.array([[np.nan, 2.5], [-1.0, np.nan], [np.nan, np.nan]])
     np.testing.assert_array_equal(found.of(QUERIES, OWN), expected)
     assert found.among(QUERIES, np.array([30, 12]))[0, 0] == 2.5
@@ -201,6 +202,24 @@ def test_candidates_are_near_and_neither_related_nor_likely_right():
     again = lists.candidates(np.array([[7, 9], [0, 1]]), 1)
     assert again[1].tolist() == drawn[1]  # whatever stands beside it
     assert replace(lists, seed=4).candidates(np.array([[0, 1]]), 1)[0].tolist() != drawn[1]
+
+
+def test_what_a_file_scores_stands_first_among_the_candidates():
+    """However far it is; what is related, or likely right as well, is none all the same."""
+
+    class Told(Table):
+        def said_of(self, query):
+            return np.array([1, 2, 3, 150, 160, 20]) if query == 0 else super().said_of(query)
+
+    scores = np.full((200, 200), -1.0, np.float32)
+    scores[0, :5] = [0, 0.8, 0.7, FALSE_NEGATIVE * 0.8 + 1e-3, 0.6]
+    numbers = np.arange(200)
+    numbers[2] = 1
+    lists = lists_of(scores, range(1, 200), numbers, [(0, 1)], 4, Told(scores))
+    drawn = [lists.candidates(np.array([[0, 1]]), micro)[0].tolist() for micro in range(20)]
+    assert all(set(lines[:3]) == {20, 150, 160} for lines in drawn)
+    assert all(len(set(lines)) == 4 for lines in drawn)
+    assert len({tuple(lines) for lines in drawn}) > 1
 
 
 def test_where_few_are_near_others_of_the_corpus_stand_in():
@@ -276,8 +295,11 @@ def test_what_is_refused(documents, changes, message):
 
 
 def test_a_cross_encoder_needs_candidates_and_stands_alone(documents, cross, toy_model):
-    for changes in ({"mined": 0}, {"teacher": f"{cross},{toy_model}"}):
-        with pytest.raises(UserError, match=r"is a cross-encoder, .* name it alone, and set"):
+    for changes, advice in (
+        ({"mined": 0}, "set `mined`, such as 4"),
+        ({"teacher": f"{cross},{toy_model}"}, "name it alone"),
+    ):
+        with pytest.raises(UserError, match=f"is a cross-encoder, .* {advice}$"):
             train(replace(documents, **{"teacher": str(cross), **changes}))
 
 

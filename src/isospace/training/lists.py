@@ -81,7 +81,8 @@ class Lists:
         """Lines that are near the first text of each example and do not belong to it.
 
         They are drawn from the `DEPTH` nearest that are none of its documents, nor likely to be
-        right as well; where there are fewer, others of the corpus stand in.
+        right as well; those first of which a teacher's file says something, near or not. Where
+        there are fewer, others of the corpus stand in.
 
         Args:
             rows: (example, text) lines.
@@ -104,7 +105,12 @@ class Lists:
                 usable = np.where(right | (scores[place] > limits[place]), -np.inf, scores[place])
                 random = np.random.default_rng([self.seed, micro, query, positive])
                 near = highest(usable, DEPTH)
-                near = random.permutation(near[usable[near] > -np.inf])[: self.mined]
+                near = random.permutation(near[usable[near] > -np.inf])
+                if self.teacher is not None and len(said := self.teacher.said_of(query)):
+                    told = np.isin(self.pool, said) & (usable > -np.inf)
+                    told_first = random.permutation(np.flatnonzero(told))
+                    near = np.concatenate([told_first, near[~told[near]]])
+                near = near[: self.mined]
                 if len(near) < self.mined:
                     different = ~np.isin(self.numbers[self.pool], [of_query, of_own])
                     different[near] = False
@@ -179,19 +185,9 @@ def make_lists(
     Raises:
         UserError: a teacher that cannot be used, or too little text to mine from.
     """
-    plan = Plan.of(config)
-    pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
-    numbers = examples.numbers(corpus)
-    if config.text.columns:  # a text may be in several rows
-        pool = np.sort(pool[np.unique(numbers[pool], return_index=True)[1]])
-    rows = examples.rows
-    of = Sided(
-        np.unique(rows[:, 0]),
-        np.union1d(rows[:, -1][rows[:, -1] >= 0], pool),
-        side_of(0, plan.texts),
-        lambda line: examples.text(corpus, line),
-        examples.digest(corpus),
-    )
+    rows, numbers = examples.rows, examples.numbers(corpus)
+    pool = _pool(config, corpus, numbers)
+    of = _sided(config, corpus, examples, pool)
 
     def cosines(encoder: Encoder) -> Cosines:
         return Cosines.made(encoder, of, cache, progress)
@@ -212,6 +208,37 @@ def make_lists(
     return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
 
 
+def require_scores(config: TrainConfig, corpus: Corpus, examples: Examples) -> None:
+    """Refuse a file of scores as `teacher` that says nothing of what is trained on.
+
+    Raises:
+        UserError: none of its pairs is of these texts.
+    """
+    if config.teacher is not None and (file := expanded(config.teacher)).is_file():
+        pool = _pool(config, corpus, examples.numbers(corpus))
+        Written(file, _sided(config, corpus, examples, pool))
+
+
+def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
+    """The lines that are looked for, each text once."""
+    pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
+    if config.text.columns:  # a text may be in several rows
+        pool = np.sort(pool[np.unique(numbers[pool], return_index=True)[1]])
+    return pool
+
+
+def _sided(config: TrainConfig, corpus: Corpus, examples: Examples, pool: Rows) -> Sided:
+    """The lines of a run by the sides on which they are read."""
+    rows = examples.rows
+    return Sided(
+        np.unique(rows[:, 0]),
+        np.union1d(rows[:, -1][rows[:, -1] >= 0], pool),
+        side_of(0, Plan.of(config).texts),
+        lambda line: examples.text(corpus, line),
+        examples.digest(corpus),
+    )
+
+
 def _megabytes(*teachers: Teacher | None) -> float:
     """Of the vectors that these read."""
     files = {
@@ -227,13 +254,26 @@ def gives_cosines(teacher: str) -> bool:
     """Whether what `teacher` names are encoders, and no cross-encoder or file of scores.
 
     Raises:
-        UserError: there is nothing of that name, or the file has no scores.
+        UserError: there is nothing of that name, the file has no scores, or a cross-encoder is not
+            named alone.
     """
     file = expanded(teacher)
     if file.is_file():
         load_scored_pairs(file)
         return False
-    return not any(map(_is_cross_encoder, _names(teacher)))
+    return _cross_encoder(teacher) is None
+
+
+def _cross_encoder(teacher: str) -> str | None:
+    """The cross-encoder that `teacher` names, if it names one."""
+    names = _names(teacher)
+    found = next(filter(_is_cross_encoder, names), None)
+    if found is not None and names != [found.removesuffix(BM25)]:
+        raise UserError(
+            f"`teacher` {teacher}: {found.removesuffix(BM25)} is a cross-encoder, which is asked "
+            "about a text's own positive and what is mined for it; name it alone"
+        )
+    return found
 
 
 def _names(teacher: str) -> list[str]:
@@ -260,17 +300,15 @@ def _teacher(
         return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"
     teachers: list[Teacher] = []
     stories = []
-    names = _names(config.teacher)
-    for name in names:
+    if (cross := _cross_encoder(config.teacher)) is not None:
+        if not config.mined:
+            raise UserError(
+                f"`teacher` {cross}: is a cross-encoder, which is asked about a text's own "
+                "positive and what is mined for it; set `mined`, such as 4"
+            )
+        return Together(PairScorer(cross, str(start.device)), of.read), f"cross-encoder {cross}"
+    for name in _names(config.teacher):
         base = name.removesuffix(BM25)
-        if _is_cross_encoder(name):
-            if len(names) > 1 or base != name or not config.mined:
-                raise UserError(
-                    f"`teacher` {config.teacher}: {base} is a cross-encoder, which is asked about "
-                    "a text's own positive and what is mined for it; name it alone, and set "
-                    "`mined`, such as 4"
-                )
-            return Together(PairScorer(base, str(start.device)), of.read), f"cross-encoder {base}"
         encoder = start if base == "start" else load_encoder(base, device=str(start.device))
         made, story = cosines(encoder), base
         if base == name:

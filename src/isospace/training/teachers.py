@@ -77,6 +77,10 @@ class Teacher(ABC):
     def of(self, queries: Rows, texts: Rows) -> Scores:
         """(query, n): of each query the texts (query, n) that are its own; NaN as in `among`."""
 
+    def said_of(self, query: int) -> Rows:
+        """Lines of the texts of which alone it says something, for a query; none where of all."""
+        return np.empty(0, np.int64)
+
 
 class LineVectors:
     """Vectors of lines, float16 on disk.
@@ -279,18 +283,24 @@ class Written(Teacher):
     def __init__(self, path: Path, of: Sided) -> None:
         pairs = load_scored_pairs(path)
         self._read, self.digest = of.read, file_hash(path)
-        queries, texts = (
-            {self._key(line) for line in lines.tolist()} for lines in (of.queries, of.texts)
-        )
+        queries = {self._key(line) for line in of.queries.tolist()}
+        texts = {self._key(line): line for line in of.texts.tolist()}
         named = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
         keyed = ((key(clean(query)), key(clean(text)), score) for query, text, score in named)
         self._scores = {(q, t): score for q, t, score in keyed if q in queries and t in texts}
         self.count = len(self._scores)
+        self._lines: dict[int, list[int]] = {}
+        for q, t in self._scores:
+            self._lines.setdefault(q, []).append(texts[t])
         if not self._scores:
             raise UserError(
                 f"`teacher` {path}: none of its {len(pairs):,} pairs is of texts that are trained "
                 "on; expected columns of a query, a passage as the corpus has it, and a score"
             )
+
+    def said_of(self, query: int) -> Rows:
+        """Those of the file."""
+        return np.array(self._lines.get(self._key(query), []), np.int64)
 
     def _key(self, line: int) -> int:
         return key(self._read(line))
