@@ -133,6 +133,26 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     assert done.origins[-1, 1] == corpus.related.structure.documents[corpus.train_rows[0]]
 
 
+@pytest.mark.parametrize("setting", ["queries", "labels"])
+def test_another_file_of_a_name_is_refused_on_resume(config, tmp_path, setting):
+    file, words = tmp_path / "file.csv", sentences(60, seed=9)
+    rows = [f"{a},{b}" for a, b in zip(words[:30], words[30:], strict=True)]
+    heads = {"queries": "query,passage", "labels": "sentence1,sentence2,score"}
+    ends = {"queries": [""] * 30, "labels": [f",{n % 5}" for n in range(30)]}[setting]
+    lines = [row + end for row, end in zip(rows, ends, strict=True)]
+    file.write_text("\n".join([heads[setting], *lines]))
+    config = replace(config, output=tmp_path / "run", **{setting: str(file)})
+    if setting == "labels":
+        config = replace(config, select="labels")
+    train(config).run.results_path.unlink()  # as a kill leaves it
+    whole = file.read_text()
+    file.write_text("\n".join([heads[setting], *lines[1:]]))
+    with pytest.raises(UserError, match=f"what `{setting}` names has changed since"):
+        train(resume=tmp_path / "run")
+    file.write_text(whole)
+    train(resume=tmp_path / "run")
+
+
 def test_a_passage_of_the_corpus_is_of_its_document(config, corpus, tmp_path):
     documents = corpus.related.structure.documents
     line = int(corpus.train_rows[7])

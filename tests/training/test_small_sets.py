@@ -57,6 +57,15 @@ def test_collapsed_evaluations_are_no_candidates(examples, monkeypatch):
     assert results.verdict.gain.candidates == 3
 
 
+def test_where_all_have_collapsed_the_start_is_kept(examples, monkeypatch):
+    monkeypatch.setattr(
+        "isospace.training.selection.is_collapsed", lambda evaluation, _: evaluation["step"] > 0
+    )
+    results = train(examples).results
+    assert results.choice.step == 0
+    assert results.verdict.text.startswith("Keep the start")
+
+
 @pytest.mark.parametrize("saves", [1, 3])
 def test_a_stopped_run_resumes_to_the_same_verdict(examples, monkeypatch, saves):
     whole = train(replace(examples, output=examples.output.with_name("whole"))).results

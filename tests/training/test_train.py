@@ -183,6 +183,15 @@ def test_divergence_keeps_the_last_good_checkpoint(config, monkeypatch):
     assert Run(config.output).last_checkpoint.is_file()
 
 
+def test_what_does_not_fit_in_memory_says_what_needs_less(config, monkeypatch):
+    def terms(self, views):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(SimCSE, "terms", terms)
+    with pytest.raises(Stopped, match=r"out of memory.* `batch_size`.*nothing is lost"):
+        train(replace(config, objective=SimCSE()))
+
+
 def test_selection_by_the_users_labels(config, tmp_path):
     labels = tmp_path / "labels.tsv"
     lines = [

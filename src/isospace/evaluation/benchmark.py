@@ -269,6 +269,11 @@ class Benchmark:
         """Identifies the verdict's pairs, whatever else is scored beside them."""
         return _digest((self.pairs.first, self.pairs.second))
 
+    def labels_digest(self) -> str:
+        """Identifies the labelled pairs that choose, where some do."""
+        found = self.labels
+        return "" if found is None else _digest((found.first, found.second, found.gold.tolist()))
+
     def digest(self) -> str:
         """Identifies the test items: equal for runs whose `items` can be compared one by one."""
         tests = [test for task in self.tasks.values() for test in task.subsets.values()]
@@ -318,7 +323,9 @@ class Benchmark:
             flattered: what that has added to the gain.
         """
         if kept is not None:
-            best = judge_chosen(candidates, best_other(candidates), unseen) if candidates else None
+            best = None
+            if len(candidates) > 1:  # one alone is the start, whose checkpoints have all collapsed
+                best = judge_chosen(candidates, best_other(candidates), unseen)
             return start_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
         if candidates:

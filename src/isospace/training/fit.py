@@ -67,8 +67,11 @@ class Fit:
         self.evaluations: list[dict[str, float]] = []
         self.ranks: list[torch.Tensor] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
+        self.begun: int | None = None
+        """Updates of the whole of a run that `begin` found, `None` where it is new."""
         self._how_to_resume = ""
         self._state: dict[str, Any] | None = None
+        """Of the checkpoint, until the run has gone back to it."""
 
     @contextmanager
     def holding(self, run: Run, how_to_resume: str) -> Iterator[None]:
@@ -96,6 +99,11 @@ class Fit:
             raise Interrupted(f"interrupted; {how_to_resume}") from error
         except OSError as error:  # a full disk
             raise Stopped(f"{error}; {how_to_resume}") from error
+        except torch.OutOfMemoryError as error:
+            raise Stopped(
+                "out of memory. A new run needs less with a smaller `batch_size`, with "
+                f"`pass_tokens`, or with `gradient_checkpointing`. This one: {how_to_resume}"
+            ) from error
         finally:
             for tracker in self.accelerator.trackers:
                 tracker.finish()
@@ -106,12 +114,9 @@ class Fit:
         Raises:
             UserError: it is of another text, start or number of processes.
         """
-        self._state = self._load_checkpoint() if self.run.last_checkpoint.is_file() else None
-
-    @property
-    def begun(self) -> int | None:
-        """Updates of the whole of a run that `begin` found, `None` where it is new."""
-        return None if self._state is None else int(self._state["total_steps"])
+        if self.run.last_checkpoint.is_file():
+            self._state = self._load_checkpoint()
+            self.begun = int(self._state["total_steps"])
 
     def measure_start(self, updates: int | None = None) -> None:
         """Evaluate the start and write the first checkpoint, or go back to where a run stopped.
@@ -125,6 +130,7 @@ class Fit:
         self._evaluate()
         if self._state is not None:
             self._restore(self._state)
+            self._state = None  # weights and moments once more
         else:
             if self.main:
                 self.run.rewind(-1)
@@ -234,6 +240,7 @@ class Fit:
                 **self.loop.state(),
                 "settings": self.run.settings_digest,
                 "corpus": self.corpus.digest,
+                **self._read_beside,
                 "start": self._start_hash,
                 "random": states,
                 "evaluations": self.evaluations,
@@ -261,6 +268,12 @@ class Fit:
                 f"{state['corpus'][:12]}, now {self.corpus.digest[:12]}); put the old text back, "
                 "or start a new run"
             )
+        for setting, digest in self._read_beside.items():
+            if state.get(setting, digest) != digest:
+                raise UserError(
+                    f"{run.folder}: what `{setting}` names has changed since this run began; put "
+                    "the old file back, or start a new run"
+                )
         if state["start"] != self._start_hash:
             raise UserError(
                 f"{run.folder}: the encoder {self.config.model} is not the one that this run began "
@@ -279,6 +292,15 @@ class Fit:
                 "many"
             )
         return state
+
+    @property
+    def _read_beside(self) -> dict[str, str]:
+        """Setting -> what identifies its file, of those that train or choose beside the corpus."""
+        return {
+            "queries": self.loop.examples.digest(self.corpus),
+            "labels": self.benchmark.labels_digest(),
+            "pairs": self.benchmark.pairs_digest(),
+        }
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.loop.load_state(state)
