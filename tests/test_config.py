@@ -115,6 +115,8 @@ def test_what_is_no_configuration_is_refused(text):
     [
         ({"bogus": 1}, "`bogus`: no such setting"),
         ({"text": {"sort": True}}, "`sort`: no such setting"),
+        ({"text": {"self": True}}, "`self`: no such setting"),
+        ({"objective": {"name": "scd", "self": 1}}, "`self`: no such setting"),
         ({"text": {"held_out": "many"}}, "`held_out` 'many': expected a whole number"),
         ({"objective": {"name": "simsce"}}, "`objective` 'simsce': expected one of simcse"),
         ({"objective": {"name": "scd", "head": "mlp"}}, "`head`: no such setting"),

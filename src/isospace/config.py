@@ -158,7 +158,14 @@ class CorpusConfig:
 
 def as_corpus(value: Any) -> Any:
     """The settings of the text as they are, or made of their JSON."""
-    return CorpusConfig(**value) if isinstance(value, Mapping) else value
+    return CorpusConfig(**_settings(value)) if isinstance(value, Mapping) else value
+
+
+def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says, of which one key would be taken for the object that is made."""
+    if "self" in value:
+        raise UserError("`self`: no such setting")
+    return dict(value)
 
 
 def _objective(value: Any) -> Objective:
@@ -172,7 +179,7 @@ def _objective(value: Any) -> Objective:
         return value
     if not isinstance(value, Mapping):
         raise UserError(f"`objective` {value!r}: expected an objective, such as SimCSE()")
-    options = dict(value)
+    options = _settings(value)
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in OBJECTIVES:
         raise UserError(f"`objective` {name!r}: expected one of {', '.join(OBJECTIVES)}")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from isospace.system.cache import built_once, remove_stale
+from isospace.errors import UserError
+from isospace.system.cache import built_once, cache_folder, remove_stale
 
 
 def test_a_killed_build_is_not_used(tmp_path):
@@ -48,6 +49,21 @@ def write(folder: Path, text: str) -> None:
 
 def read(folder: Path) -> str:
     return (folder / "part").read_text()
+
+
+def test_no_place_for_a_cache_names_the_way_out(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file/isospace: Not a directory.* ISOSPACE_CACHE"):
+        built_once(tmp_path / "file" / "isospace" / "x", Path.mkdir, Path.exists)
+
+    def nobody() -> Path:
+        raise RuntimeError("could not determine home directory")
+
+    for name in ("ISOSPACE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    with pytest.raises(UserError, match=r"no home folder.* ISOSPACE_CACHE"):
+        cache_folder()
 
 
 def test_two_builders_of_the_same_result(tmp_path):

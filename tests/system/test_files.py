@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -23,6 +25,19 @@ def test_a_folder_that_was_filled_meanwhile_is_left_as_it_is(tmp_path):
         write()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert [path.name for path in folder.iterdir()] == ["theirs"]
+
+
+def test_others_may_read_what_safetensors_writes(tmp_path):
+    umask = os.umask(0o022)
+    try:
+        with atomic_path(tmp_path / "a.safetensors") as path:
+            save_file({"x": torch.zeros(2)}, path)
+        with atomic_folder(tmp_path / "model") as folder:
+            save_file({"x": torch.zeros(2)}, folder / "b.safetensors")
+    finally:
+        os.umask(umask)
+    for path in tmp_path.rglob("*.safetensors"):
+        assert path.stat().st_mode & 0o777 == 0o644
 
 
 def test_an_empty_folder_gives_way(tmp_path):

@@ -12,12 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from isospace.errors import UserError
 from isospace.system.files import expanded
 
 _STALE_SECONDS = 7 * 24 * 3600
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 """What reading a file raises whose end or middle is not what was written."""
 
+_NO_CACHE = (
+    "there is no place to keep what is made once ({}); name a folder that can be written, in the "
+    "environment variable ISOSPACE_CACHE"
+)
 Value = TypeVar("Value")
 
 
@@ -26,7 +31,11 @@ def cache_folder() -> Path:
     chosen = os.environ.get("ISOSPACE_CACHE")
     if chosen:
         return expanded(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isospace"
+    caches = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(caches) if caches else Path.home() / ".cache") / "isospace"
+    except RuntimeError as error:  # a user whom the system does not know
+        raise UserError(_NO_CACHE.format("you have no home folder")) from error
 
 
 def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path], Value]) -> Value:
@@ -41,7 +50,10 @@ def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path
             return read(folder)
         except _DAMAGED:
             shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(_NO_CACHE.format(f"{folder.parent}: {error.strerror}")) from error
     remove_stale(folder.parent, ".building-*")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
         new = Path(scratch, "new")

@@ -53,6 +53,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as handle:
             os.fsync(handle.fileno())
+        temporary.chmod(_usual_mode())
         temporary.replace(path)
         sync_folder(path.parent)
     except SafetensorError as error:
@@ -80,12 +81,22 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
     try:
         yield building
         sync_tree(building)
+        for path in building.rglob("*"):
+            if path.is_file():
+                path.chmod(_usual_mode())
         _take_place(building, folder, replace)
         sync_folder(folder.parent)
     except SafetensorError as error:
         raise OSError(str(error)) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _usual_mode() -> int:
+    """What others may do with a new file. Safetensors lets nobody else read what it writes."""
+    umask = os.umask(0)  # the system tells it only to those who set it
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def _of_the_killed(folder: Path) -> Iterator[Path]:

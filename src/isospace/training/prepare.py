@@ -235,11 +235,11 @@ def _tokenise(
 
 def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Coverage) -> int:
     """To how many tokens texts are cut."""
-    if config.max_length is not None:
-        return config.max_length
-    if corpus.related is None and not config.text.columns:
-        return LENGTH_OF_LINES
-    longest = max(found.lengths[0.95], LENGTH_OF_LINES)
+    longest = config.max_length
+    if longest is None:
+        if corpus.related is None and not config.text.columns:
+            return LENGTH_OF_LINES
+        longest = max(found.lengths[0.95], LENGTH_OF_LINES)
     return longest if encoder.max_length is None else min(longest, encoder.max_length)
 
 

@@ -50,6 +50,8 @@ from isospace.system.locks import locked
 from isospace.system.typed_json import first_problem, read_json
 from isospace.training.results import RunResults, read_results
 
+_RUNS = Path("runs")
+"""Below which a run has its folder where none was named."""
 REPORT = "report.html"  # in the folder of a run or of a comparison
 
 
@@ -421,12 +423,18 @@ def begun(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
-def require_free(folder: Path) -> None:
+def require_free(folder: Path | None) -> None:
     """Refuse a folder that holds something already, or that cannot be made.
+
+    Args:
+        folder: of a run to be; `None` is one of a new name.
 
     Raises:
         UserError: with the ways out.
     """
+    if folder is None:
+        require_writable(_RUNS, inside=True)
+        return
     # What a kill left before there was a run; beside anything else it is somebody's own.
     names = (".config.json.*.tmp", f".{LADDER}.*.tmp", LADDER)
     torn = {path for name in names for path in folder.glob(name)}
@@ -446,9 +454,9 @@ def _new_folder(config: TrainConfig, work: str) -> Path:
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     work = work or objective_name(config.objective)
     name = f"{stamp}-{work}-{Path(config.model).name or 'model'}"
-    Path("runs").mkdir(exist_ok=True)
+    _RUNS.mkdir(exist_ok=True)
     for number in count(1):
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        folder = _RUNS / (name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
             folder.mkdir()
             break

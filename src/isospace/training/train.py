@@ -62,8 +62,7 @@ def train(
                     return FinishedRun(run, results, earlier=True)
                 settings = run.config
             elif run is None and config is not None:
-                if config.output is not None:
-                    require_free(config.output)
+                require_free(config.output)
                 # In the settings, because a resumed run may find another environment.
                 settings = replace(config, data=sts_data(config.data))
             else:
