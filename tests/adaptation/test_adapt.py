@@ -18,6 +18,7 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_ladder
 from isospace.adaptation.states import MAPS, START, Kind, State
+from isospace.adaptation.times import Times
 from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import LADDER, load_encoder
@@ -113,7 +114,13 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monk
         patch.setattr(fit_module.Fit, "_train", stopped)
         with pytest.raises(Interrupted, match="adapt `resume`"):
             adapt(config)
+    before = Times.read(config.output / "rungs", 0.0).rungs
+    assert before["trained"] > 0
     again = adapt(resume=config.output)
+    ladder = read_ladder(config.output)
+    assert all(rung.seconds > before.get(rung.name, 0.0) for rung in ladder.rungs)
+    assert ladder.seconds > sum(rung.seconds for rung in ladder.rungs)
+    assert again.results.seconds == pytest.approx(ladder.seconds, abs=5)
     assert again.results.verdict.gain == climbed.results.verdict.gain
     assert_same_weights(again.run, climbed.run)
     assert adapt(resume=config.output).results == again.results
@@ -173,6 +180,9 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, climbed
     assert finished.results.verdict.kind is VerdictKind.KEEP_START
     assert finished.results.verdict.text.startswith("Keep the start: cannot tell: +")
     assert finished.results.verdict.gain == climbed.results.verdict.gain
+    words = read_ladder(finished.run.folder).chosen.words
+    because = f"the start, because of the verdict; the ladder had taken: {words}"
+    assert finished.results.kept == because
     texts = sentences(5)
     shipped = SentenceTransformer(str(finished.model_folder)).encode(texts)
     assert np.allclose(shipped, load_encoder(config.model).embed(texts), atol=1e-5)
@@ -304,13 +314,35 @@ def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mi
     assert "trained" in [rung.name for rung in read_ladder(finished.run.folder).rungs]
 
 
-def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(config, tmp_path):
+def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
+    config, toy_model, tmp_path
+):
     (tmp_path / "lines.txt").write_text("no scores\n")
-    for teacher, message in (("nowhere/at/all", "not a folder"), ("lines.txt", "lines.txt: ")):
+    (tmp_path / "others.csv").write_text("query,passage,score\nwho is it,nobody,1\nwho,me,2\n")
+    cross = write_toy_cross_encoder(tmp_path / "cross", toy_model)
+    for teacher, message in (
+        (tmp_path / "nowhere/at/all", "not a folder"),
+        (tmp_path / "lines.txt", "lines.txt: "),
+        (tmp_path / "others.csv", "none of its 2 pairs is of texts that are trained on"),
+        (f"start+bm25,{cross}", "is a cross-encoder.* name it alone$"),
+        (f"{cross}+bm25", "is a cross-encoder.* name it alone$"),
+    ):
         output = tmp_path / "run"
         with pytest.raises(UserError, match=message):
-            adapt(replace(config, teacher=str(tmp_path / teacher), output=output))
+            adapt(replace(config, teacher=str(teacher), output=output))
         assert not output.exists()
+
+
+def test_queries_of_a_file_train_too(config, tmp_path):
+    file = tmp_path / "queries.txt"
+    file.write_text("\n".join(sentences(40, seed=9)))
+    budget = (30_000, "tokens")
+    finished = adapt(replace(config, queries=file, budget=budget, output=tmp_path / "run"))
+    assert finished.run.config.queries == file
+    lines = tmp_path / "lines.txt"  # which have no pairs of their own
+    lines.write_text("\n".join(sentences(400)))
+    config = replace(config, text=CorpusConfig(corpus=(str(lines),)), queries=file, budget=budget)
+    assert adapt(replace(config, output=tmp_path / "lines")).run.config.views == "pairs"
 
 
 def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp_path):

@@ -24,6 +24,7 @@ from isospace.adaptation.changed import changed_places, changed_queries, first_t
 from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
 from isospace.adaptation.states import KINDS_OF_MAPS, MAPS, SHARES, START, Kind, State
+from isospace.adaptation.times import Times
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.groups import SMALLEST_SPLIT
@@ -38,7 +39,7 @@ from isospace.objectives import RankCSE, SimCSE
 from isospace.statistics.choosing import added_by_choosing, choose
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import Verdict, start_unless_adapted
+from isospace.statistics.verdict import Verdict, VerdictKind, start_unless_adapted
 from isospace.system.launch import launched
 from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
@@ -47,11 +48,12 @@ from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
-from isospace.training.lists import gives_cosines
+from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
+from isospace.training.selection import Choice
 
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
@@ -64,6 +66,8 @@ MINED = 4
 MOST_READING = 0.5
 """Share of a budget in minutes that reading the text can use up, however long it takes."""
 
+_RUNGS = "rungs"  # in the folder of a ladder: vectors and times, until it is finished
+_DEV_SETS = "dev sets of STS, which bound what may be lost"
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TIMED = 64  # texts by which the speed of encoding is measured
 _SPARE = 1.25  # beside encoding: ranking, maps, what is written in the end
@@ -104,8 +108,7 @@ def adapt(
                 config = AdaptConfig.read(run.folder / LADDER)
             else:
                 assert config is not None
-                if config.output is not None:
-                    require_free(config.output)
+                require_free(config.output)
                 # In the settings, because a resumed ladder may find another environment.
                 config = replace(config, data=sts_data(config.data))
             return _Climb(config, progress or Logged(), stop, started).go(run)
@@ -157,7 +160,9 @@ class _Climb:
         self._tried: dict[State, _Choosing] = {}
         self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
-        self._seconds: dict[str, float] = {}
+        self._times = Times()
+        self._steps: list[int] = []
+        """Of the trainings that are not left out, the one that was kept."""
         self._unseen = 0
         """Evaluations of trainings that were not kept, where the pairs that choose judge too."""
         self._flattered: list[float] = []
@@ -169,6 +174,7 @@ class _Climb:
             settings = replace(self.training, output=self.config.output)
             run = Run.create(settings, "adapt", self.config.to_json())
         self.run = run
+        self._times = Times.read(run.folder / _RUNGS, self._started)
         busy = f"{run.folder}: another process is climbing this ladder; wait for it, or stop it"
         try:
             with locked(run.folder / ".lock", busy):
@@ -220,11 +226,13 @@ class _Climb:
     def _rung(self, name: str) -> Iterator[None]:
         """Note what a rung takes."""
         started = time.monotonic()
-        yield
-        self._seconds[name] = self._seconds.get(name, 0.0) + time.monotonic() - started
+        try:
+            yield
+        finally:
+            self._times.add(name, time.monotonic() - started)
 
     def _encode(self, state: State) -> SidedEncode:
-        return self.states.encode(state, self.run.folder / "rungs")
+        return self.states.encode(state, self.run.folder / _RUNGS)
 
     def _try(self, kind: Kind) -> None:
         """Measure the states of a kind on the items that choose."""
@@ -288,6 +296,7 @@ class _Climb:
                         self._go(fit)
             if fit.choice.step:
                 self.states.trained.append(checkpoint.load_weights(run.kept_weights))
+                self._steps.append(fit.choice.step)
             elif updates:
                 self.story.append(f"A training was left out: {fit.choice.reason}.")
             if tried := fit.tried:  # of fewer pairs, and among fewer texts, than a rung is
@@ -378,8 +387,14 @@ class _Climb:
         made = "" if plain else chosen.words
         if chosen.share and trainings > 1:
             made += f", averaged over {trainings} trainings"
-        step = fit.choice.step if chosen.share else 0
+        step = self._steps[0] if chosen.share else 0
         results = run_results(fit, step, before, after, verdict, made)
+        results = replace(
+            results,
+            choice=_choice_of(fit.choice, chosen, verdict),
+            labels=_DEV_SETS if self.elsewhere.dev else None,
+            seconds=self._times.whole,
+        )
         better, worse = self._changed(chosen, before.measured, after.measured)
         ladder = Ladder(
             tuple(
@@ -395,12 +410,12 @@ class _Climb:
             self.elsewhere.described,
             better,
             worse,
-            time.monotonic() - self._started,
+            self._times.whole,
         )
         encoder = self.states.shipped(chosen, self._encode(chosen))
         write_ladder(self.run.folder, ladder)
         write_run(self.run, results, encoder, self.data, before, after)
-        shutil.rmtree(self.run.folder / "rungs", ignore_errors=True)
+        shutil.rmtree(self.run.folder / _RUNGS, ignore_errors=True)
         self._show(ladder, results)
         return FinishedRun(self.run, results)
 
@@ -413,7 +428,7 @@ class _Climb:
             _mean(found.scores),
             None if state == START else gain(found.scores, self._tried[START].scores),
             {} if state == START else found.elsewhere,
-            self._seconds[kind.name],
+            self._times.rungs[kind.name],
         )
 
     def _tried_of(self, kind: Kind, state: State, allowed: Sequence[State]) -> Tried:
@@ -460,7 +475,10 @@ class _Climb:
         self.progress.table("the ladder, on the pairs that choose, x 100", ladder.rows())
         for sentence in ladder.story:
             self.progress.line("note", sentence)
-        self.progress.line("taken", ladder.chosen.words)
+        taken = ladder.chosen.words
+        if results.ships_start and not ladder.rungs[0].chosen:
+            taken += "; the model is the start all the same, because of the verdict"
+        self.progress.line("taken", taken)
         states = {"start": results.start}
         if not ladder.rungs[0].chosen:
             states["taken"] = results.result
@@ -505,7 +523,7 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
         raise TooLittle(_without_batches(error)) from error
     told: list[str] = []
     found = None
-    if data.corpus.related is not None or config.text.columns:
+    if data.corpus.related is not None or config.text.columns or config.queries is not None:
         try:
             found = _in_batches(pairs, data.corpus)
         except TooLittle as error:
@@ -514,6 +532,8 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
                 f"{_without_batches(error).partition('. ')[0]}."
             ]
     found = found or _in_batches(dropout, data.corpus)
+    if config.teacher is not None:
+        require_scores(found, data.corpus, Examples.of(found, data.corpus))
     if found.batch_size < pairs.batch_size:
         told.append(
             f"Batches are of {found.batch_size} "
@@ -564,6 +584,16 @@ def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
             return settings
     assert refused is not None
     raise refused
+
+
+def _choice_of(trained: Choice, chosen: State, verdict: Verdict) -> Choice:
+    """What was kept of the (first) training; where the start is, why."""
+    if verdict.kind is not VerdictKind.KEEP_START:
+        return trained
+    reason = "the start, because no rung finds more"
+    if chosen != START:
+        reason = f"the start, because of the verdict; the ladder had taken: {chosen.words}"
+    return replace(trained, step=0, value=trained.start_value, reason=reason)
 
 
 def _mean(scores: Scores) -> float:

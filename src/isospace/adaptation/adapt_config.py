@@ -46,6 +46,10 @@ class AdaptConfig:
     """Whose ranking the trainings follow, as for train: start+bm25, encoders, a cross-encoder, or a
     file of query, passage and score. Default: nobody's; what belongs together is all that counts.
     """
+    queries: PathOrText | None = None
+    """A file of queries that somebody logged or another program wrote, each alone or with the
+    passage that answers it, as for train: further pairs to train on, by which nothing is measured.
+    """
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
     query_prompt: str | None = None
@@ -81,6 +85,7 @@ class AdaptConfig:
             elsewhere=self.elsewhere,
             precision=self.precision,
             seed=self.seed,
+            queries=self.queries if base.views == "pairs" else None,
         )
 
     def to_json(self) -> str:

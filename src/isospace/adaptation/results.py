@@ -85,7 +85,7 @@ class Ladder:
         elsewhere: what is measured there, in words.
         better: queries that gained most.
         worse: queries that lost most.
-        seconds: wall clock of the whole; of a ladder that was resumed, since then.
+        seconds: wall clock of the whole, sessions before a resumption included.
         format: of the file.
     """
 

@@ -23,8 +23,14 @@ class LadderPart:
     worse: tuple[Changed, ...]
 
 
-def ladder_part(run: Run, number: int) -> LadderPart | None:
-    """Of a run that a ladder left; `None` of any other. `number` is the run's on the page."""
+def ladder_part(run: Run, number: int, split: bool) -> LadderPart | None:
+    """Of a run that a ladder left; `None` of any other.
+
+    Args:
+        run: its folder.
+        number: the run's on the page.
+        split: whether others than the pairs that choose have judged.
+    """
     ladder = read_ladder(run.folder)
     if ladder is None:
         return None
@@ -36,6 +42,7 @@ def ladder_part(run: Run, number: int) -> LadderPart | None:
         "Pairs that choose. A line is the 95 % interval of the gain over the start, which the "
         "dashed line goes through."
     )
+    verdict = "is of others" if split else "allows for that, as there are no others"
     rungs = Table(
         "ladder",
         f"The ladder: x 100, {ladder.chosen_on}, which choose",
@@ -43,7 +50,7 @@ def ladder_part(run: Run, number: int) -> LadderPart | None:
         " ".join(
             [
                 "Gains are over the start, with 95 % intervals; that of what was taken is "
-                "flattered, because these pairs chose it: the verdict above is of others. Columns "
+                f"flattered, because these pairs chose it: the verdict above {verdict}. Columns "
                 f"of other text are changes there: {ladder.elsewhere}. Minutes are a rung's own.",
                 *ladder.story,
             ]

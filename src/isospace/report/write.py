@@ -183,7 +183,7 @@ def _section(
         verdict="" if results is None else results.verdict.text,
         beside="" if results is None or results.beside is None else results.beside.text,
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
-        ladder=ladder_part(run, number),
+        ladder=ladder_part(run, number, results is None or results.split),
         losses=losses,
         space=_space(run, number, queries),
         facts={} if results is None else _facts(run, results),
@@ -198,7 +198,7 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     objective, paper = config.objective, config.objective.paper
     options = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in objective.to_json().items())
     texts = [Path(corpus).name or corpus for corpus in config.text.corpus]
-    longest = config.max_length or results.corpus.longest
+    longest = results.corpus.longest or config.max_length
     dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
     if config.trained_layers is not None:
         dropout += f", trained layers: the last {config.trained_layers}"
