@@ -27,6 +27,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import archived
 from cell_archive import pack, unpack
@@ -148,12 +149,16 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
 
 
 def _climb(config: AdaptConfig) -> Ladder:
-    """The ladder of a folder, which is climbed first where it is not there, or not to its end."""
+    """The ladder of a folder, which is climbed first where it is not there, or not to its end.
+
+    It finds nothing in the cache, so that the minutes of all ladders are of the same work.
+    """
     assert config.output is not None
-    if config.output.exists():
-        adapt(resume=config.output)
-    else:
-        adapt(config)
+    with TemporaryDirectory() as cache, patch.dict(os.environ, ISOSPACE_CACHE=cache):
+        if config.output.exists():
+            adapt(resume=config.output)
+        else:
+            adapt(config)
     ladder = read_ladder(config.output)
     assert ladder is not None
     return ladder
