@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,10 @@ from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
 from isospace.training.run import Run, chosen_weight
 from isospace.training.train import train
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+UNKNOWN = str.maketrans(LETTERS, "ぁぃぅぇぉかきくけこさしすせそたちつてとなにぬねのは")
+"""Turns words into such as no tokenizer of these tests has."""
 
 
 @pytest.fixture(scope="module")
@@ -386,6 +391,22 @@ def test_too_few_pairs_of_texts_keep_the_start_without_advice_on_batches(
     assert "fewer than a batch of 16" in said
     assert "--" not in said.replace("--corpus", "")
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_language_that_the_encoder_does_not_know_keeps_the_start_and_says_why(
+    config, toy_model, tmp_path
+):
+    [documents] = config.text.corpus
+    file = tmp_path / "unknown.jsonl"
+    rows = map(json.loads, Path(documents).read_text().splitlines())
+    turned = [{key: text.translate(UNKNOWN) for key, text in row.items()} for row in rows]
+    file.write_text("\n".join(map(json.dumps, turned)))
+    text = replace(config.text, corpus=(str(file),))
+    budget = (30_000, "tokens")
+    finished = adapt(replace(config, text=text, budget=budget, output=tmp_path / "run"))
+    assert finished.results.verdict.kind is VerdictKind.KEEP_START
+    story = read_ladder(finished.run.folder).story
+    assert any("of the tokens are unknown to it" in sentence for sentence in story)
 
 
 def test_other_text_that_is_too_little_to_bound_what_is_lost_is_named(config, tmp_path):

@@ -27,7 +27,9 @@ from isospace.adaptation.states import KINDS_OF_MAPS, MAPS, SHARES, START, Kind,
 from isospace.adaptation.times import Times
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.coverage import coverage
 from isospace.corpus.groups import SMALLEST_SPLIT
+from isospace.corpus.overview import sample
 from isospace.encoders.loading import LADDER
 from isospace.errors import Interrupted, Stopped, TooLittle, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
@@ -157,6 +159,9 @@ class _Climb:
         own = held_out.pairs if self.benchmark.split else self.benchmark.pairs
         self.choosers = own.grouped()
         self.states = EncoderStates(self.training, corpus)
+        if warning := coverage(self.states.encoder, sample(corpus)).warning:
+            cause = warning.partition(". ")[0]  # without the advice
+            self.story.append(f"{cause[:1].upper()}{cause[1:]}.")
         self._tried: dict[State, _Choosing] = {}
         self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
