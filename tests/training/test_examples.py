@@ -198,6 +198,21 @@ def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
     assert (min(lengths), max(lengths)) == (4, 20)
 
 
+def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(base, tmp_path):
+    """Hard negatives may be shared: here all rows have one."""
+    path = tmp_path / "faq.tsv"
+    rows = [f"question number {n} of it\tAnswer {n % 50} of all of them\tthere is no answer" for n in range(300)]
+    path.write_text("\n".join(["q\ta\tn", *rows]))
+    text = CorpusConfig(corpus=(str(path),), columns=("q", "a", "n"))
+    objective = SimCSE(supervision="triples")
+    config = replace(base, text=text, views="dropout", objective=objective)
+    corpus = load_corpus(text, tmp_path)
+    order = Order(Examples.of(config, corpus), 16, seed=0)
+    for number in range(order.per_epoch):
+        answers = [corpus[line + 1] for line in corpus.train_rows[order.batch(number)].tolist()]
+        assert len(set(answers)) == 16
+
+
 def test_a_crop_keeps_the_prompt(toy_model):
     vocabulary = load_encoder(str(toy_model), device="cpu").vocabulary
     special = sorted(vocabulary.special)

@@ -73,7 +73,11 @@ class Examples:
             UserError: there are no pairs where they are wanted; `TooLittle` for less than a batch.
         """
         if config.views == "dropout":
-            return cls.of_lines(corpus.train_rows, config.objective.texts)
+            found = cls.of_lines(corpus.train_rows, config.objective.texts)
+            if config.objective.texts == 1 or config.objective.reads_labels:
+                return found
+            # A hard negative may be many rows' own: it is right for none of them.
+            return replace(found, origins=_origins(corpus)[found.rows[:, :2]])
         if corpus.related is not None:
             pairs = _of_relations(config, corpus, corpus.related)
         elif config.text.columns:
