@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from isospace.search.columns import TypeGuess, convert
@@ -24,3 +26,12 @@ def test_no_digit_of_a_cell_is_lost(cells, kind, values):
         guess.see({"c": cell}, "row", cell=True)
     assert guess.columns == {"c": kind}
     assert [convert(cell, kind, cell=True) for cell in cells] == values
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), Decimal("-Infinity")])
+def test_what_is_no_finite_number_is_none(number):
+    assert convert(number, "float", cell=False) is None
+    guess = TypeGuess(["c"])
+    for value in (number, 1.5):
+        guess.see({"c": value}, "row", cell=False)
+    assert guess.columns == {"c": "float"}

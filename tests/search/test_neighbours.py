@@ -147,6 +147,16 @@ def test_bad_words_are_refused(capsys, words, more, message):
     assert message in " ".join(err.split())
 
 
+def test_nothing_found_is_said(capsys, toy_model, tmp_path):
+    (tmp_path / "one.txt").write_text("the old river\n")
+    words = ["neighbours", toy_model, "--corpus", tmp_path / "one.txt", "--query", "the old river"]
+    status, out, _ = run(capsys, words)
+    assert status == 0
+    assert out == (
+        "the old river  (cosine, 1 distinct text, the query itself left out): nothing found\n"
+    )
+
+
 def test_no_model_is_refused():
     with pytest.raises(UserError, match="models none"):
         find_neighbours([], ["a"], ["b"])

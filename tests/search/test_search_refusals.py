@@ -105,6 +105,27 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
             f"filter 'year' (The filter year does not return a boolean): {SQL}",
         ),
         (
+            ["search", "cat", "--where", "year > 3 ADN kind = 'even'"],
+            f"filter \"year > 3 ADN kind = 'even'\" (Expected: EOF, found: ADN): {SQL}",
+        ),
+        (
+            ["index", "--delete", "year > 3 ADN kind = 'even'"],
+            f"filter \"year > 3 ADN kind = 'even'\" (Expected: EOF, found: ADN): {SQL}",
+        ),
+        (
+            ["index", "--delete", "year = 3) OR (1 = 1"],
+            "filter 'year = 3) OR (1 = 1' (a parenthesis is closed that was not opened): " + SQL,
+        ),
+        (
+            ["search", "cat", "--where", "year / 0 = 1"],
+            f"filter 'year / 0 = 1' (Divide by zero error): {SQL}",
+        ),
+        (
+            ["index", "--delete", "regexp_match(text, '[')"],
+            "filter \"regexp_match(text, '[')\" (Regular expression did not compile: Syntax(): "
+            + SQL,
+        ),
+        (
             ["search", "cat", "--where", " "],
             "the filter is empty; expected an SQL condition, such as id = 'a'",
         ),
@@ -188,6 +209,34 @@ def test_bad_input_is_one_line(folder, capsys, monkeypatch, words, message):
     assert len(SearchIndex.open("index")) == before
 
 
+@pytest.mark.parametrize("where", ["id = 't1' -- ) a comment", "id = 't1' OR id = 'a)'"])
+def test_parentheses_that_are_text_are_none_of_a_filter(index, where):
+    assert [hit.id for hit in index.search("cat", where=where).hits[0]] == ["t1"]
+    assert index.delete(where) == 1
+
+
+def test_k_is_a_whole_number(index):
+    with pytest.raises(UserError, match=r"^-k 2\.5: expected a whole number, 1 or more$"):
+        index.search("cat", k=2.5)
+    assert len(index.search("cat", k=np.int64(2)).hits[0]) == 2
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_halves_of_surrogate_pairs_are_question_marks(index, fused):
+    index.add(["the cat"], ["caf\udce9"])
+    hits = index.search("cat \udce9", where="id = 'caf\udce9'", fused=fused).hits[0]
+    assert [hit.id for hit in hits] == ["caf?"]
+    assert index.delete("id = 'caf\udce9'") == 1
+
+
+def test_a_damaged_index_is_not_the_fault_of_a_filter(folder, capsys):
+    truncate(folder, "texts.lance/data/*")
+    status, _, err = run(capsys, "search", "cat", "--index", folder, "--where", "year > 3")
+    assert status == 2
+    assert "filter" not in err
+    assert "the index is damaged" in err
+
+
 def truncate(folder, pattern):
     for path in folder.glob(pattern):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -208,10 +257,13 @@ def truncate(folder, pattern):
             lambda folder: shutil.rmtree(folder / "texts.lance"),
             r"the index cannot be opened \(Table 'texts' was not found\)",
         ),
-        (lambda folder: truncate(folder, "isospace.json"), r"json is damaged \(.+\)"),
+        (
+            lambda folder: truncate(folder, "isospace.json"),
+            r"json: cannot be read as the settings of an index: .+ The file is damaged",
+        ),
         (
             lambda folder: (folder / "isospace.json").write_text('{"model": "minilm"}'),
-            r"is damaged \(weights: Field required\)",
+            r"index: weights: Field required\. The file is damaged",
         ),
         (
             lambda folder: replace(About.read(folder), columns={"a": "int"}).write(folder),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import folder_of, load_encoder, set_prompts, weights_hash
@@ -116,13 +113,9 @@ class About:
             what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
             raise UserError(f"{folder}: not an index ({what}). isospace index FILE... makes one")
         try:
-            content = typed_json.without_sum(json.loads(path.read_text(encoding="utf-8")))
-            return TypeAdapter(About).validate_python(content)
-        except ValidationError as error:
-            reason = typed_json.first_problem(error)
-        except (TypeError, ValueError, RecursionError) as error:
-            reason = str(error)
-        raise UserError(f"{path} is damaged ({reason}). Index the texts anew into another folder")
+            return typed_json.read(path, About, "settings of an index", newest=1)
+        except UserError as error:
+            raise UserError(f"{error}. Index the texts anew into another folder") from error
 
 
 def require_room(folder: Path) -> None:

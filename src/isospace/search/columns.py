@@ -57,7 +57,9 @@ def in_words(columns: Mapping[str, ColumnType]) -> str:
 
 
 def plain(value: Any, cell: bool) -> Value:
-    """A value of a file as one of the four types, `None` for none, which NaN is too.
+    """A value of a file as one of the four types, `None` for none.
+
+    NaN and the infinities are none too: JSON has no such numbers.
 
     Dates and times are ISO 8601, which sorts.
 
@@ -84,7 +86,7 @@ def plain(value: Any, cell: bool) -> Value:
         value = float(value)
     if isinstance(value, int) and abs(value) >= 1 << 63:
         return str(value)
-    if isinstance(value, float) and math.isnan(value):  # how pandas writes what is missing
+    if isinstance(value, float) and not math.isfinite(value):  # pandas writes NaN for missing
         return None
     if value is None or isinstance(value, int | float):
         return value

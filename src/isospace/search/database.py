@@ -29,7 +29,12 @@ _REFINE = 2
 """So many times k candidates of the approximate index are compared by their own vectors."""
 _OLD = timedelta(minutes=1)
 """Files that are no longer needed stay for searches that began before."""
-_NOISE = re.compile(r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: )*")
+_NOISE = re.compile(
+    r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: |Query Execution error: "
+    r"|Error applying filter expression to batch: |Arrow error: |Compute error: )*"
+)
+_NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+"""Parts of an SQL condition in which parentheses are only text."""
 
 
 @dataclass(frozen=True)
@@ -86,27 +91,62 @@ class Database:
 
     @contextmanager
     def _working(self, what: str, where: str | None = None) -> Iterator[None]:
-        """One line for whatever goes wrong inside."""
-        if where is not None and not where.strip():
-            raise UserError("the filter is empty; expected an SQL condition, such as id = 'a'")
+        """One line for whatever goes wrong inside, which is the filter's fault or the disk's."""
         try:
             yield
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
             reason = _reason(error)
-            if where is not None and str(error).startswith("Invalid input"):
-                raise UserError(
-                    f"filter {where!r} ({reason}): expected an SQL condition, such as id = 'a', on "
-                    f"{in_words(self.columns)}"
-                ) from error
+            if where is not None and self._fails_alone(where):
+                raise self._bad_filter(where, reason) from error
             raise UserError(
                 f"{self.folder}: the index cannot be {what} ({reason}). If the disk is not full "
                 "the index is damaged: index the texts anew into another folder"
             ) from error
 
+    def _condition(self, where: str | None) -> str | None:
+        """A filter as LanceDB gets it: in parentheses, since it drops what it cannot parse.
+
+        Of `year > 3 ADN kind = 'a'` it would take `year > 3`.
+        """
+        if where is None:
+            return None
+        if not where.strip():
+            raise UserError("the filter is empty; expected an SQL condition, such as id = 'a'")
+        depth = 0
+        for sign in _code(where):
+            depth += (sign == "(") - (sign == ")")
+            if depth < 0:  # it would close ours
+                raise self._bad_filter(where, "a parenthesis is closed that was not opened")
+        return f"({where}\n)"  # on a line of its own: the filter may end in a comment
+
+    def _bad_filter(self, where: str, reason: str) -> UserError:
+        if ")" not in _code(where):  # then it is ours, at the end
+            reason = reason.replace("found: )", "found: EOF").replace(
+                "Expected: ),", "Expected: EOF,"
+            )
+        return UserError(
+            f"filter {where!r} ({reason}): expected an SQL condition, such as id = 'a', on "
+            f"{in_words(self.columns)}"
+        )
+
+    def _fails_alone(self, where: str) -> bool:
+        """Whether a filter cannot be used on rows that can be read without it."""
+        try:
+            self._table.count_rows(self._condition(where))
+            return False
+        except Exception:
+            try:
+                for _ in self._table.search().select(["id", "text", *self.columns]).to_batches():
+                    pass
+            except Exception:
+                return False
+            return True
+
     def count(self, where: str | None = None) -> int:
         """How many rows there are, or match a filter."""
+        condition = self._condition(where)
         with self._working("read", where):
-            return int(self._table.count_rows(where))
+            return int(self._table.count_rows(condition))
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
         """Text and metadata of those ids that are there."""
@@ -146,8 +186,9 @@ class Database:
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; how many there were."""
+        condition = self._condition(where)
         with self._working("written", where):
-            return int(self._table.delete(where).num_deleted_rows)
+            return int(self._table.delete(condition).num_deleted_rows)
 
     def nearest(
         self, vector: np.ndarray, k: int, where: str | None, approximate: bool
@@ -156,6 +197,7 @@ class Database:
 
         With `approximate`, the approximate index is used; what is not in it is compared one by one.
         """
+        condition = self._condition(where)
         with self._working("searched", where):
             query = self._table.search(vector, vector_column_name="vector").limit(k)
             if approximate:
@@ -164,7 +206,7 @@ class Database:
             else:
                 # Its cosine would leave out what has no direction; all others have length 1.
                 query = query.distance_type("dot").bypass_vector_index()
-            query = query if where is None else query.where(where)
+            query = query if condition is None else query.where(condition)
             rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
         return [self._hit(row, 1 - row["_distance"]) for row in rows]
 
@@ -175,10 +217,11 @@ class Database:
 
         The text's vector, (dim,) of length 1, gives the cosines of the hits.
         """
+        condition = self._condition(where)
         with self._working("searched", where):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)
-            query = query if where is None else query.where(where)
+            query = query if condition is None else query.where(condition)
             rows = query.select(["id", "text", "vector", *self.columns, "_score"]).to_list()
         return [
             (self._hit(row, float(np.dot(vector, row["vector"]))), row["_score"]) for row in rows
@@ -242,9 +285,14 @@ def lancedb() -> Any:
         raise UserError('lancedb is not installed: pip install "isospace[search]"') from error
 
 
+def _code(where: str) -> str:
+    """An SQL condition without its quoted parts and comments."""
+    return _NO_CODE.sub(" ", where)
+
+
 def _reason(error: Exception) -> str:
     """What LanceDB says, without its source files and its inner layers."""
     text = re.split(r", /\S+\.rs:\d+| Valid fields are ", first_line(error))[0]
-    if parser := re.search(r"\(sql parser error: (.*)\)", text):
+    if parser := re.search(r"\(sql parser error: (.*)\)", str(error)):  # may be the second line
         text = parser[1]
     return _NOISE.sub("", text).rstrip(".")[:300]

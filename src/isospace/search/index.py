@@ -213,6 +213,7 @@ class SearchIndex:
             )
         require_strings("text", texts)
         require_strings("id", ids)
+        ids = list(map(without_surrogates, ids))
         last_rows = sorted({key: row for row, key in enumerate(ids)}.values())
         repeated = len(texts) - len(last_rows)
         advance(repeated)
@@ -294,7 +295,7 @@ class SearchIndex:
         Raises:
             UserError: the filter makes no sense.
         """
-        return self._database.delete(where)
+        return self._database.delete(without_surrogates(where))
 
     def delete_numbered(self, source: str, keep: Callable[[str], bool]) -> int:
         """Delete rows whose ids are the name of a source, a colon and a number; how many.
@@ -358,15 +359,17 @@ class SearchIndex:
             bm25_weight: of BM25 there; default: the index's own, or else `fusion.WEIGHT`.
 
         Raises:
-            UserError: an empty query, k below 1, a weight below 0 or of a search that is not fused,
-                a filter that makes no sense, an index without texts, or one of another model.
+            UserError: an empty query, k below 1 or no whole number, a weight below 0 or of a search
+                that is not fused, a filter that makes no sense, an index without texts, or one of
+                another model.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         require_strings("query", queries)
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
-        if k < 1:
-            raise UserError(f"-k {k}: expected 1 or more")
+        if not isinstance(k, int | np.integer) or k < 1:
+            whole = "" if isinstance(k, int | np.integer) else "a whole number, "
+            raise UserError(f"-k {k}: expected {whole}1 or more")
         if bm25_weight is not None and not fused:
             raise UserError(
                 "`bm25_weight` is of searches that are `fused`; set that, or leave it out"
@@ -374,6 +377,7 @@ class SearchIndex:
         own = self.about.bm25_weight
         weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
         require_weight(weight)
+        where = None if where is None else without_surrogates(where)
         rows = self._database.count(where)
         if not rows and not len(self):
             raise UserError(f"{self.folder}: holds no texts. isospace index FILE... adds some")
@@ -387,9 +391,10 @@ class SearchIndex:
                 return self._database.nearest(vector, k, where, measured is not None)
             depth = max(k, _DEPTH)
             near = self._database.nearest(vector, depth, where, measured is not None)
-            matching = self._database.matching(query, vector, depth, where)
+            words = without_surrogates(query)
+            matching = self._database.matching(words, vector, depth, where)
             spread = float(np.std(sample @ vector))
-            return self._fuse(query, near, matching, weight, spread)[:k]
+            return self._fuse(words, near, matching, weight, spread)[:k]
 
         hits = list(map(find, queries, self._vectors(queries, "query")))
         by = f"cosine and words (BM25, weight {weight:g}), fused" if fused else "cosine"

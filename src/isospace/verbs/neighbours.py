@@ -11,7 +11,7 @@ from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
-from isospace.verbs.printing import print_json, print_table
+from isospace.verbs.printing import print_json, print_result, print_table
 
 
 @dataclass(frozen=True)
@@ -66,5 +66,9 @@ class Neighbours(LoadsModels):
             print_json(neighbours.to_json())
             return 0
         for place, query in enumerate(neighbours.queries):
-            print_table(f"{query}  ({neighbours.protocol})", neighbours.rows(place))
+            title = f"{query}  ({neighbours.protocol})"
+            if rows := neighbours.rows(place):
+                print_table(title, rows)
+            else:
+                print_result(f"{title}: nothing found")
         return 0
