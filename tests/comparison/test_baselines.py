@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from report_runs import finish, write_run
 from sts_files import write_senteval
 from toy import WORDS
@@ -114,6 +116,34 @@ def test_what_is_no_longer_the_same_is_scored_again(base, tmp_path, words, monke
         compare(settings, 1, folder, baselines={"b": words})
     compare(settings, 2, folder, baselines={"b": words})  # the items are at hand for the next seed
     assert asked == [base.model, words]
+
+
+def test_a_model_that_was_written_anew_is_scored_again(base, tmp_path):
+    settings, folder = {"simcse": candidate("simcse", base)}, tmp_path / "c"
+    model = tmp_path / "model"
+    shutil.copytree(base.model, model)
+    models = {"copy": str(model)}
+    before = compare(settings, 1, folder, baselines=models)
+    assert before.scores["copy"]["MRR"].mean == before.scores["start"]["MRR"].mean
+    path = folder / "baselines" / "copy" / "scores.json"
+    record = json.loads(path.read_text())
+
+    encoder = load_encoder(str(model), device="cpu")
+    torch.manual_seed(3)
+    for weights in encoder.model.parameters():
+        torch.nn.init.normal_(weights)
+    encoder.model.save(str(model))
+    after = compare(settings, 1, folder, baselines=models)
+    assert after.scores["copy"]["MRR"].mean != before.scores["copy"]["MRR"].mean
+    assert after.scores["start"] == before.scores["start"]
+
+    # An older version kept no weights: what it scored holds. So it does where the model is gone.
+    path.write_text(json.dumps(record | {"weights": None, "sha256": None}))
+    old = compare(settings, 1, folder, baselines=models).scores["copy"]["MRR"]
+    assert old.mean == before.scores["start"]["MRR"].mean
+    path.write_text(json.dumps(record | {"sha256": None}))
+    shutil.rmtree(model)
+    assert compare(settings, 1, folder, baselines=models).scores["copy"]["MRR"] == old
 
 
 @pytest.mark.parametrize(

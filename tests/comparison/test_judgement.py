@@ -18,6 +18,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts
 from isospace.statistics.correlation import spearman
 from isospace.statistics.verdict import VerdictKind
+from isospace.training.run import Run
 from isospace.training.selection import LAST
 
 DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[2] / "../shared/data/senteval"))
@@ -285,6 +286,24 @@ def test_a_row_from_another_start_has_to_gain_over_that_too(tmp_path):
     found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
     assert (found.kind, found.name) == (VerdictKind.TOO_SMALL, "b")
     assert "; over its own start +0.00 points" in found.text
+
+
+def test_starts_of_one_name_are_one_encoder(tmp_path):
+    first, other = (write_scored(tmp_path / f"{seed}", seed) for seed in (1, 2))
+    ranks = first.items("before")["MRR"]
+    flipped = ranks.copy()
+    flipped[0] = 1.0  # as rounding may on another machine
+    rewrite(other, before={"MRR": flipped})
+    assert judge_runs({"a": [first], "b": [other]}, "MRR").scores["start"]["MRR"].n == 1
+    rewrite(other, before={"MRR": 1 / (1 / ranks + 1)})
+    with pytest.raises(
+        UserError, match=r"1 and .*2: their starts are not the same encoder.*minilm"
+    ):
+        judge_runs({"a": [first], "b": [other]}, "MRR")
+    settings = json.loads((other.folder / "config.json").read_text()) | {"query_prompt": "query: "}
+    (other.folder / "config.json").write_text(json.dumps(settings))
+    found = judge_runs({"a": [first], "b": [Run(other.folder)]}, "MRR")
+    assert list(found.scores) == ["start", "a", "start of b", "b"]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the STS sets")

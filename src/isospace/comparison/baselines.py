@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isospace.comparison.shared_items import Items
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.vector_cache import cached
@@ -38,12 +38,14 @@ class BaselineScores:
         model: as `load_encoder` takes it.
         benchmark: digest of the test items, as a run's results have it.
         scores: every number with its protocol.
+        weights: the `weights_hash` of what was scored; `None` in older files.
         format: of the file.
     """
 
     model: str
     benchmark: str
     scores: BenchmarkScores
+    weights: str | None = None
     format: int = FORMAT
 
 
@@ -78,14 +80,26 @@ class Baseline:
             raise UserError(f"`baselines` {error}") from error
         encode = cached(encoder, cache_folder())
         weight = data.benchmark.choose_weight(encode, data.held_out)
-        return cls.of(model, Judged.of(encode, data, weight), data)
+        found = Judged.of(encode, data, weight)
+        return cls.of(model, found, data, weights_hash(encoder, *encoder.prompts.sides))
 
     @classmethod
-    def of(cls, model: str, found: Judged, data: Data) -> Baseline:
+    def of(cls, model: str, found: Judged, data: Data, weights: str | None = None) -> Baseline:
         """What was found of an encoder that messages call `model`."""
-        about = BaselineScores(model, data.benchmark.digest(), found.measured.scores)
+        about = BaselineScores(model, data.benchmark.digest(), found.measured.scores, weights)
         items = data.benchmark.items(found.measured)
         return cls(about, items, data.elsewhere.items(found.elsewhere))
+
+    @property
+    def outdated(self) -> bool:
+        """Whether its model is now another one than was scored; not where that cannot be told."""
+        if self.about.weights is None:
+            return False
+        try:
+            encoder = load_encoder(self.about.model)
+        except UserError:  # it is gone, or damaged; what it came to is known
+            return False
+        return weights_hash(encoder, *encoder.prompts.sides) != self.about.weights
 
     @classmethod
     def read(cls, folder: Path) -> Baseline | None:

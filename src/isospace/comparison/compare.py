@@ -236,12 +236,14 @@ def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, 
 
 
 def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Baseline]:
-    """Those of the baselines that are in the folder."""
+    """Those of the baselines that are in the folder, by the weights that they have now."""
     there = {name: Baseline.read(_baseline_folder(folder, name)) for name in baselines}
     return {
         name: baseline
         for name, baseline in there.items()
-        if baseline is not None and baseline.about.model == baselines[name]
+        if baseline is not None
+        and baseline.about.model == baselines[name]
+        and not baseline.outdated
     }
 
 

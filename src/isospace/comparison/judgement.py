@@ -33,6 +33,10 @@ from isospace.system.ledger import judged
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
+_ROUNDING = 0.005
+"""By so much, and one pair, reciprocal ranks of one encoder may differ between machines, on average
+over the pairs; those of two encoders differ by more."""
+
 
 def judge_runs(
     runs: Mapping[str, Sequence[Run]],
@@ -41,9 +45,10 @@ def judge_runs(
 ) -> ComparisonResults:
     """Compare finished runs with the start of the first of them, and with each other.
 
-    Runs from another encoder or with another pooling are compared with that start as well: it is a
-    row of its own, that can be what the verdict advises, and they have to gain over it too. Test
-    pairs that stand among the labels which chose the checkpoints are left out of the gains.
+    Runs from another encoder, or with another pooling or prompt, are compared with that start as
+    well: it is a row of its own, that can be what the verdict advises, and they have to gain over
+    it too. Test pairs that stand among the labels which chose the checkpoints are left out of the
+    gains.
 
     The row with the highest criterion, the score that chose its checkpoints, is judged once; how
     the others are tested (gains and differences, corrected by Holm) decides nothing. Baselines have
@@ -55,8 +60,9 @@ def judge_runs(
         baselines: name -> what an encoder that was not trained here came to.
 
     Raises:
-        UserError: the runs were not trained on one text and scored on the same items, or the
-            measure needs sets that were not scored, or of which the labels leave nothing.
+        UserError: the runs were not trained on one text and scored on the same items, the weights
+            of a start have changed between them, or the measure needs sets that were not scored, or
+            of which the labels leave nothing.
     """
     baselines = baselines or {}
     _require_one_benchmark([run for seeds in runs.values() for run in seeds])
@@ -71,6 +77,7 @@ def judge_runs(
     shown = shared.shown(measure)
     if shown is None or measure not in _scores(first.finished.start):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
+    _require_one_start([run for seeds in runs.values() for run in seeds])
     rows = _Rows.of(runs, shared)
     start = rows.tested["start"]
     # A table names what is known first.
@@ -152,10 +159,12 @@ class _Rows:
     @classmethod
     def of(cls, runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> _Rows:
         rows = cls({}, {}, {}, {}, {}, {})
-        known: dict[tuple[str, str], str] = {}
+        known: dict[tuple[str | None, ...], str] = {}
         for name, seeds in runs.items():
             first = seeds[0]
-            start = known.setdefault(_start(first), f"start of {name}" if known else "start")
+            start = known.setdefault(
+                _prompted_start(first), f"start of {name}" if known else "start"
+            )
             if start not in rows.states:
                 rows.states[start] = [first.finished.start]
                 rows.items[start] = [first.items("before")]
@@ -333,6 +342,27 @@ def _require_one_benchmark(runs: Collection[Run]) -> None:
             "changed since the comparison began. Remove the runs on the old text, or give another "
             "`output`"
         )
+
+
+def _require_one_start(runs: Collection[Run]) -> None:
+    """Refuse starts of one name that found other ranks: the folder was rewritten in between."""
+    firsts: dict[tuple[str | None, ...], tuple[Run, np.ndarray]] = {}
+    for run in runs:
+        ranks = run.items("before")["MRR"]
+        first, expected = firsts.setdefault(_prompted_start(run), (run, ranks))
+        if np.abs(ranks - expected).mean() > _ROUNDING + 1 / len(ranks):
+            raise UserError(
+                f"{first.folder} and {run.folder}: their starts are not the same encoder, though "
+                f"both are called {run.config.model}: untrained, one has an MRR of "
+                f"{100 * expected.mean():.2f} and the other of {100 * ranks.mean():.2f}, and the "
+                "ranks differ. Remove the runs from the old one, or name the other start otherwise "
+                "(`model`) and give another `output`"
+            )
+
+
+def _prompted_start(run: Run) -> tuple[str | None, ...]:
+    """What makes a start another one: encoder, pooling and prompts."""
+    return *_start(run), run.config.query_prompt, run.config.document_prompt
 
 
 def _start(run: Run) -> tuple[str, str]:
