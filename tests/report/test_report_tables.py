@@ -8,7 +8,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from report_runs import STS, change, finish, page_of, write_comparison, write_run
+from report_runs import STS, change, finish, page_of, results_of, write_comparison, write_run
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import SeedScores, read_results
@@ -343,6 +343,35 @@ def test_a_comparison_among_other_folders_keeps_its_name(which, tmp_path):
         "simcse",
     ]
     assert found.home is None
+
+
+def test_runs_on_files_of_one_name_are_no_seeds_of_each_other(tmp_path):
+    corpora = [str(tmp_path / where / "notes.txt") for where in ("a", "b")]
+    runs = [
+        write_run(tmp_path / f"run-{place}-{seed}", seed=seed, text=CorpusConfig(corpus=(corpus,)))
+        for place, corpus in enumerate(corpora)
+        for seed in (1, 2)
+    ]
+    groups = collect([run.folder for run in runs]).groups()
+    assert {name: len(seeds) for name, seeds in groups.items()} == {
+        f"simcse (corpus {corpus})": 2 for corpus in corpora
+    }
+
+
+def test_runs_on_a_file_that_has_changed_are_no_seeds_of_each_other(tmp_path):
+    facts = results_of().corpus
+    runs = [
+        finish(write_run(tmp_path / f"{seed}", seed=seed), corpus=replace(facts, digest=digest * 8))
+        for seed, digest in enumerate("aba")
+    ]
+    runs.append(write_run(tmp_path / "unfinished", seed=3))
+    groups = collect([run.folder for run in runs]).groups()
+    assert {name: len(seeds) for name, seeds in groups.items()} == {
+        "simcse (text aaaaaaaa)": 2,
+        "simcse (text bbbbbbbb)": 1,
+        "simcse (text unknown)": 1,
+    }
+    assert list(collect([run.folder for run in runs[2:]]).groups()) == ["simcse"]
 
 
 def test_tables_in_three_formats(tmp_path):

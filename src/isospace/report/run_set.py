@@ -70,7 +70,7 @@ def collect(folders: Sequence[Path]) -> RunSet:
         else:
             loose.append(Run(folder))
     names = _names([run.folder for run in loose])
-    runs += map(NamedRun, loose, names, _labels([_settings(run) for run in loose]))
+    runs += map(NamedRun, loose, names, _labels(_with_text(loose)))
     alone = len(folders) == 1
     title = _names(folders)[0] if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
@@ -98,13 +98,36 @@ def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
     labels = []
     for own in settings:
         same = [other for other in settings if other["objective"] == own["objective"]]
-        differing = [key for key in own if len({str(other[key]) for other in same}) > 1]
-        details = ", ".join(f"{key.replace('_', ' ')} {_in_words(own[key])}" for key in differing)
+        differing = [key for key in own if len({str(other.get(key)) for other in same}) > 1]
+        details = ", ".join(
+            f"{key.replace('_', ' ')} {_told_apart(own[key], [other.get(key) for other in same])}"
+            for key in differing
+        )
         labels.append(f"{own['objective']} ({details})" if details else str(own["objective"]))
-    return list(map(without_surrogates, labels))
+    return labels
 
 
-def _in_words(value: Any) -> str:
+def _told_apart(value: Any, values: Sequence[Any]) -> str:
+    """A value in the shortest words that no other one of `values` has.
+
+    >>> _told_apart("a/notes.txt", ["a/notes.txt", "a/texts.txt"])
+    'notes.txt'
+    >>> _told_apart("a/notes.txt", ["a/notes.txt", "b/notes.txt"])
+    'a/notes.txt'
+    """
+    others = [other for other in values if str(other) != str(value)]
+
+    def short(value: Any) -> str:
+        return without_surrogates(_in_words(value))
+
+    def full(value: Any) -> str:
+        return without_surrogates(_in_words(value, whole_paths=True))
+
+    unlike = (form for form in (short, full) if form(value) not in map(form, others))
+    return next(unlike, ascii)(value)
+
+
+def _in_words(value: Any, whole_paths: bool = False) -> str:
     """A setting's value for people.
 
     >>> _in_words((3200, "sentences")), _in_words(("texts/notes.txt",)), _in_words(None)
@@ -113,8 +136,28 @@ def _in_words(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, list | tuple):
-        return " ".join(map(_in_words, value)) or "none"
-    return Path(value).name if isinstance(value, str) and "/" in value else str(value)
+        return " ".join(_in_words(part, whole_paths) for part in value) or "none"
+    if isinstance(value, str) and "/" in value and not whole_paths:
+        return Path(value).name
+    return str(value)
+
+
+def _with_text(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The settings of each; and which text that was, where the same files have changed since."""
+    settings, digests = [_settings(run) for run in runs], [_digest(run) for run in runs]
+    texts: dict[str, set[str | None]] = {}
+    for own, digest in zip(settings, digests, strict=True):
+        texts.setdefault(str(own), set()).add(digest)
+    return [
+        own | {"text": digest or "unknown"} if len(texts[str(own)] - {None}) > 1 else own
+        for own, digest in zip(settings, digests, strict=True)
+    ]
+
+
+def _digest(run: Run) -> str | None:
+    """That of the text of a finished run; a ladder's steps have their own."""
+    results = None if (run.folder / LADDER).is_file() else run.results
+    return None if results is None else results.corpus.digest[:8]
 
 
 def _settings(run: Run) -> dict[str, Any]:
