@@ -98,9 +98,11 @@ def test_a_kill_while_the_shards_of_one_file_are_removed(config, tmp_path, monke
         patch.setattr(module, "shutil", SimpleNamespace(rmtree=remove_a_part))
         with pytest.raises(KeyboardInterrupt):
             run(one)
-    with pytest.raises(UserError, match=r"v\.npy: exists already\. Remove it"):
+    with pytest.raises(UserError, match=r"v\.npy: is complete\. .*Nothing is left to do"):
         run(one)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npy", "v.npy.json"]
+    with pytest.raises(UserError, match=r"v\.npy: exists already\. Remove it"):
+        run(one)
 
 
 def test_a_kill_before_the_first_manifest_leaves_a_folder_to_use(config):
@@ -192,6 +194,18 @@ def test_a_null_is_counted_and_gets_the_vector_of_the_empty_text(config, tmp_pat
     vectors = vectors_of(config.output)
     assert np.array_equal(vectors[1], vectors[2])
     assert np.array_equal(vectors[4], vectors[2])
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl"])
+def test_a_missing_id_is_counted_and_is_the_empty_text(config, tmp_path, name):
+    rows = [{"id": key, "text": "the cat"} for key in ("a", None, "b", None)]
+    file, watched = write_table(tmp_path / name, rows), Watched()
+    output = tmp_path / "o.parquet"
+    module.encode(replace(config, inputs=(str(file),), id_column="id", output=output), watched)
+    (line,) = watched.lines
+    assert line.startswith(f"ids 2 rows without an id, the first is {file}:")
+    assert line.endswith(": the id is the empty text")
+    assert pq.read_table(output)["id"].to_pylist() == ["a", "", "b", ""]
 
 
 def test_a_very_long_line_is_read_no_further_than_the_model_reads(config, tmp_path, monkeypatch):

@@ -79,6 +79,12 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
                 f"{number_of(scanned.missing, 'rows')} without a text (null), the first is "
                 f"{scanned.first_missing}: the vector is that of the empty text",
             )
+        if scanned.missing_keys:
+            progress.line(
+                "ids",
+                f"{number_of(scanned.missing_keys, 'rows')} without an id, the first is "
+                f"{scanned.first_missing_key}: the id is the empty text",
+            )
         layout = _layout(config, encoder)
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
@@ -112,7 +118,14 @@ def _layout(config: EncodeConfig, encoder: Encoder) -> Layout:
 
 def _require_room(config: EncodeConfig) -> None:
     if config.single:
-        shutil.rmtree(_removed(config), ignore_errors=True)  # a kill in `_join` leaves it
+        if _removed(config).exists():  # a kill in `_join` leaves it, when the one file is there
+            shutil.rmtree(_removed(config), ignore_errors=True)
+            if config.output.exists() and not config.shard_folder.exists():
+                raise UserError(
+                    f"{config.output}: is complete. The call that wrote it was stopped while it "
+                    "removed its shards, which are removed now. Nothing is left to do; for other "
+                    "vectors give another `output`"
+                )
         if config.output.exists() and not config.shard_folder.exists():
             raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
     require_shards(config.shard_folder)

@@ -44,12 +44,14 @@ class TextRow(NamedTuple):
         values: of the columns to keep: text in csv and tsv, none in files without columns, else as
             the file has them.
         missing: where the row stands ("a.parquet:7") if it has a null in place of its text.
+        missing_key: the same if it has none in place of its id, where ids are read.
     """
 
     text: str
     key: str
     values: tuple[Any, ...]
     missing: str | None = None
+    missing_key: str | None = None
 
 
 class TextFile(NamedTuple):
@@ -75,11 +77,14 @@ class RowsSeen:
         rows: how many.
         missing: how many of them have a null in place of their text.
         first_missing: where the first of those stands.
+        missing_keys: how many have no id, where ids are read.
+        first_missing_key: where the first of those stands.
     """
 
     def __init__(self) -> None:
-        self.rows, self.missing = 0, 0
+        self.rows, self.missing, self.missing_keys = 0, 0, 0
         self.first_missing: str | None = None
+        self.first_missing_key: str | None = None
         self._content = blake2b(digest_size=16)
 
     def noting(self, rows: Iterable[TextRow]) -> Iterator[TextRow]:
@@ -94,6 +99,9 @@ class RowsSeen:
         if row.missing is not None:
             self.missing += 1
             self.first_missing = self.first_missing or row.missing
+        if row.missing_key is not None:
+            self.missing_keys += 1
+            self.first_missing_key = self.first_missing_key or row.missing_key
         for part in (row.text, row.key):
             encoded = part.encode()
             self._content.update(len(encoded).to_bytes(8, "little") + encoded)
@@ -158,11 +166,13 @@ class Texts:
         for record in records.read_records(source, self.columns):
             text = record.values[0]
             key = "" if self.id_column is None else _key(record.values[-1])
+            place = f"{record.file}:{record.line}"
             yield TextRow(
                 "" if text is None else _text(text),
                 key,
                 record.values[1 : 1 + len(self.keep)],
-                missing=f"{record.file}:{record.line}" if text is None else None,
+                missing=place if text is None else None,
+                missing_key=place if self.id_column is not None and not key else None,
             )
 
     def _passages(self, source: Source, unread: list[str]) -> Iterator[TextRow]:
