@@ -73,3 +73,16 @@ def test_json_is_json_where_standard_output_is_not_utf_8(monkeypatch):
     print_json({"text": "é 😀"})
     terminal.flush()
     assert json.loads(written.getvalue()) == {"text": "é 😀"}
+
+
+def test_json_has_no_infinities(capsys):
+    print_json({"hits": [{"cosine": 0.5, "x": float("inf")}, (float("nan"), 1)]})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "hits": [{"cosine": 0.5, "x": None}, [None, 1]]
+    }
+
+
+def test_brackets_in_a_table_are_text(capsys):
+    Console().table("a table", [{"[bold]name": "[i]x[/i]", "[/]": "[red]"}])
+    err = capsys.readouterr().err
+    assert all(cell in err for cell in ("[bold]name", "[i]x[/i]", "[/]", "[red]"))

@@ -23,7 +23,9 @@ class Console:
     """
 
     def __init__(self, quiet: bool = False) -> None:
-        self.terminal = Terminal(stderr=True, quiet=quiet, highlight=False, emoji=False)
+        self.terminal = Terminal(
+            stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False
+        )
 
     def line(self, label: str, text: str) -> None:
         """One line of the story: a short label and what happened."""

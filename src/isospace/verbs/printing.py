@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import sys
 from typing import Any
 
@@ -19,8 +20,16 @@ def print_result(text: str) -> None:
 
 
 def print_json(content: Any) -> None:
-    """Results as JSON on standard output."""
-    print_json_text(json.dumps(content, indent=2, ensure_ascii=False))
+    """Results as JSON on standard output; NaN and infinities, which it does not have, as null."""
+    print_json_text(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return list(map(_finite, content))
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def print_json_text(text: str) -> None:
