@@ -34,6 +34,14 @@ def test_the_code_on_the_card_gives_the_vectors(toy_model, tmp_path, pooling):
     assert np.allclose(vectors_by_the_card(tmp_path / "model"), expected, atol=1e-6)
 
 
+def test_the_code_on_the_card_divides_by_no_zero(toy_model, tmp_path):
+    """As the pooling does for a text without a token."""
+    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    save_hf(encoder, tmp_path / "model", lambda usage: usage.text)
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "/ mask.sum(1).clamp(min=1)\n" in card
+
+
 def test_t5_is_loaded_without_its_decoder(toy_model, tmp_path):
     encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
     assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9

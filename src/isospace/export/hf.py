@@ -124,7 +124,7 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
         lines.append("vectors = states[rows, ends] * mask[rows, ends].unsqueeze(-1)")
     else:
         lines.append('mask = batch["attention_mask"].unsqueeze(-1)')
-        lines.append("vectors = (states * mask).sum(1) / mask.sum(1)")
+        lines.append("vectors = (states * mask).sum(1) / mask.sum(1).clamp(min=1)")
     if _normalised(encoder):
         lines.append("vectors = torch.nn.functional.normalize(vectors, dim=-1)")
     code = "\n".join(lines)
