@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from search_index import TEXTS, index_until_killed, run
+from toy import sentences
 from warm import WarmProcess, isospace_main
 
 from isospace.errors import UserError
@@ -319,6 +320,34 @@ def test_an_interruption_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch
     status, _, err = run(capsys, "index", "t.txt", "--to", folder)
     assert status == 1
     assert "the same command goes on" in err
+
+
+def test_how_documents_are_read_and_cut_can_be_said(toy_model, tmp_path, capsys):
+    text = tmp_path / "notes.txt"
+    paragraphs = ["\n".join(sentences(6, seed=seed)) for seed in range(4)]
+    text.write_text("\n\n".join(paragraphs))
+    rows = {}
+    for name, options in {
+        "lines": ["--layout", "lines"],
+        "cut": ["--layout", "paragraphs", "--passage-words", "12"],
+        "whole": ["--layout", "paragraphs", "--passage-words", "None"],
+    }.items():
+        words = ["index", str(text), "--to", tmp_path / name, "--model", toy_model, *options]
+        assert run(capsys, *words)[0] == 0
+        rows[name] = SearchIndex.open(tmp_path / name)
+    assert (len(rows["lines"]), len(rows["whole"])) == (24, 4)
+    assert len(rows["cut"]) > 4
+    with pytest.raises(UserError, match="`passage_words` 0: expected 1 or more"):
+        index_files(str(text), tmp_path / "none", str(toy_model), passage_words=0)
+
+
+def test_rows_that_are_cut_off_are_told(toy_model, tmp_path, capsys):
+    text = tmp_path / "long.txt"
+    text.write_text("\n".join(" ".join(sentences(60, seed=seed)) for seed in range(3)))
+    words = ["index", str(text), "--layout", "lines", "--to", tmp_path / "i", "--model", toy_model]
+    status, _, err = run(capsys, *words)
+    assert status == 0
+    assert "what is behind them is not read, so not found" in " ".join(err.split())
 
 
 def test_a_document_that_cannot_be_read_any_more_keeps_its_rows(toy_model, tmp_path):

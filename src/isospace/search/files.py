@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from isospace.config import CorpusConfig, Layout
 from isospace.corpus.coverage import coverage
 from isospace.corpus.overview import SAMPLE
+from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
@@ -47,6 +49,8 @@ def index_files(
     bm25_weight: float | None = None,
     engine: Engine = "local",
     workers: int = 1,
+    layout: Layout | None = None,
+    passage_words: int | None = CorpusConfig.passage_words,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
@@ -69,6 +73,8 @@ def index_files(
         bm25_weight: of a new index, as for `SearchIndex.create`.
         engine: where texts are encoded: here, or on the machines of a Ray cluster.
         workers: how many encode there.
+        layout: how txt files are read, lines or paragraphs; default: as each looks.
+        passage_words: of the passages of documents, at most; `None`: every paragraph is one.
 
     Raises:
         UserError: input, prompts, model or index is not what is expected.
@@ -92,18 +98,17 @@ def index_files(
             f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "
             "them out, or make an index with others in another folder (`to`)"
         )
-    with (
-        connected(engine),
-        open_texts(inputs, column, id_column, encoding, keep, layout=None) as records,
-    ):
+    if passage_words is not None and passage_words < 1:
+        raise UserError(f"`passage_words` {passage_words}: expected 1 or more, or none")
+    reading = (column, id_column, encoding, keep, layout, passage_words)
+    with connected(engine), open_texts(inputs, *reading) as records:
         progress.line("reading", ", ".join(inputs))
         seen, columns, superseded, first = _survey(records, about.columns if about else None)
         if about is None:
             model = model or "minilm"
             prompts = query_prompt, document_prompt
             index = SearchIndex.create(to, model, columns, *prompts, bm25_weight)
-            if warning := coverage(index.encoder, first).warning:
-                progress.line("warning", warning)
+            _say_coverage(index.encoder, first, progress)
         else:
             index = SearchIndex.open(to, model)
         if summary := index.about.prompts("").summary:
@@ -122,6 +127,20 @@ def index_files(
         )
     rows = len(index)
     return IndexedFiles(changes, rows, index.approximate(rows))
+
+
+def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
+    """What of the texts an encoder does not know, or does not read."""
+    found = coverage(encoder, first)
+    if found.warning:
+        progress.line("warning", found.warning)
+    limit = encoder.max_length
+    if limit is not None and found.lengths[0.95] > limit:
+        progress.line(
+            "length",
+            f"one row in twenty or more has over {limit} tokens: what is behind them is not read, "
+            "so not found",
+        )
 
 
 def _on_cluster(engine: Engine, workers: int) -> int:

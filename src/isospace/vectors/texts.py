@@ -128,6 +128,7 @@ class Texts:
     column: str
     id_column: str | None
     keep: tuple[str, ...] = ()
+    passage_words: int | None = CorpusConfig.passage_words
 
     def __iter__(self) -> Iterator[TextRow]:
         for file in self.files():
@@ -136,7 +137,8 @@ class Texts:
     def files(self) -> Iterator[TextFile]:
         """The files, each with its rows."""
         for name in self.docstrings:
-            corpus = load_corpus(CorpusConfig(corpus=(name,)), cache_folder())
+            settings = CorpusConfig(corpus=(name,), passage_words=self.passage_words)
+            corpus = load_corpus(settings, cache_folder())
             nothing = (None,) * len(self.keep)
             passages = (TextRow(corpus[row], "", nothing) for row in corpus.passages)
             yield TextFile(name, "txt", passages, [])
@@ -183,7 +185,7 @@ class Texts:
             logger.warning("not read: %s", error)
             unread.append(str(error))
             return
-        for _, passage in passages_of(document, CorpusConfig().passage_words):
+        for _, passage in passages_of(document, self.passage_words):
             yield TextRow(passage, "", (None,) * len(self.keep))
 
 
@@ -195,6 +197,7 @@ def open_texts(
     encoding: str,
     keep: tuple[str, ...] = (),
     layout: Layout | None = "lines",
+    passage_words: int | None = CorpusConfig.passage_words,
 ) -> Iterator[Texts]:
     """Find the files and look at the beginning of each; standard input is kept while this is open.
 
@@ -205,6 +208,7 @@ def open_texts(
         encoding: of text files.
         keep: other columns that are read.
         layout: how txt files are read; `None`: as each looks.
+        passage_words: of the passages of documents, at most; `None`: every paragraph is one.
 
     Raises:
         UserError: what cannot be read, and why.
@@ -223,7 +227,7 @@ def open_texts(
                 f"`id_column` {id_column}: {without_columns[0]} has no columns. "
                 "Expected csv, tsv, jsonl or parquet files"
             )
-        texts = Texts(sources, docstrings, column, id_column, keep)
+        texts = Texts(sources, docstrings, column, id_column, keep, passage_words)
         unreadable = records.unreadable(sources, texts.columns)
         for error in unreadable.values():
             logger.warning("not read: %s", error)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from isospace.config import Layout
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine
@@ -42,6 +43,12 @@ class Index(LoadsModels):
     """Other columns to keep, to filter by and to show; default: those of the index."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
+    layout: Layout | None = None
+    """How txt files are read: lines, each a text of its own, or paragraphs, with blank lines
+    between them. Default: as each file looks."""
+    passage_words: int | None = 120
+    """Longer paragraphs of documents are cut to passages of at most so many words, at the ends of
+    sentences, and short ones are joined. None: every paragraph is as long as it is."""
     query_prompt: str | None = None
     """For a new index: put before every query, such as "query: ", or the name of one of the model's
     own prompts; "" for none. Default: the model's own query prompt, if it has one."""
@@ -81,6 +88,8 @@ class Index(LoadsModels):
                 None if self.model is None else chosen_weight(self.model),
                 self.engine,
                 self.workers,
+                self.layout,
+                self.passage_words,
             )
         except KeyboardInterrupt:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")
