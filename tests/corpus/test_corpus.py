@@ -84,6 +84,7 @@ def test_every_line_is_counted_once(tmp_path):
     lines.append("y" * 1_000_000)
     counts = load(tmp_path, put(tmp_path, lines)).counts
     assert counts == {
+        "txt files with lines": 1,
         "read": 49,
         "control characters removed": 1,
         "empty": 2,

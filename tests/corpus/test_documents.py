@@ -749,6 +749,26 @@ def test_a_rendered_man_page_in_a_text_file():
     assert document.left_out["page headers and footers"] == 2
 
 
+HEADED = """Notes of the Harbour
+====================
+
+Since last year
+---------------
+
+* The boats that leave early in the morning
+  come back around noon, if the weather
+  is what it was when the people of
+  the town set out.
+
+* The crews are small.
+
+  They sell on the quay what they have caught
+  to whoever comes there before the
+  market has opened, and they keep
+  the rest for themselves.
+"""
+
+
 @pytest.mark.parametrize(
     ("sample", "layout"),
     [
@@ -759,6 +779,15 @@ def test_a_rendered_man_page_in_a_text_file():
         ("the cat number one sat on a mat there\nthe cat number two sat\n" * 40, "lines"),
         ("吾輩は猫である。\n名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。\n" * 5, "lines"),
         ("", "lines"),
+        (HEADED, "paragraphs"),
+        (HEADED.split("\n\n", 2)[2], "paragraphs"),
+        ("Notes of v2.9\n=============\n\nThis release has the fix of v2.7\n", "paragraphs"),
+        ("One sentence.\nA second one is longer.\n\nA third on other things\n" * 9, "lines"),
+        ("a man plays with Ann\n\nTwo dogs\na cat is on the roof of the old house\n" * 9, "lines"),
+        ("The boats of the old harbour leave,\nand come back with the evening tide\n\n", "lines"),
+        ("What is missing\n===============\nmilk\nbread from the baker\nApples\n", "lines"),
+        ("- the milk\n- a loaf of bread from Ann\n- apples\n\n- and some salt\n" * 9, "lines"),
+        ("名前はまだ無い\n----------\n吾輩は猫である\nここは駅です\n\n雨が降る\n" * 5, "lines"),
     ],
 )
 def test_layout_of_text(sample, layout):
@@ -787,6 +816,14 @@ Not Underlined
 
 Last.
 """
+
+
+def test_no_rule_is_text():
+    document = read(f"A longer title\n====\n\n{HEADED}\nThe last.\n----\nOf all.\n", "text")
+    assert document.title == "A longer title"
+    assert [heading for heading, *_ in outline(document)][-1] == "Since last year"
+    assert paragraphs(document)[-1] == "The last. Of all."
+    assert "----" not in repr(document)
 
 
 def test_plain_text():

@@ -392,6 +392,59 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(
         load_corpus(replace(config, strict=True), tmp_path / "cache")
 
 
+GOOD_ROW = b'{"text": "The rows before the broken one."}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("b.jsonl", GOOD_ROW + b"{\n", "2: not valid JSON"),
+        ("b.csv", b"id,text\n1,The first.\n2,one, and more\n", "3: 3 fields"),
+        ("b.txt", b"A line of a text.\n" * 9000 + b"\xff\n", "9001: not utf-8"),
+    ],
+)
+def test_of_a_file_that_breaks_in_a_folder_no_row_is_read(tmp_path, caplog, name, content, message):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for row in titled(3):
+        (folder / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
+    (folder / "a.jsonl").write_bytes(GOOD_ROW.replace(b"broken", b"last"))
+    (folder / name).write_bytes(content)
+    config = CorpusConfig(corpus=(str(folder),))
+    corpus = load_corpus(config, tmp_path / "cache")
+    assert (corpus.counts["unreadable files"], corpus.counts["documents"]) == (1, 3)
+    assert re.search(rf"not read: \S+{name}:{message}", caplog.text)
+    assert "The rows before the last one." in list(corpus)
+    assert not {"The rows before the broken one.", "The first.", "A line of a text."} & set(corpus)
+    with pytest.raises(UserError, match=rf"{name}:{message}.* Leave it out"):
+        load_corpus(replace(config, strict=True), tmp_path / "cache")
+    named = (str(folder / name), str(folder / "a.jsonl"))
+    with pytest.raises(UserError, match=rf"{name}:{message}"):
+        load_corpus(replace(config, corpus=named), tmp_path / "cache")
+
+
+def test_settings_that_would_do_nothing_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("one,other\nA question.,Its answer.\n")
+    config = CorpusConfig(corpus=(str(tmp_path / "a.csv"),))
+    with pytest.raises(UserError, match=r"`language` klingon: no known code.* de, .*yue"):
+        load_corpus(replace(config, language="klingon"), tmp_path / "cache")
+    with pytest.raises(
+        UserError, match=r"`layout` lines `columns` one other: .*give one of the two"
+    ):
+        load_corpus(replace(config, columns=("one", "other"), layout="lines"), tmp_path / "cache")
+
+
+def test_what_judges_pairs_of_columns_of_which_none_can_be_held_out(tmp_path):
+    rows = [{"one": f"The question {number}?", "other": "The only answer."} for number in range(60)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = CorpusConfig(corpus=(str(tmp_path / "a.jsonl"),), columns=("one", "other"))
+    assert re.search(
+        "halves of held-out sentences: of the rows of `columns` one other, which belong together, "
+        "fewer than 2 can be held out",
+        overview(load_corpus(config, tmp_path / "cache")).judge,
+    )
+
+
 def test_a_txt_that_is_marked_as_utf_16_is_read(tmp_path):
     texts = [row["text"] for row in titled(3)]
     (tmp_path / "a.txt").write_text("\n\n".join(texts), "utf-16")
@@ -407,7 +460,7 @@ def test_a_txt_that_is_marked_as_utf_16_is_read(tmp_path):
     ("name", "content", "message"),
     [
         ("a.txt", b"", r"a\.txt is empty\. Expected at least one sentence\.$"),
-        ("a.txt", b" \n \n", r"a\.txt: no text to train on \(2 read, 2 empty\)"),
+        ("a.txt", b" \n \n", r"a\.txt: no text to train on \(2 read, 2 empty, 1 txt"),
         ("a.md", b"\n", r"a\.md: It is empty\.$"),
         ("a.pdf", b"%PDF-1.4 and nothing more", r"a\.pdf: It is no PDF, or broken"),
     ],

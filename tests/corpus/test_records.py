@@ -380,6 +380,30 @@ def test_a_row_with_more_fields_than_the_header_is_refused(tmp_path, name, conte
     assert advice in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        ("id;text, short;n\n1;a, b, c;2\n", ";' the header has 3, and the line 3"),
+        ("id;text, short\n1;a, b, c\n", ";' the header has 2, and the line 2"),
+        ("id\ttext, n\n1\ta, b, c\n", r"\\t' the header has 2, and the line 2"),
+        ("id,text, n\n1,a; b, c; d, e; f\n", "between quotes"),
+    ],
+)
+def test_a_delimiter_is_suggested_that_the_header_has(tmp_path, content, advice):
+    path = put(tmp_path, "a.csv", content)
+    column = content.split("\n")[0].split(",")[0]
+    with pytest.raises(UserError, match=rf":2: \d fields, the header has \d\. .*{advice}"):
+        load(path, column=column)
+
+
+def test_a_delimiter_is_suggested_by_which_there_is_such_a_column(tmp_path):
+    path = put(tmp_path, "a.csv", 'id;"title, short";text\n1;a;b\n')
+    with pytest.raises(
+        UserError, match=r'no column "text"\..*With the delimiter \';\' there is one'
+    ):
+        load(path)
+
+
 def test_delimiter(tmp_path):
     put(tmp_path, "a.csv", 'text;id\n"one; two";1\nthree, four;2\n')
     (source,) = find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";")

@@ -51,6 +51,18 @@ def test_what_was_understood_is_shown(folder, capsys):
     assert "| title-passage |" in shown.out
 
 
+def test_how_txt_files_of_a_folder_are_read_is_said(folder, capsys):
+    (folder / "lines.txt").write_text("The first sentence.\nAnother of the sentences.\n")
+    (folder / "notes.txt").write_text("The notes\n=========\n\nA paragraph of the notes.\n")
+    assert main(["corpus", str(folder)]) == 0
+    shown = capsys.readouterr().err
+    assert "1 txt file with lines, 1 txt file with paragraphs; --layout lines or" in shown
+    assert main(["corpus", str(folder / "lines.txt")]) == 0
+    shown = capsys.readouterr().err
+    assert "1 txt file with lines" in shown
+    assert "--layout" not in shown
+
+
 def test_strict_refuses_what_cannot_be_read(folder, capsys):
     assert main(["corpus", str(folder), "--strict"]) == 2
     assert "broken.docx" in capsys.readouterr().err

@@ -99,6 +99,7 @@ def build(
         "digest": hash_of(repr(built.content).encode()),
         "pairs": asdict(built.pairs),
         "group": config.group,
+        "columns": config.columns,
         "held_groups": built.held_groups,
         "classes": built.classes,
     }
@@ -120,7 +121,7 @@ def _of_documents(
     counts: dict[str, int],
 ) -> _Built:
     """The passages of documents, each once, with the titles and headings above them."""
-    read = read_documents(sources, config, counts)
+    read = read_documents(sources, config, counts, folder)
     docstrings = [
         one for name in filter(is_docstrings, config.corpus) for one in read_docstrings(name)
     ]

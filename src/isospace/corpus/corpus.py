@@ -20,6 +20,7 @@ from isospace.corpus.build import build, example_columns, hash_of
 from isospace.corpus.docstrings import Pairs, is_docstrings, versions_of
 from isospace.corpus.documents import DOCUMENT_FORMATS
 from isospace.corpus.groups import split_groups
+from isospace.corpus.languages import check_language
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, check, find, places
 from isospace.corpus.related import Related
@@ -48,6 +49,7 @@ class Corpus(Lines):
         pairs: natural pairs to evaluate on, never to train on: of a relation of held-out documents,
             of docstrings whose summary and next paragraph are not here, or, for examples, the
             held-out anchors and positives.
+        columns: those of the texts of an example; none where a text stands for itself.
         group: the column that says which rows belong together, `None` where their texts do.
         held_groups: the group of each sentence in `held_out()`.
         chooses: positions in `held_out()` of those that choose, such as between checkpoints.
@@ -67,6 +69,7 @@ class Corpus(Lines):
         self.digest: str = about["digest"]
         dev, test = ([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test"))
         self.pairs = Pairs(**{**about["pairs"], "dev": dev, "test": test})
+        self.columns: tuple[str, ...] = tuple(about["columns"])
         self.group: str | None = about["group"]
         self.held_groups: list[str] = about["held_groups"]
         self.chooses, self.judges = split_groups(self.held_groups)
@@ -174,7 +177,14 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Refuses bad files before any is read whole."""
+    """Refuses settings that do nothing, and bad files before any is read whole."""
+    if config.language is not None:
+        check_language(config.language)
+    if config.columns and config.layout is not None:
+        raise UserError(
+            f"`layout` {config.layout} `columns` {' '.join(config.columns)}: txt files have no "
+            "columns, and the layout is of txt files alone; give one of the two settings"
+        )
     if len(config.columns) == 1:
         raise UserError(
             f"`columns` {config.columns[0]}: one column of texts. Expected those of anchor and "

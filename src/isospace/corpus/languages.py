@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import locale
 from collections import Counter
 from collections.abc import Iterable
+
+from isospace.errors import UserError
 
 FEW = 0.02
 """A language of a smaller share of the texts is as likely a mistake of the detector."""
@@ -21,6 +24,26 @@ def language_of(text: str) -> str:
     import py3langid
 
     return str(py3langid.classify(text)[0])
+
+
+def check_language(code: str) -> None:
+    """Refuse what is no language, whose sentences would be told by another's rules.
+
+    Known are the languages of `language_of` and those that systems have locales of.
+
+    Raises:
+        UserError: naming the codes.
+    """
+    import py3langid
+
+    locales = (name.partition("_")[0] for name in locale.locale_alias.values())
+    known = {str(name) for name, _ in py3langid.rank("")} | {*filter(str.islower, locales)}
+    if code not in known:
+        short = ", ".join(sorted(name for name in known if len(name) == 2))
+        raise UserError(
+            f"`language` {code}: no known code of a language. Expected {short}, or one of three "
+            "letters where a language has no other, such as yue"
+        )
 
 
 def languages(texts: Iterable[str]) -> dict[str, float]:

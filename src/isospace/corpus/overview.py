@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isospace.corpus.build import FEWEST_PAIRS
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
 from isospace.corpus.languages import languages
@@ -94,13 +95,26 @@ def _relations(corpus: Corpus) -> dict[str, RelationFound]:
     return found
 
 
+def _why_no_pairs(corpus: Corpus) -> str:
+    """Of a corpus none of whose documents has a relation."""
+    if not corpus.columns:
+        return "no text belongs to another"
+    of_rows = f"rows of `columns` {' '.join(corpus.columns)}"
+    if corpus.classes and len(corpus.held_out()) >= FEWEST_PAIRS:
+        return f"no label says that the texts of {of_rows} belong together"
+    return (
+        f"of the {of_rows}, which belong together, fewer than {FEWEST_PAIRS} can be held out with "
+        "both texts: a tenth at most, and none of their texts may be in a row that trains"
+    )
+
+
 def judging(corpus: Corpus) -> str:
     """What chooses and judges, in words; where it is halves of sentences, why no pairs do."""
     pairs = corpus.pairs
     if not pairs.test:
         held = {} if corpus.related is None else corpus.related.counts(held=True)
         name = max(JUDGING, key=lambda relation: held.get(relation, 0))
-        why = "no text belongs to another"
+        why = _why_no_pairs(corpus)
         if held.get(name):
             why = f"of {name} there are {held[name]:,} held-out pairs, {FEW_PAIRS} are needed"
         return f"halves of held-out sentences: {why}"

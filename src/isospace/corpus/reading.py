@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -23,7 +25,7 @@ from isospace.corpus.documents import (
 )
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import Column
+from isospace.corpus.records import Column, Record
 from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources
 from isospace.errors import UserError
 
@@ -31,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "folder"
 """The `group` of documents that belong together where they are files of one folder."""
+TXT_LINES, TXT_PARAGRAPHS = "txt files with lines", "txt files with paragraphs"
+"""Counts of how txt files are read."""
+_TXT = {"txt": TXT_LINES, "text": TXT_PARAGRAPHS}
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _LOOKED_AT = 400
 """Lines of a text that say whether it has paragraphs."""
@@ -130,9 +135,15 @@ def _path(source: Source) -> Path:
 
 
 def read_documents(
-    sources: Sequence[Source], config: CorpusConfig, counts: dict[str, int]
+    sources: Sequence[Source], config: CorpusConfig, counts: dict[str, int], scratch: Path
 ) -> Iterator[Document]:
-    """The documents of the files in order; `counts` receives what was left out of them.
+    """The documents of the files in order.
+
+    Args:
+        sources: the files.
+        config: how they are read.
+        counts: receives what was left out of them.
+        scratch: folder for temporary files.
 
     Raises:
         UserError: a file of rows that was named, or the only file, cannot be read; with `strict`
@@ -140,28 +151,36 @@ def read_documents(
     """
     unreadable = records.unreadable(sources, columns(config))
     for source, place in zip(sources, places(sources), strict=True):
-        if place is None:
-            if source.name not in unreadable:
-                yield from _rows(source, config)
+        if source.name in unreadable:
             continue
         try:
-            found = read_file(source, place)
-        except UnreadableDocument as error:
-            if len(sources) == 1:
+            if place is None:
+                rows = records.read_records(source, columns(config))
+                if source.in_folder and len(sources) > 1:
+                    rows = _whole(rows, scratch)
+                yield from _rows(rows, config)
+            else:
+                yield _counted(read_file(source, place), config, counts)
+        except UserError as error:
+            if len(sources) == 1 or (place is None and not source.in_folder):
                 raise
             if config.strict:
                 raise _not_left_out(error) from error
             unreadable[source.name] = error
             logger.warning("not read: %s", error)
             continue
-        if source.format == "text":
-            counts["txt files with paragraphs"] = counts.get("txt files with paragraphs", 0) + 1
-        for what, count in found.left_out.items():
-            counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
-        folder = (os.path.dirname(found.id) or ".") if config.group == FOLDER else ""
-        yield replace(found, group=folder)
+        if read_as := _TXT.get(source.format):
+            counts[read_as] = counts.get(read_as, 0) + 1
     if unreadable:
         counts["unreadable files"] = len(unreadable)
+
+
+def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -> Document:
+    """A file's document with its group; `counts` receives what was left out of it."""
+    for what, count in document.left_out.items():
+        counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
+    folder = (os.path.dirname(document.id) or ".") if config.group == FOLDER else ""
+    return replace(document, group=folder)
 
 
 def read_file(source: Source, id: str) -> Document:
@@ -181,9 +200,23 @@ def read_file(source: Source, id: str) -> Document:
         raise UnreadableDocument(f"{source.name}: {error}") from error
 
 
-def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:
+def _whole(rows: Iterable[Record], scratch: Path) -> Iterator[Record]:
+    """The rows of a file, none where one of them cannot be read.
+
+    They wait in a file, so that neither is the user's read twice nor are they held in memory.
+    """
+    with tempfile.TemporaryFile(dir=scratch) as kept:
+        count = 0
+        for count, row in enumerate(rows, 1):  # noqa: B007
+            pickle.dump(row, kept)
+        kept.seek(0)
+        for _ in range(count):
+            yield pickle.load(kept)  # noqa: S301 - what was just written
+
+
+def _rows(rows: Iterable[Record], config: CorpusConfig) -> Iterator[Document]:
     """A document of each row; the group is what its column says."""
-    for file, line, values in records.read_records(source, columns(config)):
+    for file, line, values in rows:
         title = (values[1] or "") if config.title_column is not None else ""
         group = (group_key(values[-1]) or "") if config.group is not None else ""
         paragraphs = tuple(_BLANK_LINE.split(values[0] or ""))

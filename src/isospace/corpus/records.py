@@ -25,6 +25,7 @@ from isospace.statistics.counts import number_of
 
 _ROWS_AT_ONCE = 4096  # of parquet
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
+_SIGNS = ",;\t|"
 _STRINGS = ("string", "large_string", "string_view")  # of Arrow
 
 Cells: TypeAlias = "list[Any] | dict[str, Any]"
@@ -174,6 +175,8 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     rows = _table_rows(source)
     _, header = next(rows, (1, []))
     for column in columns:
+        if column.name not in header:
+            raise _no_column(f"{source.name}:1", column, header, _delimiter_with(column, header))
         _require_column(f"{source.name}:1", column, header)
     places = [header.index(column.name) for column in columns]
     blank = _blank(columns)
@@ -190,9 +193,27 @@ def _other_width(source: Source, line: int, cells: list[str], header: list[str])
     problem = f"{source.name}:{line}: {width}, the header has {len(header)}."
     if len(cells) < len(header):
         return UserError(problem)
+    for sign in _SIGNS:
+        named, written = (1 + "".join(line).count(sign) for line in (header, cells))
+        more = named > len(header) or written > len(cells)
+        if named > 1 and (more or named == written):  # else the header would be a single column
+            return UserError(
+                f"{problem} With the delimiter {sign!r} the header has {named}, and the line "
+                f"{written}."
+            )
     if source.format == "csv":
         return UserError(f'{problem} Put a field with the delimiter in it between quotes ("...").')
     return UserError(f"{problem} Take the delimiter out of the text.")
+
+
+def _parted(cells: Sequence[str], sign: str) -> list[str]:
+    """About what a line has between the signs of another delimiter."""
+    return [part.strip().strip('"') for cell in cells for part in cell.split(sign)]
+
+
+def _delimiter_with(column: Column, header: Sequence[str]) -> str | None:
+    """Another delimiter by which a header has a column, or None."""
+    return next((sign for sign in _SIGNS if column.name in _parted(header, sign)), None)
 
 
 def _blank(columns: Sequence[Column]) -> tuple[Any, ...]:
@@ -310,8 +331,12 @@ def _require_column(place: str, column: Column, columns: Sequence[str]) -> None:
         )
 
 
-def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
+def _no_column(
+    place: str, column: Column, columns: Iterable[str], delimiter: str | None = None
+) -> UserError:
+    """Of a table with the delimiter that has such a column, if one has."""
     names = ", ".join(str(name) for name in columns)[:300]
-    return UserError(
-        f'{place}: no column "{column.name}". Columns: {names}. Name one with {column.setting}.'
-    )
+    advice = f"Name one with {column.setting}."
+    if delimiter is not None:
+        advice = f"With the delimiter {delimiter!r} there is one."
+    return UserError(f'{place}: no column "{column.name}". Columns: {names}. {advice}')

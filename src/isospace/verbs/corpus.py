@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import tyro
 
 from isospace.config import CorpusConfig
 from isospace.errors import TooLittle, UserError
+from isospace.statistics.counts import number_of
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_table
@@ -40,6 +42,7 @@ class Corpus(LoadsModels):
         from isospace.corpus.corpus import load_corpus
         from isospace.corpus.coverage import coverage
         from isospace.corpus.overview import overview, sample
+        from isospace.corpus.reading import TXT_LINES, TXT_PARAGRAPHS
         from isospace.encoders.loading import load_encoder
         from isospace.recipes import find
         from isospace.system.cache import cache_folder
@@ -60,6 +63,10 @@ class Corpus(LoadsModels):
             print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
             return 0
         console.line("corpus", corpus.summary)
+        kinds = (TXT_LINES, TXT_PARAGRAPHS)
+        txt = [number_of(corpus.counts[kind], kind) for kind in kinds if kind in corpus.counts]
+        if txt and not all(map(os.path.isfile, self.config.corpus)):
+            console.line("txt", f"{', '.join(txt)}; `layout` lines or paragraphs decides for all")
         console.line("texts", f"{found.texts:,}; words: {_quantiles(found.words)}")
         shares = [f"{100 * share:.0f} % {name}" for name, share in found.languages.items()]
         console.line("language", f"{', '.join(shares)} (of a sample of {len(texts)})")

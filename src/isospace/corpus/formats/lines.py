@@ -47,6 +47,24 @@ def is_wrapped(lines: Sequence[str]) -> bool:
     return usual in WIDTHS and full >= 0.6 * len(long) and ended <= 0.5 * len(long)
 
 
+def flows_on(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether lines go on in the next: most end no sentence, and the next begin in small letters.
+
+    In hard-wrapped text, however ragged, lines that others follow are long; verses and the items
+    of a list are not.
+
+    Args:
+        pairs: lines and what follows each in its block, of a text that has capitals too.
+    """
+    if not pairs:
+        return False
+    widths = sorted(columns(line.rstrip()) for line, _ in pairs)
+    usual = widths[int(0.9 * (len(widths) - 1))]
+    long = sum(width > usual * 2 / 3 for width in widths)
+    small = sum(b.lstrip()[0].islower() and not _SENTENCE_END.search(a) for a, b in pairs)
+    return usual in WIDTHS and long >= 0.9 * len(pairs) and small > len(pairs) / 2
+
+
 def _first_width(line: str) -> int:
     word = line.split()[0]
     wide = columns(word[0]) == 2  # a script that breaks anywhere

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from isospace.corpus.formats.draft import Draft, decode, one_line
-from isospace.corpus.formats.lines import WIDTHS, columns, is_wrapped, joined, vocabulary
+from isospace.corpus.formats.lines import WIDTHS, columns, flows_on, is_wrapped, joined, vocabulary
 from isospace.corpus.formats.man import LEFT_OUT, references, section_kind
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
@@ -33,10 +33,23 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
     'lines'
     """
     lines = _TERMINAL.sub("", sample).expandtabs().strip().splitlines()
+    rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
+    texts = ["" if rule else line for line, rule in zip(lines, rules, strict=True)]
+    within = [
+        (a, b)
+        for a, b in itertools.pairwise(texts)
+        if a.strip() and b.strip() and not _BULLET.match(b)
+    ]
+    # Rules part the texts of some files; those under headings are as wide as these.
+    headed = 2 * sum(map(_underlined, itertools.pairwise(lines))) > sum(rules)
+    if headed and not within:
+        return "paragraphs"
     written = sum(bool(line.strip()) for line in lines)
     followed = [(a, b) for a, b in itertools.pairwise(lines) if a.strip() and b.strip()]
     blocks = len(lines) - written > 0.03 * written  # a blank line here and there is no paragraph
     long = sum(columns(line) > WIDTHS.stop for line in lines) > written / 2
+    if (headed or blocks) and flows_on(within) and not _one_case(sample):
+        return "paragraphs"
     if blocks and long and len(followed) < written / 4:
         return "paragraphs"
     goes_on = sum(not a.rstrip().endswith(_ENDS) for a, _ in followed) > len(followed) / 3
@@ -126,14 +139,16 @@ class _Plain:
 
     def block(self, lines: list[str]) -> None:
         """What stands between two blank lines."""
-        if _underlined(lines):
-            self._draft.heading(lines[-2], 1 if lines[-1][0] == "=" else 2)
+        rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
+        if _underlined(lines) or rules == [False, True]:
+            self._draft.heading(lines[-2], 1 if lines[-1].strip()[0] == "=" else 2)
         elif len(lines) == 1 and _in_capitals(lines[0], ""):
             self._draft.heading(lines[0], 2)
         elif _is_drawing(lines):
             self._draft.leave_out("tables and drawings")
         else:
-            for piece in self._pieces(lines):
+            written = [line for line, rule in zip(lines, rules, strict=True) if not rule]
+            for piece in self._pieces(written):
                 marker = _BULLET.match(piece[0])
                 if marker:
                     piece[0] = piece[0][marker.end() :]
