@@ -201,7 +201,10 @@ def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
 def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(base, tmp_path):
     """Hard negatives may be shared: here all rows have one."""
     path = tmp_path / "faq.tsv"
-    rows = [f"question number {n} of it\tAnswer {n % 50} of all of them\tthere is no answer" for n in range(300)]
+    rows = [
+        f"question number {n} of it\tAnswer {n % 50} of all of them\tthere is no answer"
+        for n in range(300)
+    ]
     path.write_text("\n".join(["q\ta\tn", *rows]))
     text = CorpusConfig(corpus=(str(path),), columns=("q", "a", "n"))
     objective = SimCSE(supervision="triples")

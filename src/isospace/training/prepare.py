@@ -326,7 +326,9 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
     _require_a_batch(config, corpus)
     held_out = choosing_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
-        advice = "longer sentences, or a larger `held_out`"
+        advice = "longer sentences"
+        if config.text.held_out < len(corpus) / 10:
+            advice += ", or a larger `held_out`"
         if config.text.group is not None:
             advice += f", or a `group` with fewer rows to a value than {config.text.group}"
         raise TooLittle(
