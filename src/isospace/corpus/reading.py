@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-import pickle
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from isospace.corpus.documents import (
 )
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import Column, Record
+from isospace.corpus.records import Column
 from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources
 from isospace.errors import UserError
 
@@ -155,10 +155,9 @@ def read_documents(
             continue
         try:
             if place is None:
-                rows = records.read_records(source, columns(config))
-                if source.in_folder and len(sources) > 1:
-                    rows = _whole(rows, scratch)
-                yield from _rows(rows, config)
+                rows = _rows(source, config)
+                in_folder = source.in_folder and len(sources) > 1
+                yield from _whole(rows, scratch) if in_folder else rows
             else:
                 yield _counted(read_file(source, place), config, counts)
         except UserError as error:
@@ -200,24 +199,28 @@ def read_file(source: Source, id: str) -> Document:
         raise UnreadableDocument(f"{source.name}: {error}") from error
 
 
-def _whole(rows: Iterable[Record], scratch: Path) -> Iterator[Record]:
+def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:
     """The rows of a file, none where one of them cannot be read.
 
     They wait in a file, so that neither is the user's read twice nor are they held in memory.
     """
-    with tempfile.TemporaryFile(dir=scratch) as kept:
-        count = 0
-        for count, row in enumerate(rows, 1):  # noqa: B007
-            pickle.dump(row, kept)
+    with tempfile.TemporaryFile("w+", encoding="ascii", dir=scratch) as kept:
+        for row in rows:
+            [section] = row.sections
+            kept.write(json.dumps([row.id, row.title, section.paragraphs, row.group]) + "\n")
         kept.seek(0)
-        for _ in range(count):
-            yield pickle.load(kept)  # noqa: S301 - what was just written
+        for line in kept:
+            id, title, paragraphs, group = json.loads(line)
+            yield _row(id, title, paragraphs, group)
 
 
-def _rows(rows: Iterable[Record], config: CorpusConfig) -> Iterator[Document]:
+def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:
     """A document of each row; the group is what its column says."""
-    for file, line, values in rows:
+    for file, line, values in records.read_records(source, columns(config)):
         title = (values[1] or "") if config.title_column is not None else ""
         group = (group_key(values[-1]) or "") if config.group is not None else ""
-        paragraphs = tuple(_BLANK_LINE.split(values[0] or ""))
-        yield Document(f"{file}:{line}", title, (Section("", 0, paragraphs),), group=group)
+        yield _row(f"{file}:{line}", title, _BLANK_LINE.split(values[0] or ""), group)
+
+
+def _row(id: str, title: str, paragraphs: Sequence[str], group: str) -> Document:
+    return Document(id, title, (Section("", 0, tuple(paragraphs)),), group=group)
