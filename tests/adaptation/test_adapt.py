@@ -119,7 +119,7 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monk
         patch.setattr(fit_module.Fit, "_train", stopped)
         with pytest.raises(Interrupted, match="adapt `resume`"):
             adapt(config)
-    before = Times.read(config.output / "rungs", 0.0).rungs
+    before = Times(config.output / "rungs", 0.0).rungs
     assert before["trained"] > 0
     again = adapt(resume=config.output)
     ladder = read_ladder(config.output)

@@ -166,6 +166,13 @@ def test_scores_from_a_file(sided, tmp_path):
         Written(file, sided._replace(queries=EVERY[1:3]))
 
 
+def test_equal_texts_have_one_score(sided, tmp_path):
+    file = tmp_path / "scores.csv"
+    file.write_text(f"query,passage,score\n{TEXTS[0]},{TEXTS[12]},1\n{TEXTS[0]},{TEXTS[3]},2\n")
+    equal = sided._replace(read=lambda line: TEXTS[12 if line == 30 else line])
+    assert sorted(Written(file, equal).said_of(0).tolist()) == [12, 30]
+
+
 class Table(Teacher):
     """Scores in a matrix of all lines."""
 

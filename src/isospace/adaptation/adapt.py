@@ -165,9 +165,8 @@ class _Climb:
         self._tried: dict[State, _Choosing] = {}
         self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
-        self._times = Times()
         self._steps: list[int] = []
-        """Of the trainings that are not left out, the one that was kept."""
+        """The checkpoint that each training kept, of those that are not left out."""
         self._unseen = 0
         """Evaluations of trainings that were not kept, where the pairs that choose judge too."""
         self._flattered: list[float] = []
@@ -179,7 +178,7 @@ class _Climb:
             settings = replace(self.training, output=self.config.output)
             run = Run.create(settings, "adapt", self.config.to_json())
         self.run = run
-        self._times = Times.read(run.folder / _RUNGS, self._started)
+        self._times = Times(run.folder / _RUNGS, self._started)
         busy = f"{run.folder}: another process is climbing this ladder; wait for it, or stop it"
         try:
             with locked(run.folder / ".lock", busy):
@@ -396,7 +395,7 @@ class _Climb:
         results = run_results(fit, step, before, after, verdict, made)
         results = replace(
             results,
-            choice=_choice_of(fit.choice, chosen, verdict),
+            choice=self._choice(fit.choice, chosen, verdict),
             labels=_DEV_SETS if self.elsewhere.dev else None,
             seconds=self._times.whole,
         )
@@ -443,12 +442,7 @@ class _Climb:
 
     def _verdict(self, chosen: State, before: Measured, after: Measured) -> Verdict:
         """On the state that was chosen; by the pairs that chose too, where there are no others."""
-        kept = None
-        if chosen == START:
-            kept = (
-                "no rung finds more of the pairs that choose and loses less than "
-                f"{self.config.may_lose:g} points elsewhere"
-            )
+        kept = self._no_rung if chosen == START else None
         if self.benchmark.split:
             return self.benchmark.verdict(before, after, kept)
         candidates = [found.scores for found in self._tried.values()]
@@ -457,6 +451,23 @@ class _Climb:
         return self.benchmark.verdict(
             before, after, kept, candidates, place, self._unseen, flattered
         )
+
+    @property
+    def _no_rung(self) -> str:
+        """Why the ladder ends where it began, where it does."""
+        return (
+            "no rung finds more of the pairs that choose and loses less than "
+            f"{self.config.may_lose:g} points elsewhere"
+        )
+
+    def _choice(self, trained: Choice, chosen: State, verdict: Verdict) -> Choice:
+        """What was kept of the (first) training; where the start is shipped, why."""
+        if verdict.kind is not VerdictKind.KEEP_START:
+            return trained
+        reason = f"the start: {self._no_rung}"
+        if chosen != START:
+            reason = f"the start, because of the verdict; the ladder had taken: {chosen.words}"
+        return replace(trained, step=0, value=trained.start_value, reason=reason)
 
     def _changed(
         self, chosen: State, before: Measured, after: Measured
@@ -537,8 +548,7 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
                 f"{_without_batches(error).partition('. ')[0]}."
             ]
     found = found or _in_batches(dropout, data.corpus)
-    if config.teacher is not None:
-        require_scores(found, data.corpus, Examples.of(found, data.corpus))
+    require_scores(found, data.corpus)
     if found.batch_size < pairs.batch_size:
         told.append(
             f"Batches are of {found.batch_size} "
@@ -589,16 +599,6 @@ def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
             return settings
     assert refused is not None
     raise refused
-
-
-def _choice_of(trained: Choice, chosen: State, verdict: Verdict) -> Choice:
-    """What was kept of the (first) training; where the start is, why."""
-    if verdict.kind is not VerdictKind.KEEP_START:
-        return trained
-    reason = "the start, because no rung finds more"
-    if chosen != START:
-        reason = f"the start, because of the verdict; the ladder had taken: {chosen.words}"
-    return replace(trained, step=0, value=trained.start_value, reason=reason)
 
 
 def _mean(scores: Scores) -> float:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from isospace.system.files import write_text
+from isospace.system import typed_json
 
 _FILE = "seconds.json"
+
+
+@dataclass(frozen=True)
+class _Noted:
+    rungs: dict[str, float]
+    whole: float
+    format: int = 1
 
 
 class Times:
@@ -17,31 +24,22 @@ class Times:
     What a kill cuts off before it could be noted is not counted.
 
     Args:
-        folder: where they are kept; `None` keeps nothing.
+        folder: where they are kept, and those of earlier sessions are found.
         started: when this session began, by the monotonic clock.
-        rungs: seconds of the sessions before.
-        earlier: of the whole, the same.
+
+    Attributes:
+        rungs: name -> seconds.
+
+    Raises:
+        UserError: what was kept is damaged.
     """
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        started: float | None = None,
-        rungs: dict[str, float] | None = None,
-        earlier: float = 0.0,
-    ) -> None:
-        self._folder = folder
-        self._started = time.monotonic() if started is None else started
-        self.rungs, self._earlier = dict(rungs or {}), earlier
-
-    @classmethod
-    def read(cls, folder: Path, started: float) -> Times:
-        """Those of a ladder that was stopped, or of a new one."""
-        file = folder / _FILE
-        if not file.is_file():
-            return cls(folder, started)
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return cls(folder, started, found["rungs"], found["whole"])
+    def __init__(self, folder: Path, started: float) -> None:
+        self._file, self._started = folder / _FILE, started
+        earlier = _Noted({}, 0.0)
+        if self._file.is_file():
+            earlier = typed_json.read(self._file, _Noted, "times of a ladder", newest=1)
+        self.rungs, self._earlier = dict(earlier.rungs), earlier.whole
 
     @property
     def whole(self) -> float:
@@ -51,6 +49,4 @@ class Times:
     def add(self, rung: str, seconds: float) -> None:
         """Note what a rung took, or a part of it."""
         self.rungs[rung] = self.rungs.get(rung, 0.0) + seconds
-        if self._folder is not None:
-            content = {"rungs": self.rungs, "whole": self.whole}
-            write_text(self._folder / _FILE, json.dumps(content))
+        typed_json.write(self._file, _Noted(self.rungs, self.whole))

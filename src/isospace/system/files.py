@@ -81,9 +81,10 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
     try:
         yield building
         sync_tree(building)
+        mode = _usual_mode()
         for path in building.rglob("*"):
             if path.is_file():
-                path.chmod(_usual_mode())
+                path.chmod(mode)
         _take_place(building, folder, replace)
         sync_folder(folder.parent)
     except SafetensorError as error:

@@ -296,11 +296,12 @@ class Fit:
     @property
     def _read_beside(self) -> dict[str, str]:
         """Setting -> what identifies its file, of those that train or choose beside the corpus."""
-        return {
+        found = {
             "queries": self.loop.examples.digest(self.corpus),
             "labels": self.benchmark.labels_digest(),
             "pairs": self.benchmark.pairs_digest(),
         }
+        return {name: one for name, one in found.items() if getattr(self.config, name) is not None}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.loop.load_state(state)

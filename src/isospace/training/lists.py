@@ -208,13 +208,14 @@ def make_lists(
     return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
 
 
-def require_scores(config: TrainConfig, corpus: Corpus, examples: Examples) -> None:
+def require_scores(config: TrainConfig, corpus: Corpus) -> None:
     """Refuse a file of scores as `teacher` that says nothing of what is trained on.
 
     Raises:
         UserError: none of its pairs is of these texts.
     """
     if config.teacher is not None and (file := expanded(config.teacher)).is_file():
+        examples = Examples.of(config, corpus)
         pool = _pool(config, corpus, examples.numbers(corpus))
         Written(file, _sided(config, corpus, examples, pool))
 

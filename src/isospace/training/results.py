@@ -47,7 +47,7 @@ class RunResults:
         benchmark: digest of the test items; equal for runs that can be compared item by item.
         start: scores of the encoder that training began with.
         result: scores of the checkpoint that was chosen.
-        labels: what chose the checkpoint, `None` where no labels did.
+        labels: which labelled pairs took part in choosing, `None` where none did.
         choice: which checkpoint was chosen, and why.
         model_step: the step of the weights in model/; 0 where the verdict keeps the start.
         verdict: whether the result gains over the start.

@@ -284,14 +284,16 @@ class Written(Teacher):
         pairs = load_scored_pairs(path)
         self._read, self.digest = of.read, file_hash(path)
         queries = {self._key(line) for line in of.queries.tolist()}
-        texts = {self._key(line): line for line in of.texts.tolist()}
+        texts: dict[int, list[int]] = {}  # rows of columns may have equal ones
+        for line in of.texts.tolist():
+            texts.setdefault(self._key(line), []).append(line)
         named = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
         keyed = ((key(clean(query)), key(clean(text)), score) for query, text, score in named)
         self._scores = {(q, t): score for q, t, score in keyed if q in queries and t in texts}
         self.count = len(self._scores)
         self._lines: dict[int, list[int]] = {}
         for q, t in self._scores:
-            self._lines.setdefault(q, []).append(texts[t])
+            self._lines.setdefault(q, []).extend(texts[t])
         if not self._scores:
             raise UserError(
                 f"`teacher` {path}: none of its {len(pairs):,} pairs is of texts that are trained "
