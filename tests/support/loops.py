@@ -18,6 +18,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import (
     OBJECTIVES,
+    ESimCSE,
     MoCoSE,
     NoiseStudy,
     RankCSE,
@@ -50,6 +51,7 @@ SETTINGS = {
     # More parts in one process than in the other.
     "in passes": {"pass_tokens": 50},
     "pairs": {"views": "pairs"},
+    "pairs with a queue": {"views": "pairs", "objective": ESimCSE(queue_size=32)},
     "last layers": {"trained_layers": 1},
     "last layers in passes": {"trained_layers": 2, "pass_tokens": 50},
     "adapters": {"lora": 4},

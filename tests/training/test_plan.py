@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from isospace.config import TrainConfig
-from isospace.objectives import OBJECTIVES, OffDropout, SimCSE, WhitenedCSE
-from isospace.objectives.base import View
+from isospace.config import TrainConfig, objective_name
+from isospace.errors import UserError
+from isospace.objectives import (
+    DCLR,
+    OBJECTIVES,
+    PCL,
+    SCD,
+    TSDAE,
+    ArcCSE,
+    ConSERT,
+    CTInBatch,
+    DeCLUTR,
+    DiffCSE,
+    ESimCSE,
+    MoCoSE,
+    NoiseStudy,
+    OffDropout,
+    PromptBERT,
+    RankStudy,
+    SBERTSoftmax,
+    SimCSE,
+    WhitenedCSE,
+)
+from isospace.objectives.base import Objective, View
+from isospace.training.examples import require_pairs
 from isospace.training.plan import Plan
 
 FIRST, SECOND = View(text=0), View(text=1)
@@ -41,10 +65,96 @@ def test_over_pairs_both_directions_share_their_passes(objective, views, ways):
     assert plan.texts == 2
 
 
-def test_rows_whose_views_differ_by_more_than_dropout_take_no_pairs():
-    takers = {name for name, kind in OBJECTIVES.items() if kind().takes_pairs}
-    assert {"simcse", "whitenedcse", "simcse++", "iso", "mixcse", "barlow-twins"} <= takers
-    refusing = {"scd", "esimcse", "diffcse", "pcl", "tsdae", "consert", "ct", "declutr"}
-    assert not takers & refusing
-    assert not SimCSE(supervision="pairs").takes_pairs
-    assert not WhitenedCSE(positives="permutation").takes_pairs
+def over_pairs() -> dict[Objective, tuple[View, ...]]:
+    """What an objective sees of a pair, text 0 the anchor."""
+    repeated = ESimCSE().views[1].edit
+    cut, shuffled = (view.perturb for view in ConSERT().views)
+    short, long = (view.edit for view in ArcCSE().views[3:])
+    one, other, one_empty, other_empty = (view.edit for view in PromptBERT().views)
+    edits = [view.edit for view in PCL(copies=1).views[2:6]]
+    triplet = (View(0.0), View(0.0, edit=short), View(0.0, edit=long))
+    return {
+        ESimCSE(): (FIRST, View(text=1, edit=repeated), View(0.0, 1, by="momentum")),
+        ESimCSE(clean_negatives=True): (
+            FIRST, View(text=1, edit=repeated), View(0.0, 1, by="momentum"), View(0.0, 1),
+        ),
+        DCLR(): (FIRST, SECOND, View(0.0, 1, by="frozen")),
+        DCLR(variant="released"): (FIRST, SECOND, *[View(text=1, by="frozen")] * 2),
+        MoCoSE(): (FIRST, View(0.0, 1, by="momentum")),
+        ConSERT(): (View(0.0, perturb=cut), View(0.0, 1, perturb=shuffled)),
+        CTInBatch(): (FIRST, View(text=1, by="second")),
+        PromptBERT(): (
+            View(edit=one, read="mask"), View(text=1, edit=other, read="mask"),
+            View(edit=one_empty, read="mask"), View(text=1, edit=other_empty, read="mask"),
+        ),
+        ArcCSE(): (FIRST, SECOND, *triplet),
+        ArcCSE(clean_negatives=True): (FIRST, SECOND, *triplet, View(0.0, 1)),
+        PCL(copies=1): tuple(
+            View(text=text, edit=edit, by=by)
+            for by in ("encoder", "peer")
+            for text, edit in ((0, None), (1, None), *((1, edit) for edit in edits))
+        ),
+        DiffCSE(): (FIRST, SECOND),
+        RankStudy(rows=13): (FIRST, SECOND),
+        NoiseStudy(passes=2): (FIRST, SECOND, FIRST, FIRST, SECOND, SECOND),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("objective", over_pairs(), ids=objective_name)
+def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
+    """Edits, networks and readings stay with their view; the other direction has the texts turned."""
+    plan = Plan.of(TrainConfig(objective=objective, views="pairs"))
+    expected = over_pairs()[objective]
+    turned = tuple(replace(view, text=1 - view.text) for view in expected)
+    ways = [tuple(plan.views[place] for place in way) for way in plan.ways]
+    assert ways == [expected, turned]
+    assert all(len(set(way)) == len(way) for way in plan.ways)
+    assert set(plan.ways[0]) | set(plan.ways[1]) == set(range(len(plan.views)))
+    assert plan.texts == 2
+
+
+def test_passes_of_one_kind_serve_both_directions():
+    """Where both are asked for: a clean anchor of one is the clean positive of the other."""
+    counts = {
+        objective: len(Plan.of(TrainConfig(objective=objective, views="pairs")).views)
+        for objective in over_pairs()
+    }
+    assert counts[ArcCSE()] == counts[ArcCSE(clean_negatives=True)] == 8
+    assert counts[DCLR()] == counts[ConSERT()] == counts[MoCoSE()] == counts[CTInBatch()] == 4
+    assert counts[ESimCSE()] == 6
+    assert counts[PCL(copies=1)] == 2 * (2 + 2 * 4)
+    assert counts[NoiseStudy(passes=2)] == 6
+
+
+def test_tokens_are_read_of_the_anchor_of_each_direction():
+    own = DiffCSE().inputs
+    assert Plan.of(TrainConfig(objective=DiffCSE())).inputs == own
+    plan = Plan.of(TrainConfig(objective=DiffCSE(), views="pairs"))
+    masked = own[1].edit
+    assert plan.inputs == (
+        View(), View(edit=masked), View(edit=masked),
+        View(text=1), View(text=1, edit=masked), View(text=1, edit=masked),
+    )  # fmt: skip
+
+
+def test_pairs_are_taken_by_all_that_draw_two_views_together():
+    refusing = {name for name, kind in OBJECTIVES.items() if not kind().takes_pairs}
+    assert refusing == {"scd", "ct", "is-bert", "declutr", "tsdae", "sbert-softmax"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "reason"),
+    [
+        (SimCSE(supervision="pairs"), "several texts of an example"),
+        (SBERTSoftmax(), "several texts of an example"),
+        (WhitenedCSE(positives="permutation"), "one view of a text"),
+        (TSDAE(), "one view of a text"),
+        (DeCLUTR(), "all tokens"),
+        (SCD(), "more .* than that they are alike"),
+        (MoCoSE(gradient_step=1e-3), "last gradient of one text"),
+    ],
+)
+def test_what_takes_no_pairs_says_why(objective, reason):
+    assert not objective.takes_pairs
+    with pytest.raises(UserError, match=rf"`views` both: .* as set .*{reason}.* takes no pairs"):
+        require_pairs(TrainConfig(objective=objective, views="both"))

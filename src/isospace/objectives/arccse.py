@@ -84,6 +84,8 @@ class ArcCSE(Contrast):
     - The paper's index order allows three readings of the negatives: $\theta_{ij}$ ("other-view",
       the default, as in InfoNCE), $\theta_{ji}$ ("transposed"), and angles between $z_i$ and $z_j$
       ("same-view").
+
+    Over pairs of texts $z$ is of the anchor and $z'$ of its positive; the triplet is the anchor's.
     """
 
     margin: Annotated[NonNegativeFloat, Field(lt=math.pi / 2)] = math.pi / 18
@@ -130,7 +132,8 @@ class ArcCSE(Contrast):
         if not self.triplet_weight:
             return two
         spans = [MaskSpan("spans", share) for share in (self.less, self.more)]
-        return (*two, View(dropout=0.0), *(View(dropout=0.0, edit=span) for span in spans))
+        edits = (None, *spans)
+        return (*two, *(View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits))
 
     def build_companions(
         self, encoder: torch.nn.Module, dim: int, seed: int

@@ -141,6 +141,7 @@ class RankStudy(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = simcsepp.PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
+    draws_together: ClassVar[bool] = True
 
     def projected_views(self, batch: int) -> int:
         """The artificial rows travel as further views."""

@@ -75,6 +75,8 @@ class View:
         perturb: of their embeddings, before the first layer.
         by: "encoder", or the name of a companion that encodes (`companions.Network`).
         read: the pooled vector, the state at the mask token, or the states of all tokens.
+        of_anchor: over pairs of texts, whether it is of the anchor's text, as the first view of a
+            plan always is; by itself of the positive's. Without pairs both are the one text.
     """
 
     dropout: float | None = None
@@ -83,6 +85,7 @@ class View:
     perturb: Perturbation | None = None
     by: str = "encoder"
     read: Read = "pooled"
+    of_anchor: bool = False
 
     @property
     def changes_embeddings(self) -> bool:
@@ -133,6 +136,8 @@ class Views:
             after the head; `None` where none were.
         teacher: (batch, batch + candidates) a teacher's scores of the second texts for each first
             text, then of its own candidates; NaN for what it does not score. `None` without one.
+        paired: whether the views are of two texts that belong together, as `View.of_anchor` says,
+            and not all of one.
 
     Raises:
         ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point,
@@ -147,6 +152,7 @@ class Views:
     labels: torch.Tensor | None = None
     candidates: torch.Tensor | None = None
     teacher: torch.Tensor | None = None
+    paired: bool = False
 
     def __post_init__(self) -> None:
         for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
@@ -197,8 +203,8 @@ class Objective(ABC):
     takes_candidates: ClassVar[bool] = False
     """Whether the terms read `Views.candidates` where there are some."""
     draws_together: ClassVar[bool] = False
-    """Whether the terms make the views of an example alike, and know of no other difference between
-    them than dropout: they may then be of two texts that belong together."""
+    """Whether the terms draw the first view of an example and those not `of_anchor` together: these
+    may then be of two texts that belong together."""
 
     def _require_a_weight(self, *names: str) -> None:
         """Refuse an objective all of whose terms have weight 0.
@@ -213,10 +219,24 @@ class Objective(ABC):
         raise UserError(f"{', '.join(others)} and {last} are {every} 0: nothing is learnt")
 
     @property
+    def why_no_pairs(self) -> str:
+        """Why this plan cannot be laid over pairs of texts that belong together; empty: it can."""
+        if self.texts > 1:
+            return "reads several texts of an example already"
+        if len(self.views) == 1:
+            return "has one view of a text, and no second one that another text could be"
+        if any(view.read == "tokens" for view in self.views):
+            return "reads all tokens of a text, and not its vector alone"
+        if not self.draws_together:
+            return "asks more of the views of a text than that they are alike"
+        if any(view.perturb is not None and view.perturb.added_by for view in self.views):
+            return "moves both views by the last gradient of one text"
+        return ""
+
+    @property
     def takes_pairs(self) -> bool:
         """Whether this plan may be laid over pairs of texts that belong together."""
-        plain = all(view == View(dropout=view.dropout) for view in self.views)
-        return self.draws_together and plain and len(self.views) > 1 and not self.inputs
+        return not self.why_no_pairs
 
     @property
     def reads_teacher(self) -> bool:
@@ -238,7 +258,8 @@ class Objective(ABC):
         """Token ids that the terms read as they are, such as a decoder's targets; by itself none.
 
         Of each only the text and the edit are asked for: no pass through the encoder. An edit of
-        the same `stream` as a view's draws what it draws.
+        the same `stream` as a view's draws what it draws. Over pairs each says by `of_anchor` of
+        which text it is, the first one too.
         """
         return ()
 

@@ -41,7 +41,7 @@ class Companion(torch.nn.Module):
         Args:
             encoder: as it now is.
             views: of the batch of this update, the last one if several were accumulated, without
-                gradient.
+                gradient. Over pairs of texts the two directions of a pair are rows in turn.
         """
 
 

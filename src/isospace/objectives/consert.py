@@ -46,6 +46,8 @@ class ConSERT(Objective):
     Paper and released code differ: the code adds the means of the two directions and weighs the
     sum by 0.15, 0.3 times the paper's mean over 2N, which Adam hardly notices. The script for large
     models (`first` none, `second` shuffle, `dropout`) leaves the first view alone, with dropout on.
+    Over pairs of texts the first view is of the anchor, the second of its positive, each with its
+    own change.
     """
 
     temperature: PositiveFloat = 0.1
@@ -64,6 +66,7 @@ class ConSERT(Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
+    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse views that are the same."""

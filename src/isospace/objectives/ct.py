@@ -64,7 +64,8 @@ class CT(Objective):
 
     $a, b$: vectors of the encoder and of a second one, a copy at the start, both trained, neither
     with dropout. $n, n'$: drawn from the batch, each by itself, so that one negative pair in B - 1
-    is a sentence with itself. Relations: `ct-in-batch` compares all with all.
+    is a sentence with itself. Relations: `ct-in-batch` compares all with all, and takes pairs of
+    texts, which this one, no contrast over the batch, does not.
     A symmetric loss over all pairs of the batch would keep the towers equal for ever; the draws
     are what sets them apart.
 
@@ -128,6 +129,8 @@ class CTInBatch(Objective):
     dropout. $s$: `scale`, its logarithm is trained. Relations: `ct` draws pairs; with one tower
     and one direction this is `simcse`. It is sentence-transformers' version of CT, no paper's;
     there the second tower is kept, here the first is the encoder.
+    Over pairs of texts the first tower reads the anchor and the second its positive, and the other
+    way round.
     """
 
     scale: PositiveFloat = 20.0
@@ -135,6 +138,7 @@ class CTInBatch(Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("first_to_second", "second_to_first")
+    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -92,6 +92,10 @@ class DCLR(MLPOrNone, Objective):
       is clean.
     - The code compares $\cos/\tau$ with $20 \varphi$, which is right only for $\tau$ = 0.05: not
       here. Its two poolers before the head are not here either.
+
+    Over pairs of texts $z$ is of the anchor, $z'$ and $c$ are of its positive: j is no negative of
+    i where their positives are too alike. That is our reading: $\varphi$ is for texts of one kind,
+    and a question and even its own answer are mostly below it.
     """
 
     temperature: PositiveFloat = 0.05
@@ -122,6 +126,7 @@ class DCLR(MLPOrNone, Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -85,6 +85,8 @@ class DiffCSE(Contrast):
     code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
     it is over tokens, and `positions` all with `variant` released is the code to the letter. The
     detector runs in float32, by transformers' own modules, on every process for the whole batch.
+    Over pairs of texts $z$ is of the anchor and $z'$ of its positive. $x$ is the anchor, whose own
+    vector $z$ is read beside both its $x''$: the positive's has other words to know of.
     """
 
     detection_weight: NonNegativeFloat = 0.005
@@ -110,7 +112,8 @@ class DiffCSE(Contrast):
     @property
     def inputs(self) -> tuple[View, ...]:
         """The sentence, and with masks, once for each view."""
-        return (View(), *(View(edit=MaskTokens(rate=self.mask_rate)),) * 2)
+        masked = View(edit=MaskTokens(rate=self.mask_rate), of_anchor=True)
+        return (View(of_anchor=True), masked, masked)
 
     @property
     def own_head_summary(self) -> str:
@@ -141,6 +144,7 @@ class DiffCSE(Contrast):
     def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Detection of replaced words."""
         z1, z2 = views.projected
+        known = [z1, z1 if views.paired else z2]
         detector: Any = views.companions["detector"]
         original, *masked = views.inputs
         everywhere = self.variant == "released" and self.generator != "words"
@@ -152,6 +156,6 @@ class DiffCSE(Contrast):
             ]
         )
         both = TokenIds(original.ids.repeat(2, 1), original.mask.repeat(2, 1))
-        logits = detector(torch.cat([z1, z2]), shown, both.mask)
+        logits = detector(torch.cat(known), shown, both.mask)
         detected = detection(logits, shown, both, self.positions)
         return {"detection": self.detection_weight * detected}

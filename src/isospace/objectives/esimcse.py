@@ -43,6 +43,8 @@ class ESimCSE(Contrast):
     code (followed here, with which the rate was tuned) fewer than min(10, rate L), with the special
     tokens counted. The release's momentum network never gets the pre-trained weights; here it
     starts from them.
+    Over pairs of texts $z$ is of the anchor, $z^+$ of the positive with words doubled, and the
+    queue takes the momentum network's vectors of both texts.
     """
 
     repetition_rate: Annotated[float, Field(ge=0, lt=1)] = 0.32

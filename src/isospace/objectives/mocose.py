@@ -39,6 +39,10 @@ class MoCoSE(Objective):
     - Behind T updates the code's $m_t$ falls again; here it stays 1.
     - The code's branches share the layer of embeddings, which is so trained through both; here the
       momentum copy has its own, in both variants.
+
+    Over pairs of texts $q$ is of the anchor and $k$ of its positive; the queue takes the keys of
+    both directions, as MoCo's symmetric loss does (He et al. 2020, released code). With
+    `gradient_step` pairs are refused: one gradient is remembered, of the one text of both branches.
     """
 
     temperature: PositiveFloat = 0.05
@@ -72,6 +76,7 @@ class MoCoSE(Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.queue_start > self.queue_size:

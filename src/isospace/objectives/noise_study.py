@@ -43,11 +43,15 @@ class NoiseStudy(Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:
         """The two plain views, then K for the first mean and K for the second."""
-        return (View(),) * (2 + 2 * self.passes if self.noise == "less" else 2)
+        two = (View(), View())
+        if self.noise == "more":
+            return two
+        return (*two, *(View(of_anchor=True),) * self.passes, *(View(),) * self.passes)
 
     def projected_views(self, batch: int) -> int:
         """With more noise the head adds a noisier copy of both views."""

@@ -71,6 +71,9 @@ class PCL(MLPOrNone, Objective):
     - Followed: means over all cells, KL of P from Q with gradient in both; deletion of the first
       occurrence of a drawn token.
     - The code gives the peer no attention mask and a pre-trained pooler before the head: not here.
+
+    Over pairs of texts the sentences are anchors, and all copies are of their positives; so the
+    other sentences of $w$ are other anchors, and NCE has the other positives.
     """
 
     temperature: PositiveFloat = 0.05
@@ -101,6 +104,7 @@ class PCL(MLPOrNone, Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
+    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -115,7 +119,11 @@ class PCL(MLPOrNone, Objective):
                     stream=f"insert {number}", rate=self.edit_rate, max_length=self.max_length
                 ),
             ]
-        return tuple(View(edit=edit, by=by) for by in ("encoder", "peer") for edit in edits)
+        return tuple(
+            View(edit=edit, by=by, of_anchor=place == 0)
+            for by in ("encoder", "peer")
+            for place, edit in enumerate(edits)
+        )
 
     def build_companions(
         self, encoder: torch.nn.Module, dim: int, seed: int

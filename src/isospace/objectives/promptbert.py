@@ -46,6 +46,7 @@ class PromptBERT(MLPOrNone, Objective):
     length for both templates, and from 0 for RoBERTa, whose positions begin at 2: mistakes that are
     not repeated here, and without effect on BERT with the published templates. RoBERTa's templates
     are `This sentence : ' {} ' means [MASK].` and `The sentence : ' {} ' means [MASK].`.
+    Over pairs of texts the first template is around the anchor and the second around its positive.
     """
 
     temperature: PositiveFloat = 0.05
@@ -61,6 +62,7 @@ class PromptBERT(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
+    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse templates without a place for the sentence or the mask."""
@@ -74,10 +76,15 @@ class PromptBERT(MLPOrNone, Objective):
     @property
     def views(self) -> tuple[View, ...]:
         """The sentence in both templates, and, to denoise, both templates without it."""
+        parts = (self.first.split("{}"), self.second.split("{}"))
         return tuple(
-            View(edit=Template(before=before, after=after, empty=empty), read="mask")
+            View(
+                edit=Template(before=before, after=after, empty=empty),
+                read="mask",
+                of_anchor=place == 0,
+            )
             for empty in ((False, True) if self.denoise else (False,))
-            for before, after in (self.first.split("{}"), self.second.split("{}"))
+            for place, (before, after) in enumerate(parts)
         )
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:

@@ -29,7 +29,8 @@ class SCD(Objective):
 
     $h, h'$: encoder outputs at a low and a high dropout rate, pushed apart; $\tilde p$: their
     projections, columns standardised. One weight at 0 leaves the other term alone. Relations: the
-    second term is `barlow-twins`; nothing holds the embeddings together but that term.
+    second term is `barlow-twins`; nothing holds the embeddings together but that term. Pairs of
+    texts are refused: the first term pushes the views apart, as far as noise makes them differ.
 
     Where paper and released code differ:
     - Eq. 3 and 4 as printed (`variant="printed"`) are no correlation (C_jj reaches sqrt(N)) and

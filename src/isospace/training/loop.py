@@ -180,9 +180,14 @@ def _loss(terms: Mapping[str, Tensor]) -> Tensor:
     return torch.stack(list(terms.values())).sum()
 
 
-def _without_gradient(views: Views) -> Views:
+def _without_gradient(ways: Sequence[Views]) -> Views:
+    """The batch as companions are told of it: of pairs both directions, row by row in turn."""
+    views = ways[0]
     tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
-    encoded, projected = views.encoded.detach(), views.projected.detach()
+    encoded, projected = (
+        torch.stack([getattr(way, name).detach() for way in ways], dim=2).flatten(1, 2)
+        for name in ("encoded", "projected")
+    )
     return replace(views, encoded=encoded, projected=projected, tokens=tokens)
 
 
@@ -378,7 +383,8 @@ class Loop:
             made[place] = states.sum(1) / mask.sum(1, keepdim=True)
             tokens[place] = TokenStates(self._gather_tokens(states), self._gather_tokens(mask))
         encoded = gather(torch.stack(made))
-        inputs = tuple(self._input(batch, source) for source in self.sources.of_view[len(plan) :])
+        read = [self._input(batch, source) for source in self.sources.of_view[len(plan) :]]
+        count = len(self.objective.inputs)
         labels = None if batch.labels is None else gather(batch.labels[None])[0]
         teacher = None if batch.teacher is None else gather(batch.teacher[None])[0]
         found = []
@@ -391,8 +397,10 @@ class Loop:
                 projected, candidates = made[: len(own)], made[len(own) :]
             if number and teacher is not None:  # what it says of a pair, looked for by the other
                 teacher = teacher[:, : len(teacher)].T
+            inputs = tuple(read[number * count : (number + 1) * count])
             views = Views(own, projected, tokens, self.companions, inputs, labels)
-            found.append(replace(views, candidates=candidates, teacher=teacher))
+            paired = len(self.plan.ways) > 1
+            found.append(replace(views, candidates=candidates, teacher=teacher, paired=paired))
         return found
 
     def _input(self, batch: Batch, source: int) -> TokenIds:
@@ -414,7 +422,7 @@ class Loop:
     def _terms(self, batch: Batch, passes: Iterable[Tensor] | None = None) -> dict[str, Tensor]:
         """The terms, each the mean over the ways in which the objective sees the views."""
         ways = self._make_views(batch, passes)
-        self._seen = _without_gradient(ways[0]) if self._told else None
+        self._seen = _without_gradient(ways) if self._told else None
         terms = [self.objective(views) for views in ways]
         return {name: torch.stack([of[name] for of in terms]).mean() for name in terms[0]}
 

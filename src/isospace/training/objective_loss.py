@@ -58,7 +58,10 @@ class ObjectiveLoss(nn.Module):
             objective = objective()
         if not isinstance(objective, Objective):
             raise UserError(f"`objective` {objective!r}: expected an objective, such as SimCSE()")
-        plain = all(replace(view, dropout=None, text=0) == View() for view in objective.views)
+        plain = all(
+            replace(view, dropout=None, text=0, of_anchor=False) == View()
+            for view in objective.views
+        )
         if not plain or objective.inputs:
             raise UserError(
                 f"{objective_name(objective)} edits tokens, reads them, or has networks beside the "

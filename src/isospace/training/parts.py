@@ -55,7 +55,7 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
     try:
         head = objective.build_classifier(encoder.dim, classes, config.seed)
         companions = objective.build_companions(encoder, encoder.dim, config.seed)
-        sources = Sources((*plan.views, *objective.inputs), encoder, config.seed)
+        sources = Sources((*plan.views, *plan.inputs), encoder, config.seed)
         shipped = cast(Encoder, objective.shipped(encoder, companions))
     except ValueError as error:
         raise UserError(f"{encoder.source} and this objective: {error}") from error

@@ -21,20 +21,22 @@ class Plan:
         texts: of an example, those that were mined for it among them.
         candidates: places of the passes of what was mined, which the objective sees in the first
             way, beside its own plan.
+        inputs: whose tokens the objective reads: in the first way, and behind them in the second.
     """
 
     views: tuple[View, ...]
     ways: tuple[tuple[int, ...], ...]
     texts: int
     candidates: tuple[int, ...] = ()
+    inputs: tuple[View, ...] = ()
 
     @classmethod
     def of(cls, config: TrainConfig) -> Plan:
         """The plan of a training.
 
-        Over pairs the first view is of one text and all others are of the other, those that are
-        clean too; and the other way round, by as few passes as serve both. Mined texts of an
-        example are each passed once, behind its own.
+        Over pairs the first view and those `of_anchor` are of one text and all others of the other,
+        those that are clean too; and the other way round, by as few passes as serve both. Mined
+        texts of an example are each passed once, behind its own.
 
         Args:
             config: its objective is one that `takes_pairs`, where there are such.
@@ -42,23 +44,31 @@ class Plan:
         plan, mined = cls._of_own(config.objective, config.views != "dropout"), config.mined
         passes = tuple(View(text=plan.texts + number) for number in range(mined))
         places = tuple(range(len(plan.views), len(plan.views) + mined))
-        return cls(plan.views + passes, plan.ways, plan.texts + mined, places)
+        views, texts = plan.views + passes, plan.texts + mined
+        return replace(plan, views=views, texts=texts, candidates=places)
 
     @classmethod
     def _of_own(cls, objective: Objective, pairs: bool) -> Plan:
         own = objective.views
         if not pairs:
-            return cls(own, (tuple(range(len(own))),), objective.texts)
-        ways = [
-            [
-                replace(view, text=first if place == 0 else 1 - first)
-                for place, view in enumerate(own)
-            ]
-            for first in (0, 1)
-        ]
+            every = tuple(range(len(own)))
+            return cls(own, (every,), objective.texts, inputs=objective.inputs)
+        sided = (replace(own[0], of_anchor=True), *own[1:])
+        ways = [_over_pair(sided, anchor) for anchor in (0, 1)]
+        # The ways share no input, as they share passes: each has edits drawn for itself.
+        inputs = [view for anchor in (0, 1) for view in _over_pair(objective.inputs, anchor)]
         counts = Counter(ways[0]) | Counter(ways[1])
         views = tuple(counts.elements())
-        return cls(views, tuple(_places(way, views) for way in ways), 2)
+        places = tuple(_places(way, views) for way in ways)
+        return cls(views, places, 2, inputs=tuple(inputs))
+
+
+def _over_pair(views: Sequence[View], anchor: int) -> list[View]:
+    """Each view of its text of a pair of which text number `anchor` is the anchor."""
+    return [
+        replace(view, text=anchor if view.of_anchor else 1 - anchor, of_anchor=False)
+        for view in views
+    ]
 
 
 def _places(way: Sequence[View], views: Sequence[View]) -> tuple[int, ...]:

@@ -1,0 +1,554 @@
+"""Methods that add to a contrast of two views, over pairs of texts: values, gradients, trainings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from loops import CONFIG, SMALL, make_loop
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, cross_entropy, normalize
+from toy import sentences, write_toy_model
+
+from isospace.config import CorpusConfig, TrainConfig, objective_name
+from isospace.encoders.batch import Batch
+from isospace.encoders.loading import load_encoder
+from isospace.objectives import (
+    DCLR,
+    PCL,
+    ArcCSE,
+    ConSERT,
+    CTInBatch,
+    DiffCSE,
+    ESimCSE,
+    MoCoSE,
+    NoiseStudy,
+    PromptBERT,
+    RankStudy,
+)
+from isospace.objectives.base import Objective, TokenIds, View
+from isospace.objectives.diffcse import replaced
+from isospace.system.progress import Silent
+from isospace.training import checkpoint, sources
+from isospace.training.loop import Loop
+from isospace.training.prepare import Data, load_data, make_accelerator, prepare
+from isospace.training.train import train
+
+TAKERS: tuple[type[Objective], ...] = (
+    ESimCSE, DCLR, ArcCSE, MoCoSE, ConSERT, CTInBatch, PromptBERT, PCL, DiffCSE, RankStudy,
+    NoiseStudy,
+)  # fmt: skip
+BATCH = CONFIG.batch_size
+PHI = 0.98
+"""Of the toy's clean vectors some are nearer to each other than that, and some are not."""
+
+takers = pytest.mark.parametrize("kind", TAKERS, ids=lambda kind: objective_name(kind()))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy with a head for masked words."""
+    return write_toy_model(tmp_path_factory.mktemp("masked") / "bert", masked_words=True)
+
+
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """New loops compute in float64."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def loop_of(model: Path, folder: Path, objective: Objective, views: str = "pairs") -> Loop:
+    return make_loop(model, folder, replace(CONFIG, objective=objective, views=views))
+
+
+def without_dropout(loop: Loop) -> Loop:
+    loop.plan = replace(
+        loop.plan, views=tuple(replace(view, dropout=0.0) for view in loop.plan.views)
+    )
+    for part in (loop.encoder, *(m for c in loop.companions.values() for m in c.modules())):
+        if hasattr(part, "noise"):
+            part.noise.set(0.0)
+    return loop
+
+
+class Seen:
+    """Clean vectors of what the first batch of a loop holds, by other means than its plan."""
+
+    def __init__(self, loop: Loop, micro: int = 0) -> None:
+        self.loop, self.batch = loop, loop._micro_batch(micro)
+        rows = loop.examples.rows[loop._order.batch(micro)]
+        self.ids = [[ids.tolist() for ids in loop.tokens[0].batch(rows[:, t])] for t in (0, 1)]
+        self.texts = [self.vectors(ids) for ids in self.ids]
+
+    def vectors(self, ids: list[list[int]], by: Any = None) -> Tensor:
+        """(batch, dim) of these tokens."""
+        with torch.no_grad():
+            return (by or self.loop.encoder)(self.loop.encoder.collate(ids), [View(0.0)])[0]
+
+    def changed(self, text: int, change: Any) -> list[list[int]]:
+        """The tokens of one text of each pair as the batch has them, changed."""
+        [ids] = self.all_changed(text, change)
+        return ids
+
+    def all_changed(self, text: int, change: Any) -> list[list[list[int]]]:
+        """The same, as often as it was drawn."""
+        found = [self._tokens(source) for source in self._sources(text, change)]
+        return [[ids[mask.bool()].tolist() for ids, mask in zip(*x, strict=True)] for x in found]
+
+    def _tokens(self, source: int) -> tuple[Tensor, Tensor]:
+        own = self.batch.stack([source])
+        return own.input_ids, own.attention_mask
+
+    def _sources(self, text: int, change: Any) -> list[int]:
+        return [
+            place
+            for place, source in enumerate(self.loop.sources._distinct)
+            if source.text == text and change in (source.edit, source.perturb)
+        ]
+
+    def as_planned(self, text: int, change: Any, view: View) -> Tensor:
+        """(batch, dim) with changed embeddings or positions."""
+        [source] = self._sources(text, change)
+        with torch.no_grad():
+            return self.loop.encoder(self.batch, [view], [source])[0]
+
+
+def both_ways(seen: Seen, loss: Callable[[Tensor, Tensor, int], Tensor]) -> float:
+    """The mean of a loss of anchor, positive and the anchor's number over both directions."""
+    a, b = seen.texts
+    with torch.no_grad():
+        return float(loss(a, b, 0) + loss(b, a, 1)) / 2
+
+
+def info_nce(
+    anchors: Tensor, positives: Tensor, tau: float, further: Tensor | None = None
+) -> float:
+    total = 0.0
+    for i, anchor in enumerate(anchors):
+        columns = positives if further is None else torch.cat([positives, further])
+        row = [math.exp(float(cosine_similarity(anchor, x, dim=0)) / tau) for x in columns]
+        total -= math.log(row[i] / sum(row))
+    return total / len(anchors)
+
+
+def nt_xent(a: Tensor, b: Tensor, tau: float) -> float:
+    rows, total = torch.cat([a, b]), 0.0
+    for i, row in enumerate(rows):
+        cells = [math.exp(float(cosine_similarity(row, x, dim=0)) / tau) for x in rows]
+        total -= math.log(cells[(i + len(a)) % len(rows)] / (sum(cells) - cells[i]))
+    return total / len(rows)
+
+
+def terms_of(loop: Loop, micro: int = 0) -> dict[str, float]:
+    return {name: float(x.detach()) for name, x in loop._terms(loop._micro_batch(micro)).items()}
+
+
+def close(value: float, relative: float = 1e-9) -> Any:
+    return pytest.approx(value, rel=relative)
+
+
+# Of the same text twice
+
+
+ALIKE = [
+    ESimCSE(), ESimCSE(clean_negatives=True, dimension_weight=0.1, group_whitening=True),
+    DCLR(noise_times=0.0, threshold=PHI), DCLR(noise_times=0.0, threshold=PHI, variant="released"),
+    ArcCSE(), ArcCSE(clean_negatives=True, dimension_weight=0.1, negatives="same-view"),
+    MoCoSE(head_dropout=0.0), MoCoSE(head_dropout=0.0, variant="released"),
+    ConSERT(), ConSERT(first="token-cutoff", second="element-cutoff", variant="released"),
+    CTInBatch(), PromptBERT(), PromptBERT(denoise=False), PCL(), PCL(peer="frozen", copies=1),
+    DiffCSE(), DiffCSE(variant="masked", clean_negatives=True, dimension_weight=0.1),
+    RankStudy(rows=13), NoiseStudy(passes=2), NoiseStudy(passes=2, part="positives"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("objective", ALIKE, ids=objective_name)
+def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch, objective):
+    """Without dropout, and where edits draw alike for all views: the plan adds nothing of its own."""
+    draw = sources._source
+    monkeypatch.setattr(sources, "_source", lambda view, place: draw(view, 1))
+    if getattr(objective, "group_whitening", False):  # of groups that no draw makes
+        monkeypatch.setattr(
+            "isospace.objectives.heads.torch.randperm", lambda n, **_: torch.arange(n)
+        )
+    own = without_dropout(loop_of(model, tmp_path, objective, "dropout"))
+    paired = without_dropout(loop_of(model, tmp_path, objective))
+    lines = own.examples.rows[:, 0]
+    paired.examples = replace(paired.examples, rows=np.stack([lines, lines], 1))
+    expected = terms_of(own)
+    assert sum(abs(x) for x in expected.values()) > 1e-3
+    assert terms_of(paired) == {name: close(x) for name, x in expected.items()}
+    other = replace(paired.examples, rows=np.stack([lines, np.roll(lines, 1)], 1))
+    paired.examples = other
+    assert terms_of(paired) != {name: close(x, 1e-6) for name, x in expected.items()}
+
+
+# Written out
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_esimcse_repeats_in_the_positive_and_remembers_both_texts(model, tmp_path):
+    objective = ESimCSE(head="none", queue_size=2 * BATCH)
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    repeat, tau, before = objective.views[1].edit, objective.temperature, Seen(loop)
+
+    def loss(seen: Seen, further: Tensor | None = None) -> float:
+        def of(anchor: Tensor, _: Tensor, text: int) -> Tensor:
+            positive = seen.vectors(seen.changed(1 - text, repeat))
+            return torch.tensor(info_nce(anchor, positive, tau, further))
+
+        return both_ways(seen, of)
+
+    for text in (0, 1):  # the words of that text, some of them twice
+        for own, repeated in zip(before.ids[text], before.changed(1 - text, repeat), strict=True):
+            assert set(repeated) != set(own)
+        for own, repeated in zip(before.ids[text], before.changed(text, repeat), strict=True):
+            assert set(repeated) == set(own)
+    assert terms_of(loop)["info_nce"] == close(loss(before))
+    next(iter(loop))
+    queue = loop.companions["queue"].rows.double()
+    kept = torch.stack([before.texts[1], before.texts[0]], dim=1).flatten(0, 1)  # in turn
+    assert torch.allclose(queue, kept, rtol=1e-6)
+    assert len(torch.unique(queue, dim=0)) == 2 * BATCH
+    assert terms_of(loop, 1)["info_nce"] == close(loss(Seen(loop, 1), queue))
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_arccse_has_the_margin_between_texts_and_the_triplet_on_the_anchor(model, tmp_path):
+    objective = ArcCSE(head="none", triplet_margin=0.05)
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    seen, mask = Seen(loop), loop.encoder.tokenizer.mask_token_id
+    less, more = (view.edit for view in objective.views[3:])
+
+    def margin(a: Tensor, b: Tensor, _: int) -> Tensor:
+        logits = torch.stack([cosine_similarity(x, b) for x in a])
+        angles = logits.diagonal().arccos() + math.pi / 18
+        logits = torch.diagonal_scatter(logits, angles.cos()) / 0.05
+        return cross_entropy(logits, torch.arange(len(a)))
+
+    def triplet(anchor: Tensor, _: Tensor, text: int) -> Tensor:
+        for change in (less, more):
+            for own, masked in zip(seen.ids[text], seen.changed(text, change), strict=True):
+                assert {
+                    (o, m) for o, m in zip(own, masked, strict=True) if o != m and m != mask
+                } == set()
+        near, far = (
+            cosine_similarity(anchor, seen.vectors(seen.changed(text, edit)))
+            for edit in (less, more)
+        )
+        return 0.1 * (0.05 + far - near).clamp(min=0).mean()
+
+    found = terms_of(loop)
+    assert found == {
+        "arc_con": close(both_ways(seen, margin)),
+        "triplet": close(both_ways(seen, triplet)),
+    }
+    assert found["triplet"] > 0
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_dclr_leaves_out_texts_that_are_too_like_the_positive(model, tmp_path):
+    objective = DCLR(head="none", noise_times=0.0, threshold=PHI)
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    left_out = []
+
+    def loss(a: Tensor, b: Tensor, _: int) -> Tensor:
+        total = 0.0
+        for i in range(BATCH):
+            kept = [
+                j for j in range(BATCH) if i == j or cosine_similarity(b[i], b[j], dim=0) <= PHI
+            ]
+            left_out.append(BATCH - len(kept))
+            row = {j: math.exp(float(cosine_similarity(a[i], b[j], dim=0)) / 0.05) for j in kept}
+            total -= math.log(row[i] / sum(row.values()))
+        return torch.tensor(total / BATCH)
+
+    assert terms_of(loop)["info_nce"] == close(both_ways(Seen(loop), loss))
+    assert 0 < sum(left_out) < 2 * BATCH * (BATCH - 1)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_mocose_predicts_the_positive_s_key(model, tmp_path):
+    loop = without_dropout(loop_of(model, tmp_path, MoCoSE(head_dropout=0.0, queue_start=5)))
+    head: Any = loop.head
+    start = loop.companions["queue"].rows.clone()
+    with torch.no_grad():  # no longer the projection that is trained
+        head.copied_pooler.weight += 0.1
+
+    def keys(x: Tensor) -> Tensor:
+        return head.copied_projection(head.copied_pooler(x))
+
+    def loss(a: Tensor, b: Tensor, _: int) -> Tensor:
+        query = head.predictor(head.projection(head.pooler(a)))
+        return torch.tensor(info_nce(query, keys(b), 0.05, start.double()))
+
+    seen = Seen(loop)
+    assert terms_of(loop)["info_nce"] == close(both_ways(seen, loss))
+    with torch.no_grad():
+        expected = torch.stack([keys(seen.texts[1]), keys(seen.texts[0])], dim=1).flatten(0, 1)
+    next(iter(loop))
+    assert torch.allclose(loop.companions["queue"].rows[5:].double(), expected, atol=1e-6)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_consert_changes_the_embeddings_of_each_side_s_own_text(model, tmp_path):
+    objective = ConSERT()
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    seen = Seen(loop)
+
+    def loss(_a: Tensor, _b: Tensor, text: int) -> Tensor:
+        made = []
+        for of, view in zip((text, 1 - text), objective.views, strict=True):
+            assert seen.changed(of, view.perturb) == seen.ids[of]
+            made.append(seen.as_planned(of, view.perturb, View(0.0)))
+        return torch.tensor(nt_xent(*made, 0.1))
+
+    assert terms_of(loop)["nt_xent"] == close(both_ways(seen, loss))
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_ct_reads_each_text_by_either_tower(model, tmp_path):
+    loop = without_dropout(loop_of(model, tmp_path, CTInBatch()))
+    seen, tower = Seen(loop), moved(loop, "second")
+    second = [seen.vectors(ids, by=tower) for ids in seen.ids]
+    ways = [(seen.texts[0], second[1]), (seen.texts[1], second[0])]
+    assert terms_of(loop) == {
+        "first_to_second": close(sum(info_nce(a, b, 1 / 20) for a, b in ways) / 4),
+        "second_to_first": close(sum(info_nce(b, a, 1 / 20) for a, b in ways) / 4),
+    }
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_promptbert_puts_the_first_template_around_the_anchor(model, tmp_path):
+    objective = PromptBERT()
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    seen, head = Seen(loop), loop.head.head
+    first, second, *empty = (view.edit for view in objective.views)
+
+    def denoised(text: int, template: Any, alone: Any) -> Tensor:
+        for own, around in zip(seen.ids[text], seen.changed(text, template), strict=True):
+            words = ",".join(map(str, own[1:-1]))
+            assert words in ",".join(map(str, around))
+        read = View(0.0, read="mask")
+        return head(seen.as_planned(text, template, read) - seen.as_planned(text, alone, read))
+
+    def loss(_a: Tensor, _b: Tensor, text: int) -> Tensor:
+        anchor, positive = denoised(text, first, empty[0]), denoised(1 - text, second, empty[1])
+        return torch.tensor(info_nce(anchor, positive, 0.05))
+
+    assert terms_of(loop)["info_nce"] == close(both_ways(seen, loss))
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_pcl_copies_the_positive_and_its_peer_sees_the_same(model, tmp_path):
+    objective = PCL(copies=1, head="none")
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    seen, peer = Seen(loop), moved(loop, "peer")
+    edits = [view.edit for view in objective.views[2:6]]
+    for edit in edits[:2]:  # shuffled, reversed
+        for text in (0, 1):
+            own, other = map(sorted, seen.ids[text]), map(sorted, seen.changed(text, edit))
+            assert list(own) == list(other)
+    found = dict.fromkeys(("info_nce", "group", "kl_within", "kl_cross"), 0.0)
+    for text in (0, 1):
+        copies = [seen.ids[1 - text], *(seen.changed(1 - text, edit) for edit in edits)]
+        by: dict[str, Tensor] = {}
+        for name, network in (("P", loop.encoder), ("Q", peer)):
+            by[name] = torch.stack([seen.vectors(x, network) for x in (seen.ids[text], *copies)])
+            found["info_nce"] += info_nce(by[name][0], by[name][1], 0.05) / 2
+        w = {}
+        for x, y in ("PP", "QQ", "PQ", "QP"):
+            rows = []
+            for i, anchor in enumerate(by[x][0]):
+                own = [cosine_similarity(anchor, copy[i], dim=0) for copy in by[y][1:]]
+                rest = [
+                    cosine_similarity(anchor, by[y][0][j], dim=0) for j in range(BATCH) if j != i
+                ]
+                rows.append((torch.stack([*own, *rest]) / 0.05).softmax(0))
+            w[x + y] = torch.stack(rows)
+        labels = torch.zeros_like(w["PP"])
+        labels[:, :5] = 1
+        for p in (w["PP"], w["QQ"]):
+            found["group"] -= float((labels * p.log() + (1 - labels) * (1 - p).log()).mean()) / 2
+        for name, p, q in (("kl_within", "PP", "QQ"), ("kl_cross", "PQ", "QP")):
+            found[name] += float((w[q] * (w[q] / w[p]).log()).mean()) / 2
+    assert terms_of(loop) == {name: close(x) for name, x in found.items()}
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("variant", ["released", "masked"])
+def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_path, variant):
+    objective = DiffCSE(detection_weight=1.0, variant=variant)
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    detector: Any = loop.companions["detector"]
+    seen, edit, losses = Seen(loop), objective.inputs[1].edit, []
+    with torch.no_grad():
+        projected = loop.head(torch.stack(seen.texts))
+    for text in (0, 1):
+        original = tokens(loop.encoder.collate(seen.ids[text]))
+        drawn = seen.all_changed(text, edit)
+        assert len(drawn) == 2
+        for masked in (tokens(loop.encoder.collate(ids)) for ids in drawn):
+            guesses = detector.language_model(masked.ids, masked.mask).argmax(-1)
+            shown = replaced(original, masked, guesses, everywhere=variant == "released")
+            logits = detector(projected[text], shown, original.mask).detach()
+            each = cross_entropy(logits.mT, (shown != original.ids).long(), reduction="none")
+            losses.append(float((each * original.mask).sum() / original.mask.sum() / 4))
+    lengths = [sum(map(len, ids)) for ids in seen.ids]
+    assert lengths[0] != lengths[1]  # a text's own mean in its own direction
+    found = terms_of(loop)
+    assert found["detection"] == close(sum(losses), 1e-6)
+    expected = [info_nce(projected[t], projected[1 - t], 0.05) / 2 for t in (0, 1)]
+    assert found["info_nce"] == close(sum(expected))
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_noise_is_taken_from_each_text_by_its_own_passes(model, tmp_path):
+    loop = without_dropout(loop_of(model, tmp_path, NoiseStudy(passes=2, head="none")))
+    seen = Seen(loop)
+    expected = both_ways(seen, lambda a, b, _: torch.tensor(info_nce(a, b, 0.05)))
+    assert terms_of(loop)["info_nce"] == close(expected)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_columns_correlate_between_the_texts(model, tmp_path):
+    objective = RankStudy(rows=3, variant="paper", head="none")
+    loop = without_dropout(loop_of(model, tmp_path, objective))
+    rows, seen = loop.head[1].artificial, Seen(loop)
+
+    def correlation(a: Tensor, b: Tensor, _: int) -> Tensor:
+        one, other = (normalize(torch.cat([x, rows]), dim=0) for x in (a, b))
+        return one.T @ other
+
+    def on(a: Tensor, b: Tensor, _: int) -> Tensor:
+        return 0.1 * (1 - correlation(a, b, 0).diagonal()).square().sum()
+
+    def off(a: Tensor, b: Tensor, _: int) -> Tensor:
+        c = correlation(a, b, 0)
+        return 0.1 * 0.012 * (c.square().sum() - c.diagonal().square().sum())
+
+    assert terms_of(loop) == {
+        "info_nce": close(both_ways(seen, lambda a, b, _: torch.tensor(info_nce(a, b, 0.05)))),
+        "on_diagonal": close(both_ways(seen, on)),
+        "off_diagonal": close(both_ways(seen, off)),
+    }
+
+
+def moved(loop: Loop, name: str) -> Any:
+    """A network beside the encoder, no longer its copy."""
+    network: Any = loop.companions[name]
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in network.encoder.parameters():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
+    return network.encoder
+
+
+def tokens(batch: Batch) -> TokenIds:
+    return TokenIds(batch.input_ids, batch.attention_mask)
+
+
+# Rows and gradients
+
+
+@pytest.mark.usefixtures("in_float64")
+@takers
+def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_path, kind):
+    whole = {DCLR: {"threshold": 1.0}, ArcCSE: {"triplet_margin": 1.0}}  # no row at rest
+    objective = replace(small(kind), **whole.get(kind, {}))
+    loop = loop_of(model, tmp_path, objective)
+    batch = loop._micro_batch(0)
+    passes = torch.cat(loop._passes(batch))
+    assert len(passes) == BATCH * len(loop.plan.views)
+    assert len(torch.unique(passes, dim=0)) == len(passes)
+
+    ways = loop._make_views(batch)
+    total = torch.stack([sum(loop.objective(views).values()) for views in ways]).sum()
+    gradients = torch.autograd.grad(total, [views.encoded for views in ways])
+    reached: dict[int, int] = {0: 0, 1: 0}
+    for way, gradient in zip(loop.plan.ways, gradients, strict=True):
+        for place, of_view in zip(way, gradient, strict=True):
+            view = loop.plan.views[place]
+            if loop._network(view.by)[1]:
+                assert of_view.abs().sum(1).gt(0).all()
+                reached[view.text] += 1
+    assert min(reached.values()) > 0
+    assert reached[0] == reached[1]
+
+
+# Trainings
+
+
+def small(kind: type[Objective]) -> Objective:
+    of_toy = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
+    return kind(**{**of_toy, **({"passes": 2} if kind is NoiseStudy else {})})
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> TrainConfig:
+    """Questions and answers of toy words, three updates."""
+    folder = tmp_path_factory.mktemp("pairs")
+    texts = sentences(400)
+    rows = [f"{a}\t{b}" for a, b in zip(texts[::2], texts[1::2], strict=True)]
+    (folder / "pairs.tsv").write_text("\n".join(["question\tanswer", *rows]) + "\n")
+    text = CorpusConfig(corpus=(str(folder / "pairs.tsv"),), columns=("question", "answer"))
+    return TrainConfig(
+        text=text, objective=ESimCSE(), model=str(toy_model), batch_size=16, views="pairs",
+        learning_rate=1e-3, budget=(48, "sentences"), output=folder / "run",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(pairs: TrainConfig) -> Data:
+    """Read once: what trains does not depend on the objective."""
+    return load_data(pairs)
+
+
+@takers
+@pytest.mark.parametrize("views", ["pairs", "both"])
+def test_it_trains_on_pairs_and_on_pairs_and_single_texts(pairs, data, kind, views):
+    config = replace(pairs, objective=small(kind), views=views)
+    _, loop = prepare(config, make_accelerator(config), Silent(), data)
+    assert (loop.examples.rows[:, 0] == loop.examples.rows[:, 1]).any() == (views == "both")
+    loop.total_steps = 3
+    before = loop.encoder.word_embeddings.weight.detach().clone()
+    steps = list(loop)
+    assert all(math.isfinite(step.loss) and step.gradient_norm > 0 for step in steps)
+    assert tuple(steps[0].terms) == config.objective.term_names
+    assert not torch.equal(loop.encoder.word_embeddings.weight, before)
+
+
+@pytest.mark.parametrize("kind", [ESimCSE, PromptBERT])
+def test_a_run_on_pairs_and_single_texts_is_judged_and_ships(pairs, tmp_path, kind):
+    config = replace(pairs, objective=kind(), views="both", select="last", evaluations=1)
+    finished = train(replace(config, output=tmp_path / "run"))
+    assert finished.results.steps == 3
+    assert load_encoder(str(finished.model_folder)).pooling == {PromptBERT: "mask"}.get(
+        kind, "mean"
+    )
+
+
+@takers
+def test_it_resumes_bit_for_bit(toy_model, tmp_path, kind):
+    """Queues, momentum and draws of both directions are in the checkpoint."""
+    config = replace(CONFIG, objective=small(kind), views="pairs", learning_rate=1e-3)
+    whole = make_loop(toy_model, tmp_path, config)
+    terms = [step.terms for step in whole]
+    first = make_loop(toy_model, tmp_path, config)
+    iterator = iter(first)
+    next(iterator), next(iterator)
+    checkpoint.save(tmp_path / "c.pt", {**first.state(), "random": checkpoint.random_state()})
+    second = make_loop(toy_model, tmp_path, config)
+    state = checkpoint.load(tmp_path / "c.pt")
+    second.load_state(state)
+    checkpoint.set_random_state(state["random"])
+    assert [step.terms for step in second] == terms[2:]
