@@ -122,8 +122,9 @@ class CorpusConfig:
     every paragraph is as long as it is."""
     near_duplicates: bool = True
     """Drop sentences that nearly repeat an earlier one: that share 80 % of their pairs of
-    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped. Whatever is
-    kept, nothing is trained on that nearly repeats what is held out."""
+    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped, and rows whose
+    texts are (nearly) the same are never in one batch of pairs, as they would be wrong negatives.
+    Whatever is kept, nothing is trained on that nearly repeats what is held out."""
     language: str | None = None
     """ISO code of the language of documents, by which sentences are told; default: as each
     paragraph looks."""
@@ -245,7 +246,7 @@ class TrainConfig:
     views: ViewsChoice = "dropout"
     """What is drawn together: dropout, views of one text; pairs, two texts of the corpus that
     belong together (`relations` of documents, or two `columns`), in both directions; both, such
-    pairs and single texts mixed. For objectives whose views are plain passes."""
+    pairs and single texts mixed. For objectives that draw views of a text together."""
     relations: Annotated[tuple[RelationName, ...], Strict(False)] = ()
     """Which relations of documents give the pairs to train on. Default: those with 100 pairs or
     more but the one that judges, or that one where there is no other."""

@@ -14,7 +14,7 @@ from isospace.corpus.corpus import load_corpus
 from isospace.corpus.relations import Role
 from isospace.encoders.loading import load_encoder
 from isospace.errors import TooLittle, UserError
-from isospace.objectives import ESimCSE, SimCSE
+from isospace.objectives import TSDAE, SimCSE
 from isospace.training import examples
 from isospace.training.examples import Examples, Order, apart, crop, require_pairs
 
@@ -72,7 +72,7 @@ def test_both_adds_every_text_beside_itself(base, corpus):
     singles = both.rows[len(pairs) :]
     assert (singles == corpus.train_rows[:, None]).all()
     assert not both.cropped[len(pairs) :].any()
-    assert both.origins.shape == both.rows.shape
+    assert both.origins.shape == (len(both), 4)  # documents and texts, of each of the two
 
 
 def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
@@ -101,8 +101,8 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     seen = []
     for number in range(len(found) // 16 - 2):
         batch = order.batch(number)
-        documents = [set(found.origins[place]) for place in batch]
-        assert sum(map(len, documents)) == len(set.union(*documents))
+        met = [set(found.origins[place]) for place in batch]
+        assert sum(map(len, met)) == len(set.union(*met))
         seen += batch.tolist()
     assert len(seen) == len(set(seen))
     assert len(seen) > 0.8 * len(found)
@@ -131,7 +131,7 @@ def test_an_epoch_whose_order_gives_no_batch_is_drawn_again():
 
 def test_too_few_documents_for_a_batch_is_said(base, corpus):
     found = Examples.of(base, corpus)
-    with pytest.raises(TooLittle, match=r"no two pairs .* of these 324 pairs no 64 are so"):
+    with pytest.raises(TooLittle, match=r"no two pairs .* these 324 pairs no 64 are so"):
         Order(found, 64, seed=0).batch(0)
 
 
@@ -157,7 +157,7 @@ def test_a_pass_over_uneven_documents_has_the_batches_that_it_can_have():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"objective": ESimCSE()}, r"`views` pairs: esimcse .* takes no pairs.*simcse, .*iso"),
+        ({"objective": TSDAE()}, r"`views` pairs: tsdae .* takes no pairs.*simcse, .*iso"),
         ({"views": "dropout", "relations": ("crops",)}, r"`relations` is about pairs .*`views`"),
         ({"views": "dropout", "without_title_words": True}, r"`without_title_words` is about"),
         (
@@ -206,7 +206,7 @@ def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(base, tmp_path)
         for n in range(300)
     ]
     path.write_text("\n".join(["q\ta\tn", *rows]))
-    text = CorpusConfig(corpus=(str(path),), columns=("q", "a", "n"))
+    text = CorpusConfig(corpus=(str(path),), columns=("q", "a", "n"), near_duplicates=False)
     objective = SimCSE(supervision="triples")
     config = replace(base, text=text, views="dropout", objective=objective)
     corpus = load_corpus(text, tmp_path)
@@ -214,6 +214,25 @@ def test_supervised_pairs_that_share_a_text_are_not_in_one_batch(base, tmp_path)
     for number in range(order.per_epoch):
         answers = [corpus[line + 1] for line in corpus.train_rows[order.batch(number)].tolist()]
         assert len(set(answers)) == 16
+
+
+def test_pairs_that_nearly_share_a_text_are_not_in_one_batch(base, tmp_path):
+    """Half of the questions ask nearly the same, each with an answer of its own."""
+    long = "how do i get rid of the old log files that fill up the disk of the server in the cellar"
+    path = tmp_path / "faq.tsv"
+    words = [f"{a}{b}" for a in "abcdefghij" for b in "klmnopqrstuvwxyz"]
+    asked = [f"{long} {word}" if n % 2 else f"{word} what {word}" for n, word in enumerate(words)]
+    rows = [f"{one}\t{word}, as ever {word}" for one, word in zip(asked, words, strict=True)]
+    path.write_text("\n".join(["q\ta", *rows]) + "\n")
+    for near in (True, False):
+        text = CorpusConfig(
+            corpus=(str(path),), columns=("q", "a"), held_out=0, near_duplicates=near
+        )
+        corpus = load_corpus(text, tmp_path)
+        order = Order(Examples.of(replace(base, text=text), corpus), 8, seed=0)
+        batches = [corpus.train_rows[order.batch(n)].tolist() for n in range(order.per_epoch)]
+        counts = [sum(corpus[line].startswith("how") for line in batch) for batch in batches]
+        assert (max(counts) == 1) == near
 
 
 def test_a_crop_keeps_the_prompt(toy_model):

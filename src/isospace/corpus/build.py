@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
+from isospace.corpus.dedup import first_equal
 from isospace.corpus.docstrings import (
     SUMMARY_NEXT,
     Pairs,
@@ -61,6 +62,7 @@ class _Built:
         held: positions of the lines that are held out, ascending.
         train: of those to train on.
         content: what identifies the corpus.
+        same: (line,) a number that lines share where they repeat each other, or nearly do.
     """
 
     held: NDArray[np.int64]
@@ -68,6 +70,7 @@ class _Built:
     held_groups: list[str]
     content: tuple[Any, ...]
     pairs: Pairs
+    same: NDArray[np.int64]
     classes: list[str] = field(default_factory=list)
 
 
@@ -94,6 +97,7 @@ def build(
         built = _of_documents(folder, config, versions, sources, excluded, counts)
     np.save(folder / "held_out.npy", built.held)
     np.save(folder / "train.npy", built.train)
+    np.save(folder / "same.npy", built.same)
     about = {
         "counts": counts,
         "digest": hash_of(repr(built.content).encode()),
@@ -159,7 +163,7 @@ def _of_documents(
         lines = count + structure.around(kept - count)
         offsets, digest = write_lines(folder / "texts.txt", text, lines)
         places = np.searchsorted(lines, kept)
-    built = _Built(places[held], places[train], [], (digest, versions), pairs)
+    built = _Built(places[held], places[train], [], (digest, versions), pairs, kept)
     built.held_groups = group_names(groups[held], hashes[kept][held, None])
     if staging.structured:
         counts |= {"documents": staging.structured}
@@ -167,7 +171,8 @@ def _of_documents(
             final = Lines(file, offsets)
         found = structure.take(lines - count)
         barred = barred_lines(found, text, lines, count, folder)
-        related = Related.of(found, final, built.held, built.train, barred, folder)
+        related, same = Related.of(found, final, built.held, built.train, barred, folder)
+        built.same = same if near else first_equal(hashes[lines])
         built.train = built.train[related.trained[built.train]]
         related.save(folder)
         relation = None if pairs.test else related.judging(config.judge)
@@ -211,10 +216,7 @@ def _of_examples(
         np.save(folder / "offsets.npy", offsets)
         examples = hashes[lines].reshape(-1, width)
         count = min(config.held_out, len(examples) // 10)
-        same = np.arange(len(lines))
-        if count:
-            same = same_texts(text, lines, hashes[lines], folder)
-        same = same.reshape(examples.shape)
+        same = same_texts(text, lines, hashes[lines], folder).reshape(examples.shape)
         rows_kept = (lines[::width] - len(references)) // width
         if config.group is None:
             groups = components(same[:, :2])  # a hard negative may come from anywhere
@@ -250,7 +252,10 @@ def _of_examples(
         "held out": len(held),
         "for training": len(train),
     }
-    return _Built(held * width + side, train * width, held_groups, content, pairs, classes)
+    of_lines = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
+    return _Built(
+        held * width + side, train * width, held_groups, content, pairs, of_lines, classes
+    )
 
 
 def _usable(

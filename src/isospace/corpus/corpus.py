@@ -56,6 +56,8 @@ class Corpus(Lines):
         judges: of those that are reported on; others, where there are enough for a split by group.
         train_rows: (n,) positions of the sentences to train on, ascending.
         classes: the labels that examples have, sorted; none without a column of labels.
+        same: (line,) a number that texts to train on share where they repeat each other, or nearly
+            do (unless `near_duplicates` is off).
         related: what belongs together in documents; `None` for texts without structure.
         labels: (example,) place in `classes` of each example's label, `None` without such a column.
     """
@@ -75,6 +77,7 @@ class Corpus(Lines):
         self.chooses, self.judges = split_groups(self.held_groups)
         self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
         self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
+        self.same: NDArray[np.int64] = np.load(folder / "same.npy")
         self.classes: list[str] = about["classes"]
         self.labels: NDArray[np.int64] | None = None
         if self.classes:

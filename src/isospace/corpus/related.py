@@ -52,8 +52,8 @@ class Related:
         train: Rows,
         barred: NDArray[np.bool_],
         scratch: Path,
-    ) -> Related:
-        """The pairs of these lines.
+    ) -> tuple[Related, Rows]:
+        """The pairs of these lines, and what may be trained on as one text.
 
         Args:
             structure: of the lines.
@@ -62,6 +62,10 @@ class Related:
             train: those to train on.
             barred: (line,) of `barred_lines`.
             scratch: a folder for temporary files.
+
+        Returns:
+            The pairs; (line,) a number that lines to train on share where they (nearly) repeat each
+            other.
         """
         size = int(structure.documents.max(initial=-1)) + 1
         of_held, of_train = np.zeros((2, size), dtype=bool)
@@ -74,7 +78,12 @@ class Related:
         repeats = np.zeros(len(trained), dtype=bool)
         repeats[others] = (earlier >= 0) & (earlier < len(judged))
         trained &= ~_whole(structure, np.diff(text.offsets), repeats)
-        return cls(structure, _telling(structure, text) & ~barred, is_held, trained)
+        same = np.arange(len(trained))
+        again = np.flatnonzero(earlier >= len(judged))
+        same[others[again]] = rows[earlier[again]]
+        while (same != same[same]).any():  # down to the first of all that repeat it
+            same = same[same]
+        return cls(structure, _telling(structure, text) & ~barred, is_held, trained), same
 
     def to_train(self, relation: str) -> Rows:
         """(pair, 2) lines to train on."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.dedup import without_words_of
+from isospace.corpus.dedup import near_clusters, without_words_of
 from isospace.corpus.related import FEW_PAIRS, Related
 from isospace.corpus.relations import RELATIONS
 from isospace.corpus.staging import key
@@ -40,15 +42,15 @@ class Examples:
     Attributes:
         rows: (example, text) lines of the corpus, or of `shortened` and `added` behind them; the
             second text of a query is -1 until it is `answered`.
-        origins: (example, text) number of the document of each text, or of the text itself where
-            rows are no documents; a batch has one of them in one example only. `None` where batches
-            are drawn freely.
+        origins: (example, n) numbers of the documents of its texts, where they are of documents,
+            and of the texts themselves, equal where these (nearly) repeat each other; a batch has
+            one of them in one example only. `None` where batches are drawn freely.
         cropped: (example,) whether a crop of each text is drawn in its place.
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
         similar: what groups like texts in a batch; `None` where nothing does.
         story: what the examples are, in words.
         added: texts of a file of queries.
-        of_added: (text,) for each of these a number as in `origins`.
+        of_added: (text, n) for each of these numbers as in `_origins`.
     """
 
     rows: Rows
@@ -58,7 +60,7 @@ class Examples:
     similar: Similar | None = None
     story: str = ""
     added: tuple[str, ...] = ()
-    of_added: Rows = field(default_factory=lambda: np.empty(0, np.int64))
+    of_added: Rows = field(default_factory=lambda: np.empty((0, 1), np.int64))
 
     @classmethod
     def of_lines(cls, anchors: Rows, texts: int = 1) -> Examples:
@@ -77,12 +79,12 @@ class Examples:
             if config.objective.texts == 1 or config.objective.reads_labels:
                 return found
             # A hard negative may be many rows' own: it is right for none of them.
-            return replace(found, origins=_origins(corpus)[found.rows[:, :2]])
+            return replace(found, origins=_of_texts(_origins(corpus), found.rows[:, :2]))
         if corpus.related is not None:
             pairs = _of_relations(config, corpus, corpus.related)
         elif config.text.columns:
             rows = cls.of_lines(corpus.train_rows, 2).rows
-            pairs = cls(rows, _origins(corpus)[rows])
+            pairs = cls(rows, _of_texts(_origins(corpus), rows))
         elif config.queries is not None:
             nothing = np.empty((0, 2), np.int64)
             pairs = cls(nothing, nothing)
@@ -141,7 +143,7 @@ class Examples:
         if cropped is not None:
             cropped = np.concatenate([cropped, np.zeros(len(rows), bool)])
         known = np.where(rows < 0, rows[:, :1], rows)  # what is missing keeps nothing apart
-        origins = np.concatenate([self.origins, self.numbers(corpus)[known]])
+        origins = np.concatenate([self.origins, _of_texts(self._numbers(corpus), known)])
         rows = np.concatenate([self.rows, rows])
         return replace(self, rows=rows, origins=origins, cropped=cropped, story=story)
 
@@ -160,7 +162,7 @@ class Examples:
         missing = self.rows[:, -1] < 0
         rows = self.rows.copy()
         rows[missing, -1] = best(rows[missing, 0])
-        return replace(self, rows=rows, origins=self.numbers(corpus)[rows])
+        return replace(self, rows=rows, origins=_of_texts(self._numbers(corpus), rows))
 
     def texts(self, corpus: Corpus) -> Iterator[str]:
         """The lines that `rows` are of."""
@@ -178,9 +180,13 @@ class Examples:
         return without_words_of(corpus[title], corpus[passage])
 
     def numbers(self, corpus: Corpus) -> Rows:
-        """(line,) of `texts`: the document of each, or a number that equal texts share."""
+        """(line,) of `texts`: the document of each, or a number that (nearly) equal texts share."""
+        return self._numbers(corpus)[:, 0]
+
+    def _numbers(self, corpus: Corpus) -> Rows:
         own = _origins(corpus)
-        numbers: Rows = np.concatenate([own, own[self.shortened[:, 1]], self.of_added])
+        parts = [own, own[self.shortened[:, 1]], self.of_added.reshape(-1, own.shape[1])]
+        numbers: Rows = np.concatenate(parts)
         return numbers
 
     def digest(self, corpus: Corpus) -> str:
@@ -202,11 +208,11 @@ def require_pairs(config: TrainConfig) -> None:
             if getattr(config, name):
                 raise UserError(f"`{name}` is about pairs of texts; set `views` pairs or both")
         return
-    if not config.objective.takes_pairs:
+    if reason := config.objective.why_no_pairs:
         takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind().takes_pairs)
         raise UserError(
-            f"`views` {config.views}: {objective_name(config.objective)} as set has views that "
-            f"are more than passes of one text, and takes no pairs. Take one that does ({takers})"
+            f"`views` {config.views}: {objective_name(config.objective)} as set {reason}, and "
+            f"takes no pairs. Take one that does ({takers})"
         )
     if config.text.columns and config.relations:
         raise UserError(
@@ -221,25 +227,33 @@ def require_pairs(config: TrainConfig) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _origins(corpus: Corpus) -> Rows:
-    """(line,) the document of each line, or, of rows of texts, a number that equal texts share."""
-    if corpus.related is not None:
-        return corpus.related.structure.documents
-    keys = np.fromiter((key(text.casefold()) for text in corpus), np.uint64, len(corpus))
-    numbers: Rows = np.unique(keys, return_inverse=True)[1]
-    return numbers
+    """(line, n) the document of each line, if any, and a number that (nearly) equal texts share."""
+    same = corpus.same[:, None]
+    if corpus.related is None:
+        return same
+    documents = corpus.related.structure.documents[:, None]
+    return np.concatenate([documents, 1 + documents.max(initial=-1) + same], axis=1)
+
+
+def _of_texts(numbers: Rows, rows: Rows) -> Rows:
+    """(example, text * n) of (line, n) numbers and (example, text) lines."""
+    found: Rows = numbers[rows].reshape(len(rows), -1)
+    return found
 
 
 def _numbers_of(texts: Sequence[str], corpus: Corpus) -> Rows:
-    """(text,) the number that `_origins` gives the first line of each text, or one of its own."""
+    """(text, n) what `_origins` gives the first line of each text, or numbers of its own."""
     origins = _origins(corpus)
-    keys = [key(text.casefold()) for text in texts]
-    fresh = 1 + int(origins.max())
-    number_of = {own: fresh + place for place, own in enumerate(dict.fromkeys(keys))}
+    # Of texts that are no line here, (nearly) equal ones are one document.
+    fresh = 1 + int(origins.max()) + near_clusters(texts, np.arange(len(texts)))
+    numbers: Rows = np.repeat(fresh[:, None], origins.shape[1], axis=1)
+    waiting: dict[int, list[int]] = {}
+    for place, text in enumerate(texts):
+        waiting.setdefault(key(text.casefold()), []).append(place)
     for line, text in enumerate(corpus):
-        own = key(text.casefold())
-        if number_of.get(own, -1) >= fresh:
-            number_of[own] = int(origins[line])
-    return np.array([number_of[own] for own in keys], np.int64)
+        for place in waiting.pop(key(text.casefold()), ()):
+            numbers[place] = origins[line]
+    return numbers
 
 
 def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
@@ -257,7 +271,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
         bare.append(np.full(len(pairs), config.without_title_words and name in _UNDER_TITLES))
         crops.append(np.full(len(pairs), name == "crops"))
     lines = np.concatenate([np.empty((0, 2), np.int64), *rows])
-    origins = _origins(corpus)[lines]
+    origins = _of_texts(_origins(corpus), lines)
     without = np.flatnonzero(np.concatenate([np.empty(0, bool), *bare]))
     shortened = lines[without]
     lines[without, 1] = len(corpus) + np.arange(len(without))
@@ -268,6 +282,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     return Examples(lines, origins, crops_of, shortened, story=story)
 
 
+_AT_ONCE = 1 << 16
 _TRIES = 10
 """Further orders of an epoch, where the first gives no batch of examples that lie apart."""
 
@@ -332,9 +347,9 @@ class Order:
         if epoch:  # the first had some, or there would be no second
             return self._drawn(0)
         raise TooLittle(
-            f"no two pairs of a batch may be of one document, or share a text, and of these "
-            f"{len(examples):,} pairs no {self._size} are so. Give more text, or train with a "
-            "smaller `batch_size`"
+            "no two pairs of a batch may be of one document, or share a text or nearly one, and of "
+            f"these {len(examples):,} pairs no {self._size} are so. Give more text, or train with "
+            "a smaller `batch_size`"
         )
 
 
@@ -345,7 +360,7 @@ def apart(order: Rows, origins: Rows, size: int) -> Rows:
 
     Args:
         order: (n,) places of examples, in the order in which they are to come.
-        origins: (example, text) of each text, as `Examples` has them.
+        origins: (example, n), as `Examples` has them.
         size: of a batch.
 
     Returns:
@@ -355,30 +370,38 @@ def apart(order: Rows, origins: Rows, size: int) -> Rows:
     array([[0, 2],
            [1, 3]])
     """
-    own = origins.tolist()
-    waiting: dict[int, list[int]] = {}
-    coming = iter(order.tolist())
-    batches: list[list[int]] = []
+    waiting: dict[int, deque[tuple[int, list[int]]]] = {}
+    coming = _one_by_one(order, origins)
+    batches = array("q")
     while True:
         batch: list[int] = []
         met: set[int] = set()
         for origin in list(waiting):  # one of each at the most
-            if len(batch) < size and met.isdisjoint(own[waiting[origin][0]]):
-                batch.append(waiting[origin].pop(0))
-                met.update(own[batch[-1]])
+            example, own = waiting[origin][0]
+            if len(batch) < size and met.isdisjoint(own):
+                batch.append(example)
+                met.update(own)
+                waiting[origin].popleft()
                 if not waiting[origin]:
                     del waiting[origin]
-        for example in coming if len(batch) < size else ():
-            if met.isdisjoint(own[example]):
+        for example, own in coming if len(batch) < size else ():
+            if met.isdisjoint(own):
                 batch.append(example)
-                met.update(own[example])
+                met.update(own)
                 if len(batch) == size:
                     break
             else:
-                waiting.setdefault(int(origins[example, 0]), []).append(example)
+                waiting.setdefault(own[0], deque()).append((example, own))
         if len(batch) < size:
             return np.array(batches, dtype=np.int64).reshape(-1, size)
-        batches.append(batch)
+        batches.extend(batch)
+
+
+def _one_by_one(order: Rows, origins: Rows) -> Iterator[tuple[int, list[int]]]:
+    """Each example with its origins; few at a time are Python's numbers, of ten times the size."""
+    for start in range(0, len(order), _AT_ONCE):
+        part = order[start : start + _AT_ONCE]
+        yield from zip(part.tolist(), origins[part].tolist(), strict=True)
 
 
 def crop(

@@ -111,7 +111,7 @@ class Similar:
 
         Args:
             lines: (example,) the text by which each is near others.
-            origins: (example, text) as `Examples` has them: a group has none of them twice.
+            origins: (example, n) as `Examples` has them: a group has none of them twice.
             random: draws the parts, the groups and their order.
         """
         known = np.isin(lines, self.lines)
