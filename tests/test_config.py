@@ -83,6 +83,18 @@ def test_every_wrong_setting_is_named():
             {"title_column": "a", "columns": ("b", "c")},
             "`title_column` a `columns` b c: either a row is a document",
         ),
+        (
+            {"language": "de", "columns": ("b", "c")},
+            "`language` de `columns` b c: texts of `columns` are neither cut nor documents",
+        ),
+        (
+            {"judge": "neighbours", "columns": ("b", "c")},
+            "`judge` neighbours `columns` b c: .* leave it out",
+        ),
+        (
+            {"passage_words": 60, "columns": ("b", "c")},
+            "`passage_words` 60 `columns` b c: .* would change nothing",
+        ),
         ({"passage_words": 0}, "`passage_words` 0: expected more than 0"),
         ({"corpus": 3}, "`corpus` 3: expected a tuple"),
         ({"near_duplicates": "no"}, "`near_duplicates` 'no': expected true or false"),
@@ -91,6 +103,14 @@ def test_every_wrong_setting_is_named():
 def test_impossible_text_is_refused(settings, words):
     with pytest.raises(UserError, match=words):
         CorpusConfig(**settings)
+
+
+@pytest.mark.parametrize("passage_words", [120, None])
+def test_columns_go_with_passages_that_are_usual_or_none(passage_words):
+    """As of the recipes of papers, and of every run that was written with `columns`."""
+    text = CorpusConfig(columns=("b", "c"), passage_words=passage_words)
+    config = TrainConfig(text=text)
+    assert TrainConfig.from_json(config.to_json()) == config
 
 
 @pytest.mark.parametrize("corpus", ["a.txt", Path("a.txt"), ["a.txt"], (Path("a.txt"),)])

@@ -114,6 +114,9 @@ class CorpusConfig:
     """Refuse a document that cannot be read; else it is named, counted and left out."""
     title_column: str | None = None
     """Column that holds the title of the document whose text is in `column`."""
+    document_column: str | None = None
+    """Column that says of which document a row is: rows that follow each other and name one are
+    the parts of one document, in their order, under the title of the first."""
     min_chars: NonNegativeInt = 10
     """Texts of fewer characters are dropped; runs of white space count as one."""
     passage_words: PositiveInt | None = 120
@@ -133,7 +136,7 @@ class CorpusConfig:
     most a tenth of the corpus."""
 
     def __post_init__(self) -> None:
-        """Refuse columns that say two things."""
+        """Refuse columns that say two things, and settings of documents beside `columns`."""
         if self.columns and self.column != type(self).column:
             raise UserError(
                 f"`column` {self.column} `columns` {' '.join(self.columns)}: a row has one text or "
@@ -144,6 +147,23 @@ class CorpusConfig:
                 f"`title_column` {self.title_column} `columns` {' '.join(self.columns)}: either a "
                 "row is a document, whose text is in `column`, or it has several texts that belong "
                 "together"
+            )
+        usual = type(self).passage_words
+        of_documents: dict[str, Any] = {"language": self.language, "judge": self.judge}
+        if self.passage_words is not None and self.passage_words != usual:  # None: nothing is cut
+            of_documents["passage_words"] = self.passage_words
+        for name, value in of_documents.items():
+            if self.columns and value is not None:
+                raise UserError(
+                    f"`{name}` {value} `columns` {' '.join(self.columns)}: texts of `columns` are "
+                    f"neither cut nor documents, so that `{name}` would change nothing; leave it "
+                    "out, or name the one column of texts with `column`"
+                )
+        if self.document_column is not None and self.columns:
+            raise UserError(
+                f"`document_column` {self.document_column} `columns` {' '.join(self.columns)}: "
+                "either rows are the parts of documents, whose text is in `column`, or a row has "
+                "several texts that belong together"
             )
         if self.label_column is not None and not self.columns:
             raise UserError(

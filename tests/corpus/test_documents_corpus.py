@@ -492,3 +492,51 @@ def test_a_book_beside_as_much_of_short_documents_stays_whole(tmp_path):
 def test_a_group_that_the_user_named_stays_whole(tmp_path):
     rows = [document(number, paragraphs=100) | {"site": "one"} for number in range(2)]
     assert "parts of long documents" not in load(tmp_path, rows, group="site").counts
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_first_sentences_that_nearly_repeat_each_other_are_known_as_such(tmp_path, near):
+    """Boilerplate that names its package: the passages differ, and so both are trained on."""
+    draw = random.Random(3)
+    begin = "This is one of the packages that hold what the others need to run at all, and it is of"
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(30):
+        rest = " ".join(draw.choices(NOUNS + VERBS, k=60))
+        first = f"{begin} {NOUNS[number % 15]}." if number % 2 else f"{rest[::-1]}."
+        (folder / f"{number}.md").write_text(f"# {number} {rest[:30]}\n\n{first} {rest}.\n")
+    config = CorpusConfig(corpus=(str(folder),), held_out=0, near_duplicates=near)
+    corpus = load_corpus(config, tmp_path)
+    lines = np.flatnonzero(corpus.related.structure.roles == Role.FIRST).tolist()
+    known = [corpus.same[line] for line in lines if corpus[line].startswith(begin)]
+    others = [corpus.same[line] for line in lines if not corpus[line].startswith(begin)]
+    assert len(known) == 15
+    assert (len(set(known)) == 1) == near
+    assert len(set(others)) == len(others) == 15
+
+
+def test_rows_that_follow_each_other_with_one_id_are_one_document(tmp_path):
+    """As an export of passages has them: each row repeats the title of its document."""
+    rows = []
+    for number in range(40):
+        for part in range(3):
+            text = f"{NOUNS[number % 15]} {number} {VERBS[part]} {NOUNS[part]} {number + part}."
+            title = f"The {NOUNS[number % 15]} that {VERBS[number // 15]}"
+            rows.append({"doc": number, "title": title, "text": f"{text} It ends."})
+    file = tmp_path / "passages.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    settings = {"corpus": (str(file),), "title_column": "title", "passage_words": None}
+    settings |= {"near_duplicates": False, "held_out": 0}
+    apart = load_corpus(CorpusConfig(**settings), tmp_path)
+    joined = load_corpus(CorpusConfig(document_column="doc", **settings), tmp_path)
+    assert (apart.counts["documents"], joined.counts["documents"]) == (120, 40)
+    # A title that several documents have names none of them.
+    assert len(apart.related.to_train("title-passage")) == 0
+    assert len(joined.related.to_train("title-passage")) == 120
+    assert len(joined.related.to_train("neighbours")) == 80
+    with pytest.raises(
+        UserError, match=r"`document_column` doc `columns` a b: either rows are the parts"
+    ):
+        CorpusConfig(corpus=(str(file),), columns=("a", "b"), document_column="doc")
+    with pytest.raises(UserError, match=r"no column \"missing\".*`document_column`"):
+        load_corpus(CorpusConfig(document_column="missing", **settings), tmp_path)

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -342,6 +343,41 @@ def test_bad_files_are_named(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):
         load(str(tmp_path / name), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"b\.csv is empty"),
+        ("name,size\na.csv,1\n", r'b\.csv:1: no column "sent0"'),
+        (
+            "sent0,sent1,hard_neg\nthe first text,the second,a third text\none,two,three,four\n",
+            r"b\.csv:3: 4 fields",
+        ),
+    ],
+)
+def test_a_file_of_a_folder_that_cannot_be_read_does_not_stop_the_others(
+    tmp_path, caplog, content, message
+):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    made = rows(40)
+    put(folder / "a.csv", made)
+    (folder / "b.csv").write_text(content)
+    corpus = load(str(folder), tmp_path / "cache")
+    assert corpus.counts["unreadable files"] == 1
+    assert set(corpus) == {text for row in made for text in row}
+    assert re.search(f"not read: .*{message}", caplog.text)
+    with pytest.raises(UserError, match=f"{message}.* Leave it out, or read without `strict`"):
+        load(str(folder), tmp_path / "cache", strict=True)
+    with pytest.raises(UserError, match=message):  # it is named by itself
+        load_corpus(
+            CorpusConfig(corpus=(str(folder / "a.csv"), str(folder / "b.csv")), columns=TRIPLE),
+            tmp_path / "other",
+        )
+    (folder / "a.csv").unlink()
+    with pytest.raises(UserError, match=message):  # nothing else is there
+        load(str(folder), tmp_path / "cache")
 
 
 @pytest.mark.parametrize(

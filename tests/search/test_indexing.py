@@ -337,15 +337,16 @@ def test_how_documents_are_read_and_cut_can_be_said(toy_model, tmp_path, capsys)
         rows[name] = SearchIndex.open(tmp_path / name)
     assert (len(rows["lines"]), len(rows["whole"])) == (24, 4)
     assert len(rows["cut"]) > 4
-    with pytest.raises(UserError, match="`passage_words` 0: expected 1 or more"):
-        index_files(str(text), tmp_path / "none", str(toy_model), passage_words=0)
+    words = ["index", str(text), "--to", tmp_path / "none", "--passage-words", "0"]
+    status, _, err = run(capsys, *words)
+    assert (status, err) == (2, "isospace: --passage-words 0: expected more than 0\n")
 
 
 def test_rows_that_are_cut_off_are_told(toy_model, tmp_path, capsys):
     text = tmp_path / "long.txt"
     text.write_text("\n".join(" ".join(sentences(60, seed=seed)) for seed in range(3)))
     words = ["index", str(text), "--layout", "lines", "--to", tmp_path / "i", "--model", toy_model]
-    status, _, err = run(capsys, *words)
+    status, _, err = run(capsys, *words, "--passage-words", "None")
     assert status == 0
     assert "what is behind them is not read, so not found" in " ".join(err.split())
 

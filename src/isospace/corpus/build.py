@@ -39,7 +39,7 @@ from isospace.corpus.groups import (
 from isospace.corpus.labels import Labels, belonging
 from isospace.corpus.lines import Lines, clean, has_controls, stage, write_lines
 from isospace.corpus.prose import split_sentences
-from isospace.corpus.reading import read_documents
+from isospace.corpus.reading import left_out, read_documents
 from isospace.corpus.records import Column
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
@@ -271,7 +271,13 @@ def _usable(
     where `group` is set, and `labels` its label.
     """
     columns, width = example_columns(config), len(config.columns)
+    # To their ends first: a file that breaks further down gives no row.
+    unreadable = left_out(sources, columns, config.strict, whole=True)
+    if unreadable:
+        counts["unreadable files"] = len(unreadable)
     for source in sources:
+        if source.name in unreadable:
+            continue
         for file, line, values in records.read_records(source, columns):
             raw = [text or "" for text in values[:width]]
             texts = list(map(clean, raw))

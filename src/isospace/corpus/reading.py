@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import cast
 
@@ -54,19 +54,19 @@ def with_layout(sources: Sequence[Source], layout: Layout | None) -> list[Source
     """Files as they are read: of a txt, its paragraphs or its lines, by default as it looks.
 
     Beside other files one that cannot be looked at, or that has nothing in it, is a document, which
-    its reader refuses.
+    its reader refuses; where lines are wanted it is left to the reader of rows.
 
     Raises:
-        UserError: the only file cannot be read, or one whose lines are wanted.
+        UserError: the only file cannot be read, or one that was named whose lines are wanted.
     """
     found = []
     for source in sources:
         try:
             found.append(_with_layout(source, layout))
         except UserError:
-            if len(sources) == 1 or layout == "lines":
+            if len(sources) == 1 or (layout == "lines" and not source.in_folder):
                 raise
-            found.append(replace(source, format="text"))
+            found.append(source if layout == "lines" else replace(source, format="text"))
     return found
 
 
@@ -84,10 +84,12 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
 
 
 def columns(config: CorpusConfig) -> list[Column]:
-    """What is read of a file that has columns: the text, then title and group where named."""
+    """What is read of a file that has columns: the text, then title, id, group where named."""
     found = [Column(config.column, "`column`")]
     if config.title_column is not None:
         found.append(Column(config.title_column, "`title_column`"))
+    if config.document_column is not None:
+        found.append(Column(config.document_column, "`document_column`", text=False))
     if config.group is not None:
         found.append(Column(config.group, "`group`", text=False))
     return found
@@ -99,13 +101,33 @@ def check(sources: Sequence[Source], config: CorpusConfig) -> None:
     Raises:
         UserError: see `records.unreadable`; with `strict` for any file.
     """
-    for error in records.unreadable(sources, columns(config)).values():
-        if config.strict:
-            raise _not_left_out(error)
+    left_out(sources, columns(config), config.strict)
+
+
+def left_out(
+    sources: Sequence[Source], columns: Sequence[Column], strict: bool, whole: bool = False
+) -> set[str]:
+    """The names of the files of rows that cannot be read and are left out, each said in a warning.
+
+    Args:
+        sources: the files.
+        columns: what is to be read of them.
+        strict: leave nothing out.
+        whole: files of folders are read to their ends, so that none breaks further down.
+
+    Raises:
+        UserError: see `records.unreadable`; with `strict` for any file.
+    """
+    unreadable = records.unreadable(sources, columns, whole)
+    for error in unreadable.values():
+        if strict:
+            raise not_left_out(error)
         logger.warning("not read: %s", error)
+    return set(unreadable)
 
 
-def _not_left_out(error: UserError) -> UserError:
+def not_left_out(error: UserError) -> UserError:
+    """What is said of a file where `strict` is set."""
     return UserError(f"{error} Leave it out, or read without `strict`")
 
 
@@ -156,6 +178,8 @@ def read_documents(
         try:
             if place is None:
                 rows = _rows(source, config)
+                if config.document_column is not None:
+                    rows = _joined(rows)
                 in_folder = source.in_folder and len(sources) > 1
                 yield from _whole(rows, scratch) if in_folder else rows
             else:
@@ -164,7 +188,7 @@ def read_documents(
             if len(sources) == 1 or (place is None and not source.in_folder):
                 raise
             if config.strict:
-                raise _not_left_out(error) from error
+                raise not_left_out(error) from error
             unreadable[source.name] = error
             logger.warning("not read: %s", error)
             continue
@@ -211,16 +235,33 @@ def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:
         kept.seek(0)
         for line in kept:
             id, title, paragraphs, group = json.loads(line)
-            yield _row(id, title, paragraphs, group)
+            yield row_document(id, title, paragraphs, group)
+
+
+def _joined(rows: Iterable[Document]) -> Iterator[Document]:
+    """Rows that follow each other and have one id as one document, by the first one's title."""
+    for id, parts in groupby(rows, key=lambda row: row.id):
+        first, *others = parts
+        paragraphs = [part.sections[0].paragraphs for part in (first, *others)]
+        yield row_document(id, first.title, list(chain.from_iterable(paragraphs)), first.group)
 
 
 def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:
-    """A document of each row; the group is what its column says."""
+    """A document of each row; id and group are what their columns say."""
     for file, line, values in records.read_records(source, columns(config)):
         title = (values[1] or "") if config.title_column is not None else ""
         group = (group_key(values[-1]) or "") if config.group is not None else ""
-        yield _row(f"{file}:{line}", title, _BLANK_LINE.split(values[0] or ""), group)
+        id = f"{file}:{line}"
+        if config.document_column is not None:  # what stands in that column may be a number
+            id = group_key(values[1 + (config.title_column is not None)]) or id
+        yield row_document(id, title, paragraphs_of(values[0] or ""), group)
 
 
-def _row(id: str, title: str, paragraphs: Sequence[str], group: str) -> Document:
+def paragraphs_of(text: str) -> list[str]:
+    """What a row's text has between blank lines."""
+    return _BLANK_LINE.split(text)
+
+
+def row_document(id: str, title: str, paragraphs: Sequence[str], group: str = "") -> Document:
+    """The document that a row is: of one section."""
     return Document(id, title, (Section("", 0, tuple(paragraphs)),), group=group)

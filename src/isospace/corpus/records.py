@@ -12,7 +12,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -65,24 +65,40 @@ class Record(NamedTuple):
 
 
 def check(source: Source, columns: Sequence[Column]) -> None:
-    """Refuse what can be refused after a look at the beginning of a file.
+    """Refuse what can be refused after a look at the beginning of a file that was named by itself.
+
+    What lies in a folder is told by `unreadable`.
 
     Raises:
         UserError: it cannot be opened or decompressed, is empty, lacks a column, ...
     """
+    if not source.in_folder:
+        _look(source, columns, whole=False)
+
+
+def _look(source: Source, columns: Sequence[Column], whole: bool) -> None:
+    """Read the beginning of a file or all of it, for what is wrong with it."""
     try:
         with open_bytes(source) as raw:
             if not raw.read(1):
                 raise UserError(f"{source.name} is empty. Expected at least one sentence.")
     except (OSError, UnicodeError) as error:  # the latter of a file's name
         raise cannot_be_read(source, error) from error
-    next(read_records(source, columns), None)
+    for _ in islice(read_records(source, columns), None if whole else 1):
+        pass
 
 
-def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str, UserError]:
+def unreadable(
+    sources: Sequence[Source], columns: Sequence[Column], whole: bool = False
+) -> dict[str, UserError]:
     """Name -> why a file of rows is left out, after a look at the beginning of each; see `check`.
 
     Such files lie about in folders, beside what is to be read there.
+
+    Args:
+        sources: the files.
+        columns: what is to be read of them.
+        whole: files of folders are read to their ends, so that none breaks further down.
 
     Raises:
         UserError: one that was named by itself cannot be read, or nothing is left.
@@ -91,7 +107,7 @@ def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str
     for source in sources:
         if source.format in FORMATS:
             try:
-                check(source, columns)
+                _look(source, columns, whole and source.in_folder)
             except UserError as error:
                 if not source.in_folder:
                     raise

@@ -20,6 +20,8 @@ from isospace.errors import UserError, first_line
 from isospace.search.columns import ColumnType, Value, in_words
 
 _TABLE = "texts"
+_PASSAGE_OF = "_passage_of"
+"""The column that says of which row a text is a passage; none in a table of an older version."""
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 _GROUP = 8192
 """Rows of a group of the approximate index, about."""
@@ -72,7 +74,11 @@ class Database:
             else:
                 self._table = place.open_table(_TABLE)
             schema = self._table.schema
-        if not schema.equals(self._schema):
+        self._knows_passages = _PASSAGE_OF in schema.names
+        expected = self._schema
+        if not self._knows_passages:
+            expected = expected.remove(expected.get_field_index(_PASSAGE_OF))
+        if not schema.equals(expected):
             raise UserError(
                 f"{folder}: the index is damaged (its table has other columns than its "
                 "isospace.json). Index the texts anew into another folder"
@@ -86,6 +92,7 @@ class Database:
                 pa.field("text", pa.string()),
                 pa.field("vector", pa.list_(pa.float32(), self.dim)),
                 *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
+                pa.field(_PASSAGE_OF, pa.string()),
             ]
         )
 
@@ -149,32 +156,52 @@ class Database:
             return int(self._table.count_rows(condition))
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-        """Text and metadata of those ids that are there."""
+        """Text, metadata and the row that it is a passage of, of those ids that are there."""
+        names = ["text", *self.columns, *([_PASSAGE_OF] if self._knows_passages else [])]
         with self._working("read"):
             query = self._table.search().where(self._lancedb.col("id").isin(ids))
-            rows = query.select(["id", "text", *self.columns]).to_arrow()
-        key, *values = (rows[name].to_pylist() for name in ("id", "text", *self.columns))
+            rows = query.select(["id", *names]).to_arrow()
+        key, *values = (rows[name].to_pylist() for name in ("id", *names))
+        if not self._knows_passages:
+            values.append([None] * len(key))
         return dict(zip(key, zip(*values, strict=True), strict=True))
 
-    def numbered(self, source: str) -> Iterator[str]:
-        """The ids that begin with the name of a source and a colon."""
+    def numbered(self, source: str) -> Iterator[tuple[str, str]]:
+        """The ids that begin with the name of a source and a colon, each with that of its row."""
         column = self._lancedb.col("id")
         begins = (column >= f"{source}:") & (column < f"{source};")  # ";" is next to ":"
+        return self._with_rows(begins)
+
+    def of_rows(self, rows: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The ids of these rows and of their passages, each with that of its row."""
+        column = self._lancedb.col
+        among = column("id").isin(rows)
+        if self._knows_passages:
+            among |= column(_PASSAGE_OF).isin(rows)
+        return self._with_rows(among)
+
+    def _with_rows(self, condition: Any) -> Iterator[tuple[str, str]]:
+        names = ["id", _PASSAGE_OF] if self._knows_passages else ["id"]
         with self._working("read"):
-            for batch in self._table.search().where(begins).select(["id"]).to_batches():
-                yield from batch["id"].to_pylist()
+            for batch in self._table.search().where(condition).select(names).to_batches():
+                ids = batch["id"].to_pylist()
+                rows = batch[names[-1]].to_pylist()
+                yield from ((key, row or key) for key, row in zip(ids, rows, strict=True))
 
     def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
         """Add rows, or replace those with the same ids: all of them or none.
 
         Args:
-            rows: id -> text and metadata.
+            rows: id -> text, metadata and the id of the row that it is a passage of, or `None`.
             vectors: (row, dim) float32.
         """
         values = zip(*rows.values(), strict=True)
-        columns = dict(zip(("text", *self.columns), values, strict=True))
+        columns = dict(zip(("text", *self.columns, _PASSAGE_OF), values, strict=True))
         vector = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), self.dim)
         with self._working("written"):
+            if not self._knows_passages:
+                self._table.add_columns(self._schema.field(_PASSAGE_OF))
+                self._knows_passages = True
             table = pa.table({"id": list(rows), "vector": vector, **columns}, self._schema)
             merge = self._table.merge_insert("id").when_matched_update_all()
             merge.when_not_matched_insert_all().execute(table)

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from isospace.config import CorpusConfig, Layout
 from isospace.corpus.coverage import coverage
 from isospace.corpus.overview import SAMPLE
 from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
-from isospace.search.index import SLICE, Changes, Row, SearchIndex
+from isospace.search.index import SLICE, Changes, Row, SearchIndex, passage_id
 from isospace.system.cluster import Engine, connected
 from isospace.system.progress import Logged, Progress
+from isospace.vectors.reading import AS_IT_LOOKS, Reading
 from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
 
 _ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expected to share one
@@ -49,14 +49,15 @@ def index_files(
     bm25_weight: float | None = None,
     engine: Engine = "local",
     workers: int = 1,
-    layout: Layout | None = None,
-    passage_words: int | None = CorpusConfig.passage_words,
+    reading: Reading = AS_IT_LOOKS,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
+    A document is a row for each passage, and so is a row whose text is longer than one.
+
     The files are read twice: once to find what is wrong with them (and what columns hold, and which
     ids repeat) before any work, once to index. Memory holds the model, `SLICE` rows and, with an
-    `id_column`, 16 bytes a row and the ids FILE:ROW of rows without one. After a kill the same call
+    `id_column`, 17 bytes a row and the ids FILE:ROW of rows without one. After a kill the same call
     goes on: rows that are there already, with the same text, are not encoded again.
 
     Args:
@@ -64,7 +65,8 @@ def index_files(
         to: the folder of the index; made if it is not there.
         model: as `load_encoder` takes it; default: that of the index, and minilm for a new one.
         column: holds the texts, where a file has columns.
-        id_column: holds ids; of rows with one id the last counts. A row without is FILE:ROW.
+        id_column: holds ids; of rows with one id the last counts. A row without is FILE:ROW. The
+            passages of a row are ID#1, ID#2 and on.
         keep: other columns to keep; default: those of the index.
         encoding: of text files.
         progress: where it is shown; default: the log.
@@ -73,8 +75,7 @@ def index_files(
         bm25_weight: of a new index, as for `SearchIndex.create`.
         engine: where texts are encoded: here, or on the machines of a Ray cluster.
         workers: how many encode there.
-        layout: how txt files are read, lines or paragraphs; default: as each looks.
-        passage_words: of the passages of documents, at most; `None`: every paragraph is one.
+        reading: how the files are read and cut.
 
     Raises:
         UserError: input, prompts, model or index is not what is expected.
@@ -98,10 +99,11 @@ def index_files(
             f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "
             "them out, or make an index with others in another folder (`to`)"
         )
-    if passage_words is not None and passage_words < 1:
-        raise UserError(f"`passage_words` {passage_words}: expected 1 or more, or none")
-    reading = (column, id_column, encoding, keep, layout, passage_words)
-    with connected(engine), open_texts(inputs, *reading) as records:
+    columns_read = column, id_column, encoding, keep
+    with (
+        connected(engine),
+        open_texts(inputs, *columns_read, reading, cut_rows=True) as records,
+    ):
         progress.line("reading", ", ".join(inputs))
         seen, columns, superseded, first = _survey(records, about.columns if about else None)
         if about is None:
@@ -163,30 +165,42 @@ def _survey(
     """
     seen, guess = RowsSeen(), TypeGuess(records.keep)
     first: list[str] = []
-    ids = bytearray()
+    ids, begins = bytearray(), bytearray()
     for part in records.files():
-        for number, row in enumerate(seen.noting(part.rows), 1):
+        for row in seen.noting(part.rows):
             if len(first) < SAMPLE and row.text.strip():
                 first.append(row.text)
-            metadata = _metadata(records, part, number, row)
+            metadata = _metadata(records, part, row)
             if columns is None:
                 guess.see(*metadata)
             else:
                 fit(columns, *metadata)
             if records.id_column is not None:
-                ids += blake2b(_id(part, number, row).encode(), digest_size=_ID_BYTES).digest()
+                ids += blake2b(_row_id(part, row).encode(), digest_size=_ID_BYTES).digest()
+                begins.append(row.passage == 1)
     if not first:
         names = [*(source.name for source in records.sources), *records.docstrings]
         raise UserError(f"{', '.join(names)}: no text to index")
-    return seen, guess.columns if columns is None else columns, _superseded(ids), first
+    return seen, guess.columns if columns is None else columns, _superseded(ids, begins), first
 
 
-def _superseded(ids: bytearray) -> frozenset[int]:
-    """The places of those ids that come again later; the ids are hashes, one after the other."""
+def _superseded(ids: bytearray, begins: bytearray) -> frozenset[int]:
+    """The places of what has the id of a later row.
+
+    Args:
+        ids: hashes of the rows' ids, one after the other; a row that is cut has several in a row.
+        begins: of each 1 where its row begins, else 0.
+    """
+    if not begins:
+        return frozenset()
     halves = np.frombuffer(ids, np.uint64).reshape(-1, 2)
     order = np.lexsort((halves[:, 0], halves[:, 1]))  # stable: equal ids stay in their order
-    comes_again = (halves[order[:-1]] == halves[order[1:]]).all(axis=1)
-    return frozenset(order[:-1][comes_again].tolist())
+    other = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    group = np.concatenate([[0], np.cumsum(other)])
+    last = np.zeros(group[-1] + 1, np.int64)  # where the last row of each id begins
+    began = np.frombuffer(begins, np.bool_)[order]
+    np.maximum.at(last, group[began], order[began])
+    return frozenset(order[order < last[group]].tolist())
 
 
 def _add(
@@ -200,8 +214,8 @@ def _add(
 ) -> Changes:
     """Add the rows of a source, and delete what it had before and has no more."""
     begin = f"{part.name}:"
-    numbered = enumerate(zip(part.rows, places, strict=False), 1)  # places never end
-    last_number = 0
+    placed = zip(part.rows, places, strict=False)  # places never end
+    last_number = deleted = 0
     numbered_ids: set[str] = set()  # among the ids of a column: those of rows that have none
 
     def has(key: str) -> bool:
@@ -210,37 +224,39 @@ def _add(
         return key in numbered_ids
 
     def slices() -> Iterator[Sequence[Row]]:
-        nonlocal last_number
-        while batch := list(islice(numbered, SLICE)):
-            last_number = batch[-1][0]
-            rows: list[Row] = [
-                (
-                    row.text,
-                    _id(part, number, row),
-                    fit(index.columns, *_metadata(records, part, number, row)),
-                )
-                for number, (row, place) in batch
-                if place not in superseded
-            ]
+        nonlocal last_number, deleted
+        while batch := list(islice(placed, SLICE)):
+            last_number = batch[-1][0].number
+            kept = [row for row, place in batch if place not in superseded]
+            rows = [_indexed(index, records, part, row) for row in kept]
+            # Before they are written: what a kill leaves undone the next command then does.
+            cut = {_row_id(part, row): row.passages for row in kept}
+            deleted += index.delete_other_passages(cut)
             if rows:
                 yield rows
             if records.id_column is not None:
-                ids = (_id(part, number, row) for number, (row, _) in batch)
+                ids = (_row_id(part, row) for row, _ in batch)
                 numbered_ids.update(key for key in ids if key.startswith(begin))
 
     changes = index.add_slices(slices(), advance, on_cluster)
-    if part.unread:  # what it had before stays
-        return changes
-    return changes + Changes(deleted=index.delete_numbered(part.name, has))
+    if not part.unread:  # else what it had before stays
+        deleted += index.delete_numbered(part.name, has)
+    return changes + Changes(deleted=deleted)
 
 
-def _id(part: TextFile, number: int, row: TextRow) -> str:
-    return row.key or f"{part.name}:{number}"
+def _indexed(index: SearchIndex, records: Texts, part: TextFile, row: TextRow) -> Row:
+    """A row of a file as the index has it."""
+    whole = _row_id(part, row)
+    key = passage_id(whole, row.passage, row.passages)
+    metadata = fit(index.columns, *_metadata(records, part, row))
+    return Row(row.text, key, metadata, None if row.passages == 1 else whole)
 
 
-def _metadata(
-    records: Texts, part: TextFile, number: int, row: TextRow
-) -> tuple[dict[str, Any], str, bool]:
+def _row_id(part: TextFile, row: TextRow) -> str:
+    return row.key or f"{part.name}:{row.number}"
+
+
+def _metadata(records: Texts, part: TextFile, row: TextRow) -> tuple[dict[str, Any], str, bool]:
     """Metadata of a row, what messages call the row, and whether it is of cells of text."""
     values = dict(zip(records.keep, row.values, strict=True))
-    return values, f"{part.name}, row {number}", part.format in ("csv", "tsv")
+    return values, f"{part.name}, row {row.number}", part.format in ("csv", "tsv")

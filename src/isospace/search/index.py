@@ -9,7 +9,7 @@ from functools import partial
 from itertools import tee
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,19 @@ EXACT_ROWS = 20_000
 SLICE = 8192
 """Rows that are encoded and written together: what a kill can cost."""
 
-Row: TypeAlias = tuple[str, str, Mapping[str, Any]]
-"""A text, its id, and metadata by column."""
+
+class Row(NamedTuple):
+    """A text, its id, and metadata by column.
+
+    Attributes:
+        passage_of: the id of the row that the text is a passage of; `None` where it is all of it.
+    """
+
+    text: str
+    id: str
+    metadata: Mapping[str, Any]
+    passage_of: str | None = None
+
 
 _DEPTH = 100
 """Hits by cosine and hits by words that fusion starts from, each."""
@@ -48,14 +59,17 @@ _ROUNDING = 1e-5
 
 @dataclass(frozen=True)
 class Changes:
-    """What adding rows did. Each row counts once: added, replaced, unchanged, empty or repeated.
+    """What adding rows did. Each counts once: added, replaced, unchanged, empty or repeated.
+
+    A row that is cut counts as its passages.
 
     Attributes:
         added: new ids.
         replaced: ids that had another text or other metadata.
         unchanged: ids that were there with the same, and were not encoded again.
         empty: rows without a text, which are left out.
-        deleted: ids that were there, and now have no text or are no longer in their file.
+        deleted: ids that were there, and now have no text or are no longer in their file, or in
+            their row, which is cut otherwise.
         repeated: rows whose id a later row has, which alone counts.
     """
 
@@ -218,7 +232,7 @@ class SearchIndex:
         repeated = len(texts) - len(last_rows)
         advance(repeated)
         slices = (
-            [(texts[row], ids[row], metadata[row]) for row in last_rows[start : start + SLICE]]
+            [Row(texts[row], ids[row], metadata[row]) for row in last_rows[start : start + SLICE]]
             for start in range(0, len(last_rows), SLICE)
         )
         return Changes(repeated=repeated) + self.add_slices(slices, advance)
@@ -237,7 +251,7 @@ class SearchIndex:
             on_cluster: so many workers there encode, a slice each at a time; 0: this process does.
 
         Raises:
-            UserError: as for `add`.
+            UserError: as for `add`; or an id is that of a row and that of a passage of another.
             Stopped: workers of the cluster died again and again over one slice.
         """
         to_write, ahead = tee(self._changed(rows, advance) for rows in slices)
@@ -253,15 +267,19 @@ class SearchIndex:
     def _changed(
         self, rows: Sequence[Row], advance: Callable[[int], None]
     ) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-        """What to write of a slice, id -> text and metadata, and what that changes.
+        """What to write of a slice, id -> text, metadata and `passage_of`, and what that changes.
 
         Rows that are there and have no text now are deleted.
         """
         wanted: dict[str, tuple[Any, ...]] = {}
-        for text, key, metadata in rows:
+        for text, key, metadata, passage_of in rows:
             values = fit(self.columns, metadata, f"row {key}").values()
-            wanted[key] = without_surrogates(text), *values
+            row = without_surrogates(text), *values, passage_of
+            _require_same_row(key, row, wanted)
+            wanted[key] = row
         known = self._database.known(list(wanted))
+        for key, row in wanted.items():
+            _require_same_row(key, row, known)
         empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
         changed = {
             key: row for key, row in wanted.items() if key not in empty and known.get(key) != row
@@ -300,11 +318,31 @@ class SearchIndex:
     def delete_numbered(self, source: str, keep: Callable[[str], bool]) -> int:
         """Delete rows whose ids are the name of a source, a colon and a number; how many.
 
-        Ids of rows that the source still has, by `keep`, stay.
+        Their passages are deleted too. Rows that the source still has, by `keep` of the id, stay.
         """
         begin = len(source) + 1
         numbered = self._database.numbered(source)
-        stale = [key for key in numbered if key[begin:].isdecimal() and not keep(key)]
+        return self._remove(
+            key for key, row in numbered if row[begin:].isdecimal() and not keep(row)
+        )
+
+    def delete_other_passages(self, rows: Mapping[str, int]) -> int:
+        """Delete what was a passage of rows that are cut otherwise now; how many.
+
+        Args:
+            rows: id -> how many passages the row has; 1 where it is not cut.
+        """
+        wanted = {
+            passage_id(row, passage, passages)
+            for row, passages in rows.items()
+            for passage in range(1, passages + 1)
+        }
+        known = self._database.of_rows(list(rows))
+        return self._remove(key for key, row in known if row in rows and key not in wanted)
+
+    def _remove(self, ids: Iterable[str]) -> int:
+        """Delete rows by their ids; how many."""
+        stale = list(ids)
         for start in range(0, len(stale), SLICE):
             self._database.remove(stale[start : start + SLICE])
         return len(stale)
@@ -451,6 +489,32 @@ class SearchIndex:
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.about.model}: gives vectors that are no numbers; it is broken")
         return unit_rows(vectors)
+
+
+def passage_id(row: str, passage: int, passages: int) -> str:
+    """The id of a passage of a row, counted from 1; of a row that is not cut its own.
+
+    >>> passage_id("posts.csv:7", 1, 1), passage_id("posts.csv:7", 2, 3)
+    ('posts.csv:7', 'posts.csv:7#2')
+    """
+    return f"{row}#{passage}" if passages > 1 else row
+
+
+def _require_same_row(
+    key: str, row: tuple[Any, ...], others: Mapping[str, tuple[Any, ...]]
+) -> None:
+    """Refuse an id that is that of a row, and that of a passage of another.
+
+    Their last values say what they are passages of.
+    """
+    if key not in others or others[key][-1] == row[-1]:
+        return
+    long = row[-1] or others[key][-1]
+    raise UserError(
+        f"id {key}: is that of a row, and that of a passage of the long row {long}. Give the row "
+        "another id, `delete` the one that is not wanted, or index rows whole (`passage_words` "
+        "None)"
+    )
 
 
 def _document_encoder(folder: Path, about: About, model: str) -> Callable[[list[str]], np.ndarray]:

@@ -3,8 +3,8 @@
 A row of the input is a row of the output: an empty line is the empty text and gets its vector, and
 so does a missing value, which is counted. Nothing is cleaned or dropped; the line's end and halves
 of surrogate pairs, which are no text, are all that is changed. Of a document every passage is a
-row, cleaned. Only docstrings are no file: their passages are those of a corpus, which has each
-once.
+row, cleaned, and so is, where an index asks for it, every passage of a row that is longer than one.
+Only docstrings are no file: their passages are those of a corpus, which has each once.
 """
 
 from __future__ import annotations
@@ -19,24 +19,33 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isospace.config import CorpusConfig, Layout
+from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.docstrings import is_docstrings
 from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
-from isospace.corpus.reading import read_file, with_layout
+from isospace.corpus.languages import check_language
+from isospace.corpus.reading import (
+    find,
+    left_out,
+    not_left_out,
+    paragraphs_of,
+    read_file,
+    row_document,
+)
 from isospace.corpus.records import Column
-from isospace.corpus.sources import Source, find_sources
+from isospace.corpus.sources import Source
 from isospace.corpus.staging import passages_of
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.system.unicode import without_surrogates
+from isospace.vectors.reading import AS_LINES, Reading
 
 logger = logging.getLogger(__name__)
 
 
 class TextRow(NamedTuple):
-    """A row of a file.
+    """A row of a file, or a passage of one or of a document.
 
     Attributes:
         text: to encode.
@@ -45,13 +54,19 @@ class TextRow(NamedTuple):
             the file has them.
         missing: where the row stands ("a.parquet:7") if it has a null in place of its text.
         missing_key: the same if it has none in place of its id, where ids are read.
+        number: of the row in its file, of a document's passage in its document; both from 1.
+        passage: which passage of its row it is, from 1.
+        passages: how many the row has; 1 where it is not cut.
     """
 
     text: str
     key: str
     values: tuple[Any, ...]
+    number: int
     missing: str | None = None
     missing_key: str | None = None
+    passage: int = 1
+    passages: int = 1
 
 
 class TextFile(NamedTuple):
@@ -121,14 +136,17 @@ class Texts:
         column: holds the texts, where a file has columns.
         id_column: holds the ids, `None` for no ids.
         keep: other columns that are read.
+        reading: how the files are read.
+        cut_rows: whether a row that is longer than a passage is several.
     """
 
     sources: Sequence[Source]
     docstrings: tuple[str, ...]
     column: str
     id_column: str | None
-    keep: tuple[str, ...] = ()
-    passage_words: int | None = CorpusConfig.passage_words
+    keep: tuple[str, ...]
+    reading: Reading
+    cut_rows: bool
 
     def __iter__(self) -> Iterator[TextRow]:
         for file in self.files():
@@ -137,10 +155,17 @@ class Texts:
     def files(self) -> Iterator[TextFile]:
         """The files, each with its rows."""
         for name in self.docstrings:
-            settings = CorpusConfig(corpus=(name,), passage_words=self.passage_words)
+            settings = CorpusConfig(
+                corpus=(name,),
+                passage_words=self.reading.passage_words,
+                language=self.reading.language,
+            )
             corpus = load_corpus(settings, cache_folder())
             nothing = (None,) * len(self.keep)
-            passages = (TextRow(corpus[row], "", nothing) for row in corpus.passages)
+            passages = (
+                TextRow(corpus[row], "", nothing, number)
+                for number, row in enumerate(corpus.passages, 1)
+            )
             yield TextFile(name, "txt", passages, [])
         for source in self.sources:
             is_document = source.format in DOCUMENT_FORMATS
@@ -157,36 +182,58 @@ class Texts:
 
     @property
     def columns(self) -> list[Column]:
-        """What is read of a file that has columns: texts, then what to keep, then ids."""
+        """What is read of a file that has columns: texts, what to keep, titles, ids."""
         columns = [Column(self.column, "`column`")]
         columns += [Column(name, "`keep`", text=False, required=False) for name in self.keep]
+        if self.reading.title_column is not None:
+            columns.append(Column(self.reading.title_column, "`title_column`"))
         if self.id_column is not None:
             columns.append(Column(self.id_column, "`id_column`", text=False))
         return columns
 
     def _rows(self, source: Source) -> Iterator[TextRow]:
-        for record in records.read_records(source, self.columns):
+        kept = 1 + len(self.keep)
+        for number, record in enumerate(records.read_records(source, self.columns), 1):
             text = record.values[0]
+            title = None if self.reading.title_column is None else record.values[kept]
             key = "" if self.id_column is None else _key(record.values[-1])
             place = f"{record.file}:{record.line}"
-            yield TextRow(
-                "" if text is None else _text(text),
-                key,
-                record.values[1 : 1 + len(self.keep)],
-                missing=place if text is None else None,
-                missing_key=place if self.id_column is not None and not key else None,
-            )
+            parts = self._parts(_text(text or ""), _text(title or "").strip())
+            for passage, part in enumerate(parts, 1):
+                yield TextRow(
+                    part,
+                    key,
+                    record.values[1:kept],
+                    number,
+                    missing=place if text is None and not part else None,
+                    missing_key=place if self.id_column is not None and not key else None,
+                    passage=passage,
+                    passages=len(parts),
+                )
+
+    def _parts(self, text: str, title: str) -> list[str]:
+        """A row's text, or the passages of one that has several; before each the title."""
+        words, parts = self.reading.passage_words, [text]
+        if self.cut_rows and words is not None:
+            row = row_document("", "", paragraphs_of(text))
+            passages = [passage for _, passage in passages_of(row, words, self.reading.language)]
+            if len(passages) > 1:
+                parts = passages
+        return [f"{title} {part}" if part.strip() else title for part in parts] if title else parts
 
     def _passages(self, source: Source, unread: list[str]) -> Iterator[TextRow]:
         """The passages of a document; of one that cannot be read none, and the reason."""
         try:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
+            if self.reading.strict:
+                raise not_left_out(error) from error
             logger.warning("not read: %s", error)
             unread.append(str(error))
             return
-        for _, passage in passages_of(document, self.passage_words):
-            yield TextRow(passage, "", (None,) * len(self.keep))
+        passages = passages_of(document, self.reading.passage_words, self.reading.language)
+        for number, (_, passage) in enumerate(passages, 1):
+            yield TextRow(passage, "", (None,) * len(self.keep), number)
 
 
 @contextmanager
@@ -196,10 +243,13 @@ def open_texts(
     id_column: str | None,
     encoding: str,
     keep: tuple[str, ...] = (),
-    layout: Layout | None = "lines",
-    passage_words: int | None = CorpusConfig.passage_words,
+    reading: Reading = AS_LINES,
+    cut_rows: bool = False,
 ) -> Iterator[Texts]:
     """Find the files and look at the beginning of each; standard input is kept while this is open.
+
+    Files of rows that lie in folders are read to their ends: of one that breaks further down no row
+    is read.
 
     Args:
         inputs: files, folders, - for standard input, docstrings or docstrings:FOLDER.
@@ -207,17 +257,21 @@ def open_texts(
         id_column: holds the ids, `None` for no ids.
         encoding: of text files.
         keep: other columns that are read.
-        layout: how txt files are read; `None`: as each looks.
-        passage_words: of the passages of documents, at most; `None`: every paragraph is one.
+        reading: how the files are read.
+        cut_rows: make passages of rows that are longer than one.
 
     Raises:
         UserError: what cannot be read, and why.
     """
+    if reading.language is not None:
+        check_language(reading.language)
     docstrings = tuple(filter(is_docstrings, inputs))
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
         files = [name for name in inputs if name not in docstrings]
-        found = find_sources(files, Path(spool), encoding, documents=True)
-        sources = with_layout(found, layout)
+        as_corpus = CorpusConfig(
+            encoding=encoding, delimiter=reading.delimiter, layout=reading.layout
+        )
+        sources = find(files, Path(spool), as_corpus)
         rows = [source for source in sources if source.format not in DOCUMENT_FORMATS]
         tables = [source for source in rows if source.format != "txt"]
         without_columns = [source.name for source in sources if source not in tables]
@@ -227,10 +281,8 @@ def open_texts(
                 f"`id_column` {id_column}: {without_columns[0]} has no columns. "
                 "Expected csv, tsv, jsonl or parquet files"
             )
-        texts = Texts(sources, docstrings, column, id_column, keep, passage_words)
-        unreadable = records.unreadable(sources, texts.columns)
-        for error in unreadable.values():
-            logger.warning("not read: %s", error)
+        texts = Texts(sources, docstrings, column, id_column, keep, reading, cut_rows)
+        unreadable = left_out(sources, texts.columns, reading.strict, whole=True)
         readable = [source for source in sources if source.name not in unreadable]
         yield replace(texts, sources=readable)
 

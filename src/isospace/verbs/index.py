@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from isospace.config import Layout
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine
+from isospace.vectors.reading import AS_IT_LOOKS, Reading
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json
@@ -28,8 +28,8 @@ class Index(LoadsModels):
 
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
-    standard input, or docstrings. A row without an id gets the id FILE:ROW; indexing the file again
-    replaces it."""
+    standard input, or docstrings. A row without an id gets the id FILE:ROW, its passages FILE:ROW#1
+    and on; indexing the file again replaces them."""
     to: Path = DEFAULT_FOLDER
     """The folder of the index; made if it is not there, else added to."""
     model: str | None = None
@@ -43,12 +43,7 @@ class Index(LoadsModels):
     """Other columns to keep, to filter by and to show; default: those of the index."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
-    layout: Layout | None = None
-    """How txt files are read: lines, each a text of its own, or paragraphs, with blank lines
-    between them. Default: as each file looks."""
-    passage_words: int | None = 120
-    """Longer paragraphs of documents are cut to passages of at most so many words, at the ends of
-    sentences, and short ones are joined. None: every paragraph is as long as it is."""
+    reading: Reading = AS_IT_LOOKS
     query_prompt: str | None = None
     """For a new index: put before every query, such as "query: ", or the name of one of the model's
     own prompts; "" for none. Default: the model's own query prompt, if it has one."""
@@ -88,8 +83,7 @@ class Index(LoadsModels):
                 None if self.model is None else chosen_weight(self.model),
                 self.engine,
                 self.workers,
-                self.layout,
-                self.passage_words,
+                self.reading,
             )
         except KeyboardInterrupt:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")
@@ -108,10 +102,11 @@ class Index(LoadsModels):
 
         if self.inputs:
             raise UserError("--delete: give no files with it; add them by a command of their own")
-        of_deleting = {"inputs", "to", "delete", "json", "trust_remote_code"}
-        for field in fields(self):
-            if field.name not in of_deleting and getattr(self, field.name) != field.default:
-                raise UserError(f"--delete: `{field.name}` is of what is added; leave it out")
+        of_deleting = {"inputs", "to", "delete", "json", "trust_remote_code", "reading"}
+        for options in (self, self.reading):
+            for field in fields(options):
+                if field.name not in of_deleting and getattr(options, field.name) != field.default:
+                    raise UserError(f"--delete: `{field.name}` is of what is added; leave it out")
         index = SearchIndex.open(self.to)
         deleted = index.delete(where)
         index.refresh()

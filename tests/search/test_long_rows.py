@@ -1,0 +1,336 @@
+"""Rows that are longer than a passage: their ids, and what becomes of them when they change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lancedb
+import pyarrow as pa
+import pytest
+from search_index import run
+from toy import sentences
+
+from isospace.errors import UserError
+from isospace.search import Changes, SearchIndex, files
+from isospace.search import index as module
+from isospace.search.database import Database
+from isospace.search.files import index_files
+from isospace.system.progress import Silent
+from isospace.vectors.reading import Reading
+
+WORDS = 20
+CUT = Reading(passage_words=WORDS)
+WHOLE = Reading(passage_words=None)
+SHORT = "The cat sleeps."
+
+
+def long(passages: int, seed: int = 1) -> str:
+    """A text of so many passages: sentences of which no two fit into one."""
+    words = " ".join(sentences(40, seed)).replace(".", "").split()
+    size = WORDS - 5
+    parts = [words[start : start + size] for start in range(0, passages * size, size)]
+    return " ".join(f"{' '.join(part).capitalize()}." for part in parts)
+
+
+def write(path: Path, *rows: dict) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def texts(folder: Path | str) -> dict[str, str]:
+    """Id -> text of all that an index has."""
+    hits = SearchIndex.open(folder).search("cat", k=1000).hits[0]
+    found = {hit.id: hit.text for hit in hits}
+    assert len(found) == len(hits)
+    return found
+
+
+@pytest.fixture
+def indexed(toy_model, tmp_path, monkeypatch):
+    """Index a file of these rows by these options; what changed."""
+    monkeypatch.chdir(tmp_path)
+
+    def index(*rows, name="t.jsonl", reading=CUT, **options) -> Changes:
+        write(Path(name), *rows)
+        model = None if Path("index").exists() else str(toy_model)
+        options = {"progress": Silent(), "reading": reading, **options}
+        return index_files(name, "index", model, **options).changes
+
+    return index
+
+
+@pytest.mark.parametrize("column", [None, "id"])
+def test_a_long_row_is_found_by_its_passages(indexed, column):
+    rows = [{"id": "a", "text": SHORT}, {"id": "b", "text": long(3)}, {"id": "", "text": long(2)}]
+    assert indexed(*rows, id_column=column) == Changes(added=6)
+    found = texts("index")
+    a, b = ("a", "b") if column else ("t.jsonl:1", "t.jsonl:2")
+    ids = [a, f"{b}#1", f"{b}#2", f"{b}#3", "t.jsonl:3#1", "t.jsonl:3#2"]
+    assert sorted(found) == sorted(ids)
+    assert found[a] == SHORT
+    assert " ".join(found[f"{b}#{n}"] for n in (1, 2, 3)) == long(3)
+    assert all(len(text.split()) <= WORDS for text in found.values())
+    assert indexed(*rows, id_column=column) == Changes(unchanged=6)
+
+
+@pytest.mark.parametrize("kind", ["csv", "txt"])
+def test_long_rows_of_other_files_are_cut_too(indexed, toy_model, kind):
+    head = "text\n" if kind == "csv" else ""
+    Path(f"t.{kind}").write_text(f"{head}{SHORT}\n{long(2)}\n")
+    reading = Reading(passage_words=WORDS, layout="lines")
+    index_files(f"t.{kind}", "index", str(toy_model), progress=Silent(), reading=reading)
+    assert sorted(texts("index")) == [f"t.{kind}:1", f"t.{kind}:2#1", f"t.{kind}:2#2"]
+
+
+def test_a_row_that_is_no_longer_than_a_passage_stays_as_it_is(indexed):
+    text = "  The cat\n\nsleeps \x07 here.  "
+    assert indexed({"text": text}) == Changes(added=1)
+    assert texts("index") == {"t.jsonl:1": text}
+
+
+def test_passages_share_the_metadata_of_their_row(indexed):
+    row = {"id": "a", "text": long(2), "year": 1999}
+    indexed(row, {"id": "b", "text": SHORT, "year": 1}, id_column="id", keep=("year",))
+    index = SearchIndex.open("index")
+    hits = index.search("cat", where="year = 1999").hits[0]
+    assert sorted((hit.id, hit.metadata["year"]) for hit in hits) == [("a#1", 1999), ("a#2", 1999)]
+    assert list(index.columns) == ["year"]
+
+
+@pytest.mark.parametrize("column", [None, "id"])
+@pytest.mark.parametrize("slice_", [1, 2, module.SLICE])
+def test_a_row_that_changes_loses_all_its_old_passages(indexed, monkeypatch, column, slice_):
+    """From any number of passages to any other, within a slice or over several."""
+    monkeypatch.setattr(files, "SLICE", slice_)
+    other = {"id": "z", "text": long(3, seed=5)}
+    key = "a" if column else "t.jsonl:1"
+    before = 0
+    for now in (1, 4, 2, 3, 0, 2, 1, 3):
+        row = {"id": "a", "text": SHORT if now == 1 else long(now, seed=now)}
+        changes = indexed(row, other, id_column=column)
+        ids = [key] if now == 1 else [f"{key}#{n}" for n in range(1, now + 1)]
+        found = {id: text for id, text in texts("index").items() if id.startswith(key)}
+        assert sorted(found) == ids
+        assert " ".join(found[id] for id in ids) == (row["text"] if now else "")
+        if 1 not in (before, now):
+            assert changes.deleted == max(0, before - now)
+        assert indexed(row, other, id_column=column).unchanged == now + 3
+        before = now
+
+
+def test_rows_that_are_gone_take_their_passages_along(indexed):
+    rows = [{"text": long(2)}, {"text": SHORT}, {"text": long(3)}]
+    indexed(*rows)
+    indexed({"text": long(2, seed=4)}, name="t.jsonl.jsonl")  # of another file, with a like name
+    assert indexed(*rows[:2]) == Changes(unchanged=3, deleted=3)
+    assert indexed(rows[1]) == Changes(added=1, deleted=3)
+    assert sorted(texts("index")) == ["t.jsonl.jsonl:1#1", "t.jsonl.jsonl:1#2", "t.jsonl:1"]
+
+
+def test_a_long_row_that_gets_an_id_leaves_its_number(indexed):
+    row = {"id": "a", "text": long(2)}
+    indexed(row)
+    assert indexed(row, id_column="id") == Changes(added=2, deleted=2)
+    assert sorted(texts("index")) == ["a#1", "a#2"]
+
+
+def test_another_size_of_passages_cuts_all_rows_anew(indexed):
+    rows = [{"id": "a", "text": long(4)}, {"id": "b", "text": SHORT}]
+    indexed(*rows, id_column="id", reading=WHOLE)
+    assert texts("index")["a"] == long(4)
+    assert indexed(*rows, id_column="id") == Changes(added=4, deleted=1, unchanged=1)
+    indexed(*rows, id_column="id", reading=Reading(passage_words=2 * WORDS))
+    assert sorted(texts("index")) == ["a#1", "a#2", "b"]
+    assert indexed(*rows, id_column="id", reading=WHOLE) == Changes(added=1, deleted=2, unchanged=1)
+    assert texts("index") == {"a": long(4), "b": SHORT}
+
+
+def test_of_rows_with_one_id_the_last_counts_with_all_its_passages(indexed, monkeypatch):
+    monkeypatch.setattr(files, "SLICE", 2)
+    rows = [
+        {"id": "a", "text": long(4)},
+        {"id": "b", "text": long(2, seed=3)},
+        {"id": "a", "text": long(2, seed=2)},
+        {"id": "a", "text": long(3, seed=6)},
+        {"id": "b", "text": SHORT},
+    ]
+    for counts in (Changes(added=4, repeated=8), Changes(unchanged=4, repeated=8)):
+        assert indexed(*rows, id_column="id") == counts
+    found = texts("index")
+    assert sorted(found) == ["a#1", "a#2", "a#3", "b"]
+    assert " ".join(found[f"a#{n}"] for n in (1, 2, 3)) == long(3, seed=6)
+
+
+def test_ids_of_the_user_that_look_like_those_of_passages_stay(indexed):
+    """Whoever cuts texts himself often numbers their parts so."""
+    parts = [{"id": "q#1", "text": "a dog"}, {"id": "q#2", "text": "a tree"}]
+    indexed(*parts, name="parts.jsonl", id_column="id")
+    assert indexed({"id": "q", "text": SHORT}, id_column="id") == Changes(added=1)
+    assert indexed({"id": "q", "text": SHORT}, id_column="id") == Changes(unchanged=1)
+    assert indexed(*parts, name="parts.jsonl", id_column="id") == Changes(unchanged=2)
+    assert sorted(texts("index")) == ["q", "q#1", "q#2"]
+
+
+@pytest.mark.parametrize("in_one_file", [True, False])
+def test_an_id_of_a_row_and_of_a_passage_is_refused(indexed, in_one_file):
+    rows = [{"id": "q", "text": long(2)}, {"id": "q#2", "text": "a tree"}]
+    words = r"id q#2: is that of a row, and that of a passage of the long row q\. Give .* `delete`"
+    if in_one_file:
+        with pytest.raises(UserError, match=words):
+            indexed(*rows, id_column="id")
+    else:
+        for first, second in (rows, rows[::-1]):
+            indexed(first, id_column="id")
+            before = texts("index")
+            with pytest.raises(UserError, match=words):
+                indexed(second, name="other.jsonl", id_column="id")
+            assert texts("index") == before
+            SearchIndex.open("index").delete("true")
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("name", ["remove", "write"])
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("call", [1, 2])
+def test_after_a_kill_the_same_command_cuts_the_rest(indexed, monkeypatch, name, before, call):
+    monkeypatch.setattr(files, "SLICE", 3)
+    old = [{"text": long(n, seed=n)} for n in (4, 1, 3, 1, 2)]
+    new = [{"text": long(n, seed=n)} for n in (2, 3, 1, 4, 3)]
+    indexed(*old)
+    real, calls = getattr(Database, name), []
+
+    def last(*arguments):
+        calls.append(arguments)
+        if before and len(calls) == call:
+            raise Killed
+        real(*arguments)
+        if len(calls) == call:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, name, last)
+        with pytest.raises(Killed):
+            indexed(*new)
+    indexed(*new)
+    found = texts("index")
+    assert len(found) == 2 + 3 + 1 + 4 + 3
+    for number, row in enumerate(new, 1):
+        key = f"t.jsonl:{number}"
+        own = [found[id] for id in sorted(found) if id.split("#")[0] == key]
+        assert " ".join(own) == row["text"]
+    assert indexed(*new) == Changes(unchanged=13)
+
+
+def test_an_index_of_an_older_version_is_searched_and_gone_on_with(indexed, toy_model):
+    """Its table does not say what is a passage, since rows were not cut."""
+    rows = [{"id": "a", "text": long(3)}, {"id": "b", "text": SHORT}, {"id": "c#1", "text": "dogs"}]
+    indexed(*rows, id_column="id", reading=WHOLE)
+    table = lancedb.connect("index").open_table("texts")
+    table.drop_columns(["_passage_of"])
+    assert "_passage_of" not in table.schema.names
+    assert texts("index") == {row["id"]: row["text"] for row in rows}
+    assert indexed(*rows, id_column="id", reading=WHOLE) == Changes(unchanged=3)
+    index = SearchIndex.open("index")
+    assert index.delete_numbered("t.jsonl", lambda _: False) == 0
+    assert indexed(*rows, id_column="id") == Changes(added=3, deleted=1, unchanged=2)
+    assert sorted(texts("index")) == ["a#1", "a#2", "a#3", "b", "c#1"]
+    assert indexed(*rows, id_column="id") == Changes(unchanged=5)
+    schema = lancedb.connect("index").open_table("texts").schema
+    assert schema.field("_passage_of").type == pa.string()
+
+
+def test_the_title_of_a_row_stands_before_each_of_its_passages(indexed):
+    rows = [
+        {"text": long(2), "subject": " On cats "},
+        {"text": SHORT, "subject": None},
+        {"text": None, "subject": "Alone"},
+        {"text": SHORT, "subject": "Short"},
+    ]
+    indexed(*rows, reading=Reading(passage_words=WORDS, title_column="subject"))
+    found = texts("index")
+    assert found.pop("t.jsonl:2") == SHORT
+    assert found.pop("t.jsonl:3") == "Alone"
+    assert found.pop("t.jsonl:4") == f"Short {SHORT}"
+    assert sorted(found) == ["t.jsonl:1#1", "t.jsonl:1#2"]
+    assert all(text.startswith("On cats ") for text in found.values())
+    parts = [text.removeprefix("On cats ") for _, text in sorted(found.items())]
+    assert " ".join(parts) == long(2)
+
+
+def test_the_language_says_where_sentences_of_a_row_end(indexed):
+    """In German the point of an ordinal ends no sentence."""
+    text = "Am Abend des 3. Oktober lief die Katze leise aus dem alten Haus davon."
+    begins = {"en": "Am Abend des 3.", "de": "Am Abend des 3. Oktober lief die"}
+    for language, first in begins.items():
+        indexed({"text": text}, reading=Reading(passage_words=8, language=language))
+        assert texts("index")["t.jsonl:1#1"] == first
+    with pytest.raises(UserError, match="`language` xx: expected one of"):
+        indexed({"text": text}, reading=Reading(language="xx"))
+
+
+def test_the_verb_has_the_options_of_reading(toy_model, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(f"key|subject|text\na|On cats|{long(2)}\nb||{SHORT}\n")
+    words = ["index", "t.csv", "--model", toy_model, "--id-column", "key", "--passage-words", WORDS]
+    words += ["--delimiter", "|", "--title-column", "subject", "--language", "en", "--json"]
+    status, out, err = run(capsys, *words)
+    assert status == 0, err
+    assert json.loads(out)["changes"]["added"] == 3
+    assert sorted(texts("index")) == ["a#1", "a#2", "b"]
+    for option in (["--title-column", "x"], ["--strict"], ["--passage-words", "7"]):
+        status, _, err = run(capsys, "index", "--delete", "id = 'b'", *option)
+        assert (status, err.split(";")[0]) == (
+            2,
+            f"isospace: --delete: {option[0]} is of what is added",
+        )
+
+
+BROKEN = {
+    "rows.jsonl": '{"text": "the first row"}\n{\n',
+    "table.csv": "text\nthe first row\none,two\n",
+    "lines.txt": "the first row\n" * 9000 + "caf\udce9\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_of_a_broken_file_of_a_folder_no_row_is_indexed(
+    toy_model, tmp_path, caplog, monkeypatch, name
+):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write(folder / "a.jsonl", {"text": SHORT})
+    (folder / name).write_text("the row that was good\n" if name.endswith("txt") else "")
+    if name.endswith("jsonl"):
+        write(folder / name, {"text": "the row that was good"})
+    elif name.endswith("csv"):
+        (folder / name).write_text("text\nthe row that was good\n")
+    lines = Reading(layout="lines")
+    options = {"progress": Silent(), "reading": lines}
+    assert index_files("in", "index", str(toy_model), **options).changes == Changes(added=2)
+    (folder / name).write_text(BROKEN[name], errors="surrogateescape")
+    assert index_files("in", "index", **options).changes == Changes(unchanged=1)
+    assert f"not read: in/{name}:" in caplog.text
+    # What cannot be read any more keeps its rows.
+    assert texts("index") == {"in/a.jsonl:1": SHORT, f"in/{name}:1": "the row that was good"}
+    strict = Reading(layout="lines", strict=True)
+    with pytest.raises(UserError, match=rf"in/{name}:.* Leave it out, or read without `strict`"):
+        index_files("in", "index", progress=Silent(), reading=strict)
+    with pytest.raises(UserError, match=rf"in/{name}:"):
+        index_files([f"in/{name}", "in/a.jsonl"], "index", **options)
+
+
+def test_strict_refuses_a_document_that_cannot_be_read(toy_model, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.md").write_text("The cat of a sits by the old river and waits.")
+    (folder / "b.md").write_bytes(b"A caf\xe9 that nobody can read.")
+    words = str(folder), str(tmp_path / "index"), str(toy_model)
+    with pytest.raises(UserError, match=r"b\.md: .* Leave it out, or read without `strict`"):
+        index_files(*words, progress=Silent(), reading=Reading(strict=True))
+    assert not (tmp_path / "index").exists()
+    assert index_files(*words, progress=Silent()).changes == Changes(added=1)

@@ -1,0 +1,141 @@
+"""How `encode` reads files: what is a row of the output, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from encode_files import run
+from toy import sentences
+
+from isospace.cli import main
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.system.progress import Silent
+from isospace.vectors.encode import encode
+from isospace.vectors.reading import AS_LINES, Reading
+
+LONG = " ".join(sentences(60, seed=1))
+
+
+@pytest.fixture
+def config(encode_config, tmp_path):
+    return replace(encode_config, output=tmp_path / "v.parquet")
+
+
+def encoded(config, inputs, reading=AS_LINES, **options) -> list[str]:
+    """What the rows of the output are of, in order."""
+    config.output.unlink(missing_ok=True)
+    names = tuple(map(str, inputs if isinstance(inputs, list) else [inputs]))
+    encode(replace(config, inputs=names, **options), Silent(), reading)
+    table = pq.read_table(config.output)
+    return table["id" if "id_column" in options else "text"].to_pylist()
+
+
+def put(path: Path, content: str) -> Path:
+    path.write_text(content)
+    return path
+
+
+def test_a_row_is_a_row_of_the_output_however_long_it_is(config, tmp_path):
+    rows = [{"id": "a", "text": LONG}, {"id": "b", "text": "a\n\ncat"}, {"id": "c", "text": LONG}]
+    file = put(tmp_path / "t.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    cut = Reading(layout="lines", passage_words=5)
+    assert encoded(config, file, cut) == [row["text"] for row in rows]
+    assert encoded(config, file, cut, id_column="id") == ["a", "b", "c"]
+    lines = put(tmp_path / "t.txt", f"{LONG}\n\na cat\n")
+    assert encoded(config, lines, cut) == [LONG, "", "a cat"]
+
+
+def test_documents_are_cut_to_passages_of_the_size_that_was_asked_for(config, tmp_path):
+    paragraphs = [" ".join(sentences(3, seed=seed)) for seed in range(3)]
+    file = put(tmp_path / "t.md", "\n\n".join(paragraphs))
+    whole = encoded(config, file, Reading(layout="lines", passage_words=None))
+    assert whole == paragraphs
+    few = encoded(config, file, Reading(layout="lines", passage_words=8))
+    assert len(few) > 3
+    assert " ".join(few) == " ".join(paragraphs)
+    assert all(len(text.split()) <= 8 for text in few)
+
+
+@pytest.mark.parametrize(("layout", "rows"), [("lines", 14), ("paragraphs", 3), (None, 3)])
+def test_the_layout_of_txt_files_can_be_said(config, tmp_path, layout, rows):
+    wrapped = "The cat sleeps by the old river, and the dog that\nruns to the house, which is "
+    wrapped += "far from here, is\nnot heard by anybody who could wake it, or who\nwould.\n"
+    file = put(tmp_path / "t.txt", "\n".join([wrapped] * 3))
+    assert len(encoded(config, file, Reading(layout=layout, passage_words=None))) == rows
+
+
+def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
+    rows = [("a cat", " On cats "), ("a dog", None), (None, "Alone"), ("", "Empty"), (None, None)]
+    lines = [json.dumps({"text": text, "subject": title}) + "\n" for text, title in rows]
+    file = put(tmp_path / "t.jsonl", "".join(lines))
+    reading = Reading(title_column="subject")
+    expected = ["On cats a cat", "a dog", "Alone", "Empty", ""]
+    assert encoded(config, file, reading) == expected
+    vectors = np.stack(pq.read_table(config.output)["vector"].to_numpy())
+    alone = load_encoder(str(toy_model), device="cpu").embed(expected)
+    assert np.allclose(vectors, alone, atol=1e-6)
+    config.output.unlink()
+    done = encode(replace(config, inputs=(str(file),)), Silent(), reading)
+    assert done.missing == 1  # the last: there is nothing to encode
+    with pytest.raises(UserError, match=r'no column "title"\. .* Name one with `title_column`'):
+        encoded(config, file, Reading(title_column="title"))
+
+
+def test_the_sign_between_fields_can_be_said(config, tmp_path):
+    file = put(tmp_path / "t.csv", "id|text\n1|a cat, asleep\n")
+    assert encoded(config, file, Reading(delimiter="|")) == ["a cat, asleep"]
+    with pytest.raises(UserError, match="`delimiter` 'xx': expected one character"):
+        encoded(config, file, Reading(delimiter="xx"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("b.jsonl", b'{"text": "a good row"}\n{\n'),
+        ("b.txt", b"a good row\n" * 9000 + b"\xff\n"),
+        ("b.txt.gz", b"not packed"),
+        ("b.csv", b"words\na dog\n"),
+        ("b.md", b"A caf\xe9 that nobody can read."),
+    ],
+)
+def test_a_file_of_a_folder_that_cannot_be_read_is_left_out_or_refused(
+    config, tmp_path, caplog, name, content
+):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    put(folder / "a.jsonl", '{"text": "a cat"}\n')
+    put(folder / "c.txt", "a tree\n")
+    (folder / name).write_bytes(content)
+    assert encoded(config, folder) == ["a cat", "a tree"]
+    assert f"not read: {folder / name}" in caplog.text
+    config.output.unlink()
+    with pytest.raises(UserError, match=rf"{name}.* Leave it out, or read without `strict`"):
+        encoded(config, folder, Reading(layout="lines", strict=True))
+    if not name.endswith("md"):  # it was named by itself
+        with pytest.raises(UserError, match=name):
+            encoded(config, [folder / name, folder / "a.jsonl"])
+
+
+def test_the_verb_has_the_options_of_reading(config, toy_model, tmp_path, capsys):
+    table = put(tmp_path / "t.csv", f"key|subject|text\na|On cats|{LONG}\nb||a dog\n")
+    text = put(tmp_path / "t.txt", "A cat sleeps by\nthe old river.\n\nA dog.\n")
+    words = ["encode", toy_model, table, text, "-o", tmp_path / "v.parquet", "--delimiter", "|"]
+    words += ["--title-column", "subject", "--layout", "paragraphs", "--passage-words", "None"]
+    words += ["--language", "en", "--strict"]
+    assert main(list(map(str, words))) == 0, capsys.readouterr().err
+    found = pq.read_table(tmp_path / "v.parquet")["text"].to_pylist()
+    assert found == [f"On cats {LONG}", "a dog", "A cat sleeps by the old river.", "A dog."]
+
+
+def test_what_was_begun_with_another_reading_is_refused(encode_config, tmp_path):
+    file = put(tmp_path / "t.md", "\n\n".join(sentences(80, seed=2)))
+    config = replace(encode_config, inputs=(str(file),))
+    run(config)
+    with pytest.raises(UserError, match="begun with another text to encode"):
+        encode(config, Silent(), Reading(passage_words=None))
