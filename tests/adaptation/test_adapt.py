@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tarfile
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -27,12 +29,15 @@ from isospace.errors import Interrupted, TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.elsewhere import Elsewhere
 from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.evaluation.scores import GAIN, table_rows
+from isospace.report.ladder import _marks
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
 from isospace.training import fit as fit_module
 from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
+from isospace.training.results import read_results
 from isospace.training.run import Run, chosen_weight
 from isospace.training.train import train
 
@@ -95,6 +100,66 @@ def test_what_is_written_is_what_was_judged(climbed, config):
     card = (climbed.model_folder / "README.md").read_text(encoding="utf-8")
     assert results.verdict.text in card
     assert results.kept in card
+
+
+def test_what_stands_beside_the_start_has_its_interval(climbed):
+    """On the pairs that choose beside the rungs, on those that judge beside the verdict."""
+    ladder, results = read_ladder(climbed.run.folder), climbed.results
+    assert list(ladder.beside_gains) == list(ladder.beside) == ["BM25", "start + BM25"]
+    for name, found in ladder.beside_gains.items():
+        assert found.mean == pytest.approx(ladder.beside[name] - ladder.rungs[0].mrr)
+        assert found.low < found.mean < found.high
+        assert (found.items, found.groups) == (
+            ladder.chosen.gain.items,
+            ladder.chosen.gain.groups,
+        )
+    rows = {row[""]: row for row in ladder.rows()}
+    assert [name for name, row in rows.items() if not row["gain"]] == ["start"]
+    assert rows["start + BM25"]["gain"] == ladder.beside_gains["start + BM25"].points
+    judged, start = results.over_start("taken"), results.start.pairs.mrr
+    assert judged.keys() == {"BM25", "start + BM25", "taken", "taken + BM25"}
+    assert judged["taken"] == results.verdict.gain
+    for name, scores in (
+        ("BM25", results.start.beside.bm25),
+        ("start + BM25", results.start.beside.fused),
+        ("taken + BM25", results.result.beside.fused),
+    ):
+        assert judged[name].mean == pytest.approx(scores.mrr - start)
+        assert judged[name].groups == results.verdict.gain.groups
+    card = (climbed.model_folder / "README.md").read_text(encoding="utf-8")
+    cells = ("", judged["taken"].points, judged["BM25"].points, judged["taken + BM25"].points)
+    assert f"| {GAIN} | {' | '.join(cells)} |" in card
+
+
+def test_a_ladder_of_the_first_format_has_rows_without_intervals(climbed, tmp_path):
+    content = json.loads((climbed.run.folder / "ladder.json").read_text())
+    del content["beside_gains"], content["sha256"]
+    (tmp_path / "ladder.json").write_text(json.dumps({**content, "format": 1}))
+    ladder = read_ladder(tmp_path)
+    assert ladder == replace(read_ladder(climbed.run.folder), beside_gains={})
+    rows = {row[""]: row for row in ladder.rows()}
+    assert "gain" not in rows["BM25"]
+    assert rows["trained"]["gain"]
+    marks = {mark["name"]: mark for mark in _marks(ladder)}
+    assert "low" not in marks["BM25"]
+    assert "low" in marks["trained"]
+
+
+def test_archived_ladders_are_read():
+    """Of before there were gains over the start beside BM25, too."""
+    archives = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*/*/adapt*.tar.xz"))
+    assert archives
+    for archive in archives:
+        with tarfile.open(archive) as file:
+            [name] = [name for name in file.getnames() if name.endswith("/results.json")]
+            content = file.extractfile(name).read()
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "results.json"
+            path.write_bytes(content)
+            results = read_results(path)
+        older = json.loads(content)["format"] < 7
+        rows = table_rows("", {"start": results.start}, results.over_start())
+        assert [GAIN in row for row in rows] == [not older] * 3
 
 
 def test_queries_that_changed_most_are_told_with_what_stood_first(climbed):
@@ -172,7 +237,10 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
     )
 
 
-def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, climbed, monkeypatch):
+def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
+    config, climbed, monkeypatch, caplog
+):
+    caplog.set_level("INFO")
     judge = Benchmark.verdict
 
     def unsure(*args):
@@ -185,6 +253,16 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(config, climbed
     assert finished.results.verdict.kind is VerdictKind.KEEP_START
     assert finished.results.verdict.text.startswith("Keep the start: cannot tell: +")
     assert finished.results.verdict.gain == climbed.results.verdict.gain
+    told, start = finished.results.beside, climbed.results.start
+    assert GAIN in caplog.text
+    assert finished.results.over_start("taken")["taken + BM25"].points in caplog.text
+    assert re.match(
+        r"(Plain BM25 finds (more|less) than|Nothing tells plain BM25 and) the start", told.text
+    )
+    assert "result" not in told.text
+    assert told.gains["BM25"].mean == pytest.approx(start.beside.bm25.mrr - start.pairs.mrr)
+    if told.gains["result + BM25"].low > 0:
+        assert "what the ladder had taken + BM25 finds more than the start" in told.text
     words = read_ladder(finished.run.folder).chosen.words
     because = f"the start, because of the verdict; the ladder had taken: {words}"
     assert finished.results.kept == because
@@ -472,5 +550,9 @@ def test_the_page_begins_with_the_ladder(climbed):
         assert f"{rung.name}: {value:.2f} ({rung.words}){gain}".replace("'", "&#39;") in (
             page.replace("'", "&#39;")
         )
+    for gain in climbed.results.over_start().values():
+        assert gain.points in page
+    for name, gain in ladder.beside_gains.items():
+        assert f"{name}: {100 * ladder.beside[name]:.2f}, gain {gain.points}" in page
     for one in (*ladder.better, *ladder.worse):
         assert one.query in page

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isospace.statistics.choosing import choose, judge_chosen
+from isospace.adaptation.states import START, State, allowed_states
+from isospace.statistics.choosing import added_by_choosing, best_other, choose, judge_chosen
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import VerdictKind, kind_of
@@ -56,3 +57,119 @@ def test_a_rung_that_gains_is_found_and_the_judged_gain_is_not_flattered():
         chose.append(place == RUNGS)
     assert np.mean(chose) > 0.8
     assert abs(np.mean(told)) < 3 * np.std(told) / np.sqrt(len(told))
+
+
+SHORT_OR_LONG = pytest.mark.parametrize(
+    "cases", [120, pytest.param(2000, marks=pytest.mark.exhaustive)]
+)
+
+
+def most(cases, level):
+    """Errors that so many cases have in 99 % of the times, at most."""
+    return stats.binom.ppf(0.99, cases, level)
+
+
+def adapted(found):
+    return kind_of(found) is VerdictKind.ADAPTED
+
+
+@SHORT_OR_LONG
+@pytest.mark.parametrize("choosing", ["other", "flattered"])
+def test_gains_of_what_chose_do_not_carry_over_to_a_relation_that_it_has_not_seen(cases, choosing):
+    """On the pairs that judge no rung gains anything, whatever it gains on those that choose.
+
+    What chose is of another relation, on which rungs really gain or lose; or it is near to what one
+    of the rungs was trained on, and in its favour.
+    """
+    rng = np.random.default_rng(2)
+    wrong = by_what_chose = 0
+    for _ in range(cases):
+        true = rng.normal(0, 0.05, RUNGS)
+        if choosing == "flattered":
+            true = np.array([0.0] * (RUNGS - 1) + [0.08])
+        chose = drawn(rng, true)
+        place = choose(chose)
+        if place == 0:
+            continue
+        judging = drawn(rng, [0.0] * RUNGS)
+        wrong += adapted(gain(judging[place], judging[0]))
+        by_what_chose += adapted(gain(chose[place], chose[0]))
+    assert wrong <= most(cases, 0.025)
+    assert by_what_chose > cases / 2  # it is not for lack of a bias
+
+
+@SHORT_OR_LONG
+def test_evaluations_of_a_training_count_among_what_the_same_pairs_chose(cases):
+    """Too few pairs to split: they chose the checkpoint, of many, then the rung, and judge it.
+
+    As a ladder has it: `unseen` are the evaluations that were not kept, `flattered` is what
+    choosing among them added. Nothing gains anything.
+    """
+    rng = np.random.default_rng(3)
+    maps, evaluations = 2, 40
+    wrong = without_unseen = 0
+    told, without_flattered = [], []
+    for _ in range(cases):
+        start, *others = drawn(rng, [0.0] * (maps + evaluations))
+        tried = [start, *others[maps:]]
+        candidates = [start, *others[:maps], tried[best_other(tried)]]
+        place = choose(candidates)
+        if place == 0:
+            continue
+        flattered = added_by_choosing(tried) if place > maps else 0.0
+        found = judge_chosen(candidates, place, evaluations - 1, flattered)
+        wrong += adapted(found)
+        without_unseen += adapted(judge_chosen(candidates, place))
+        told.append(found.mean)
+        without_flattered.append(found.mean + flattered)
+    assert wrong <= most(cases, 0.025)
+    assert without_unseen > most(cases, 0.025)
+    error = np.std(told) / np.sqrt(len(told))
+    assert np.mean(told) < 3 * error
+    assert np.mean(without_flattered) > 3 * error
+
+
+@SHORT_OR_LONG
+def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(cases):
+    """All rungs lose more than they may; some seem not to, and one of these is taken.
+
+    Then neither the advice errs more often than its level says, nor what is told of the loss.
+    """
+    rng = np.random.default_rng(4)
+    lost = 0.035
+    taken = wrong = untold = untold_by_what_chose = 0
+    for _ in range(cases):
+        home, away = drawn(rng, [0.0] * RUNGS), drawn(rng, [-lost] * RUNGS)
+        found = dict(zip([START, *map(State, range(1, RUNGS + 1))], away, strict=True))
+        changes = {state: {"away": gain(own, away[0])} for state, own in found.items()}
+        allowed = allowed_states(changes, may_lose=0.5)
+        places = [list(found).index(state) for state in allowed]
+        place = places[choose([home[at] for at in places])]
+        if place == 0:
+            continue
+        taken += 1
+        judging, told = drawn(rng, [0.0] * RUNGS), drawn(rng, [-lost] * RUNGS)
+        wrong += adapted(gain(judging[place], judging[0]))
+        untold += misses(gain(told[place], told[0]), -lost)
+        untold_by_what_chose += misses(gain(away[place], away[0]), -lost)
+    assert taken > cases / 10
+    assert wrong <= most(cases, 0.025)
+    assert untold <= most(taken, 0.05)
+    assert untold_by_what_chose > most(taken, 0.05)
+
+
+def misses(found, true):
+    return not found.low <= true <= found.high
+
+
+def test_the_bound_of_what_may_be_lost_is_of_the_change_that_was_seen():
+    """What loses just as much as it may is allowed in half of the cases: its error is not tested."""
+    rng, cases = np.random.default_rng(5), 100
+    allowed = 0
+    for _ in range(cases):
+        start, rung = drawn(rng, [-0.02])
+        changes = {START: {}, State(1.0): {"away": gain(rung, start)}}
+        found = allowed_states(changes, may_lose=2.0)
+        assert found[0] == START
+        allowed += len(found) - 1
+    assert stats.binom.ppf(0.005, cases, 0.5) <= allowed <= stats.binom.ppf(0.995, cases, 0.5)

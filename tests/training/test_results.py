@@ -67,6 +67,22 @@ def test_a_number_that_a_disk_has_changed_is_noticed(tmp_path):
         read_results(path)
 
 
+def test_a_run_of_the_sixth_format_has_no_gains_of_bm25_over_the_start(tmp_path):
+    results = results_of()
+    found = results.verdict.gain
+    beside = replace(results.beside, over_start={"BM25": found, "result + BM25": found})
+    results = replace(results, beside=beside)
+    assert results.over_start("taken").keys() == {"BM25", "taken", "taken + BM25"}
+    write_results(tmp_path / "results.json", results)
+    assert read_results(tmp_path / "results.json") == results
+    content = json.loads((tmp_path / "results.json").read_text())
+    del content["beside"]["over_start"]
+    (tmp_path / "results.json").write_text(json.dumps({**content, "format": 6, "sha256": None}))
+    older = read_results(tmp_path / "results.json")
+    assert older == replace(results, beside=replace(beside, over_start={}))
+    assert older.over_start() == {}
+
+
 def test_a_run_of_the_fifth_format_knows_nothing_of_elsewhere(tmp_path):
     results = results_of(sts=True)
     write_results(tmp_path / "results.json", results)
@@ -110,7 +126,7 @@ def test_a_run_of_the_third_format_has_no_memory(tmp_path):
         (lambda text: "[1, 2]", "expected an object"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
         (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
-        (lambda text: text.replace('"format": 6', '"format": 99'), "newer isospace .* 99"),
+        (lambda text: text.replace('"format": 7', '"format": 99'), "newer isospace .* 99"),
         (lambda text: '{"isospace": "0.0.1"}', "result is missing"),
         (lambda text: '{"result": {}, "looks": 1, "start": [], "verdict": 2}', "damaged"),
         (lambda text: "[" * 100_000, "recursion"),

@@ -81,3 +81,12 @@ def test_reason_says_what_happened():
     assert lost.reason.startswith("no checkpoint that has not collapsed beats the start by")
     assert lost.reason.endswith("; collapsed at steps 9")
     assert "as asked" in choose([START, evaluation(1, 9.0)], "last", False).reason
+
+
+def test_a_start_that_does_not_compete_is_kept_where_all_else_has_collapsed():
+    def chosen(*evaluations):
+        return choose([START, *evaluations], "label-free", True, start_competes=False)
+
+    assert chosen(evaluation(5, 2.1), evaluation(9, 2.5)).step == 5
+    assert chosen(evaluation(5, 2.1, rank=10.0), evaluation(9, 2.5)).step == 9
+    assert chosen(evaluation(9, 2.5, rank=10.0)).step == 0

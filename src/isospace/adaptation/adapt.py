@@ -21,9 +21,18 @@ import numpy as np
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.changed import changed_places, changed_queries, first_texts
-from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
+from isospace.adaptation.encoder_states import EncoderStates
+from isospace.adaptation.measuring import Passes, seconds_per_token
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
-from isospace.adaptation.states import KINDS_OF_MAPS, MAPS, SHARES, START, Kind, State
+from isospace.adaptation.states import (
+    KINDS_OF_MAPS,
+    MAPS,
+    SHARES,
+    START,
+    Kind,
+    State,
+    allowed_states,
+)
 from isospace.adaptation.times import Times
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
@@ -34,8 +43,8 @@ from isospace.encoders.loading import LADDER
 from isospace.errors import Interrupted, Stopped, TooLittle, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.beside_bm25 import rank_by_way
-from isospace.evaluation.pairs import SidedEncode, TextPairs
-from isospace.evaluation.retrieval import Targets, evaluate_retrieval, mrr_scores
+from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import table_rows
 from isospace.objectives import RankCSE, SimCSE
 from isospace.statistics.choosing import added_by_choosing, choose
@@ -71,9 +80,8 @@ MOST_READING = 0.5
 _RUNGS = "rungs"  # in the folder of a ladder: vectors and times, until it is finished
 _DEV_SETS = "dev sets of STS, which bound what may be lost"
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
-_TIMED = 64  # texts by which the speed of encoding is measured
+_TAKEN = "what the ladder had taken"  # of what is not shipped all the same
 _SPARE = 1.25  # beside encoding: ranking, maps, what is written in the end
-_BY_EVALUATION = 1_300  # texts that an evaluation in training encodes, at most
 
 
 def adapt(
@@ -195,7 +203,10 @@ class _Climb:
             encode = self._encode(START)
             self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
             ways = rank_by_way(encode, self.choosers, self._weight)
-            self._beside = {"BM25": ways["BM25"].mrr, "start + BM25": ways["fused"].mrr}
+            self._beside = {
+                "BM25": mrr_scores(self.choosers, ways["BM25"]),
+                "start + BM25": mrr_scores(self.choosers, ways["fused"]),
+            }
             start = self._judge(START).measured
         self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
@@ -270,17 +281,9 @@ class _Climb:
         return {state: _mean(found.scores) for state, found in self._tried.items()}
 
     def _allowed(self) -> list[State]:
-        """The states that lose little enough, as far as the choosing part elsewhere shows.
-
-        It is the change itself that is bounded, and no bound of its error: sets that are encoded
-        in seconds could show of hardly any state that it loses less than half a point.
-        """
-        margin = self.config.may_lose / 100
-        return [
-            s
-            for s, found in self._tried.items()
-            if min((one.mean for one in found.elsewhere.values()), default=0.0) >= -margin
-        ]
+        """The states that lose little enough, as far as the choosing part elsewhere shows."""
+        elsewhere = {state: found.elsewhere for state, found in self._tried.items()}
+        return allowed_states(elsewhere, self.config.may_lose)
 
     def _train(self) -> Fit:
         """Train once for each seed, as long as the budget allows."""
@@ -290,7 +293,8 @@ class _Climb:
             settings = replace(self.training, seed=self.training.seed + number)
             run = self._run_of(number, settings)
             with self._rung("trained"):
-                fit = Fit(settings, self.progress, self._stop, self.data)
+                # What finds less than the start may find more half-way back to it.
+                fit = Fit(settings, self.progress, self._stop, self.data, start_competes=False)
                 with fit.holding(run, self.run.how_to_resume):
                     fit.begin()
                     if updates is None:
@@ -343,9 +347,9 @@ class _Climb:
             return 0
         each, beside = loop.tokens_per_step, 0.0
         if unit == "minutes" and fit.begun is None:
+            each, measuring = loop.seconds_per_step() / 60, self._measuring(fit)
             since = counted_from(self._started, self._read, 60 * amount)
-            beside = (time.monotonic() - since + self._measuring()) / 60
-            each = loop.seconds_per_step() / 60
+            beside = (time.monotonic() - since + measuring) / 60
         allowed = (amount - beside) / each / seeds if fit.begun is None else fit.begun
         updates = min(int(allowed), most)
         if updates < FEWEST_UPDATES:
@@ -361,23 +365,16 @@ class _Climb:
             self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         return updates
 
-    def _measuring(self) -> float:
+    def _measuring(self, fit: Fit) -> float:
         """Seconds that measuring what is trained will take."""
-        texts = list(self.choosers.second[:_TIMED])
-        started = time.monotonic()
-        self.states.encoder.embed(texts)
-        a_character = (time.monotonic() - started) / sum(map(len, texts))
-        elsewhere = self.elsewhere
-        choosing = _characters(self.choosers, *elsewhere.chooses.values(), *elsewhere.dev)
-        tests = [test for task in elsewhere.sts.values() for test in task.subsets.values()]
-        judging = _characters(self.benchmark.pairs, *elsewhere.judges.values(), *tests)
-        judging += sum(map(len, self.benchmark.pairs.second))  # without the words of their queries
-        corpus = self.data.corpus
-        length = int(corpus.offsets[-1]) / max(1, len(corpus))
-        evaluations = (1 + self.training.evaluations) * self.config.seeds * _BY_EVALUATION
-        states = 1 + len(SHARES)  # fewer where merging ends before
-        characters = states * choosing + judging + (FITTED_ON + evaluations) * length
-        return _SPARE * a_character * characters
+        encoder, texts = self.states.encoder, self.choosers.second
+        passes = Passes.of(
+            self.states, self.data, self.choosers, fit.loop.config, self.config.seeds
+        )
+        measuring = evaluating = seconds_per_token(encoder, texts, "float32")
+        if fit.accelerator.mixed_precision == "bf16":
+            evaluating = seconds_per_token(encoder, texts, "bf16")
+        return _SPARE * (passes.measuring * measuring + passes.evaluating * evaluating)
 
     def _finish(self, fit: Fit) -> FinishedRun:
         """Choose, judge, write."""
@@ -392,7 +389,7 @@ class _Climb:
         if chosen.share and trainings > 1:
             made += f", averaged over {trainings} trainings"
         step = self._steps[0] if chosen.share else 0
-        results = run_results(fit, step, before, after, verdict, made)
+        results = run_results(fit, step, before, after, verdict, made, _TAKEN)
         results = replace(
             results,
             choice=self._choice(fit.choice, chosen, verdict),
@@ -400,6 +397,14 @@ class _Climb:
             seconds=self._times.whole,
         )
         better, worse = self._changed(chosen, before.measured, after.measured)
+        best = max(mrr, key=lambda state: mrr[state])
+        if mrr[best] > mrr[chosen]:
+            lost = self._tried[best].elsewhere.items()
+            self.story.append(
+                f"What finds most loses more than the {self.config.may_lose:g} points that may be "
+                f"lost: {best.words}, {100 * (mrr[best] - mrr[START]):+.2f} points on the pairs "
+                f"that choose; {', '.join(f'{name} {100 * one.mean:+.2f}' for name, one in lost)}."
+            )
         ladder = Ladder(
             tuple(
                 self._tried_of(kind, state, allowed)
@@ -407,7 +412,7 @@ class _Climb:
                 for state in kind.states
             ),
             tuple(self._rung_of(kind, kind.best(mrr, allowed), chosen) for kind in self._kinds),
-            self._beside,
+            {name: _mean(scores) for name, scores in self._beside.items()},
             tuple(self.story),
             f"{len(self.choosers):,} {self.choosers.name}",
             self.config.may_lose,
@@ -415,6 +420,10 @@ class _Climb:
             better,
             worse,
             self._times.whole,
+            {
+                name: gain(scores, self._tried[START].scores)
+                for name, scores in self._beside.items()
+            },
         )
         encoder = self.states.shipped(chosen, self._encode(chosen))
         write_ladder(self.run.folder, ladder)
@@ -499,7 +508,8 @@ class _Climb:
         if not ladder.rungs[0].chosen:
             states["taken"] = results.result
         judging = "the pairs that judge" if self.benchmark.split else "the pairs that chose too"
-        self.progress.table(f"before and after, on {judging}", table_rows("", states))
+        rows = table_rows("", states, results.over_start("taken"))
+        self.progress.table(f"before and after, on {judging}", rows)
         self.progress.line("verdict", results.verdict.text)
         if results.beside is not None:
             self.progress.line("BM25", results.beside.text)
@@ -603,9 +613,3 @@ def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
 
 def _mean(scores: Scores) -> float:
     return float(scores.by_seed.mean())
-
-
-def _characters(*sets: TextPairs) -> int:
-    """Of the texts that are encoded to measure these pairs."""
-    texts = (text for pairs in sets for text in {*pairs.first, *Targets.of(pairs).texts})
-    return sum(map(len, texts))

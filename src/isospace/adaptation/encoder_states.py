@@ -52,6 +52,12 @@ class EncoderStates:
         self._loaded: tuple[float, SidedEncode] | None = None
         self._moments: dict[float, Moments] = {}
 
+    @property
+    def fitted_on(self) -> list[str]:
+        """The texts on which maps are fitted, `FITTED_ON` at most."""
+        rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), FITTED_ON)
+        return [self.corpus[int(row)] for row in rows]
+
     def encode(self, state: State, beside: Path) -> SidedEncode:
         """Texts to the vectors of a state; valid until another is asked for.
 
@@ -92,7 +98,6 @@ class EncoderStates:
         if state.change is None:
             return None
         if state.share not in self._moments:
-            rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), FITTED_ON)
-            texts = [self.corpus[int(row)] for row in rows]
-            self._moments[state.share] = Moments.of(torch.from_numpy(encode.documents(texts)))
+            vectors = encode.documents(self.fitted_on)
+            self._moments[state.share] = Moments.of(torch.from_numpy(vectors))
         return state.change.fit(self._moments[state.share])

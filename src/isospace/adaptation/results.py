@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
 
-FILE, FORMAT = "ladder.json", 1
+FILE, FORMAT = "ladder.json", 2
+"""1 had no gains of what stands beside the start."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class Ladder:
         better: queries that gained most.
         worse: queries that lost most.
         seconds: wall clock of the whole, sessions before a resumption included.
+        beside_gains: of the names in `beside`, the gain of that MRR over the start's; empty of
+            older ladders.
         format: of the file.
     """
 
@@ -99,6 +103,7 @@ class Ladder:
     better: tuple[Changed, ...]
     worse: tuple[Changed, ...]
     seconds: float
+    beside_gains: dict[str, Gain] = field(default_factory=dict)
     format: int = FORMAT
 
     @property
@@ -123,7 +128,11 @@ class Ladder:
             elif rung.words in too_much:
                 row["taken"] = "loses too much"
             rows.append(row)
-        others = [{"": name, "MRR": f"{100 * mrr:.2f}"} for name, mrr in self.beside.items()]
+        others = [
+            {"": name, "MRR": f"{100 * mrr:.2f}"}
+            | ({"gain": self.beside_gains[name].points} if name in self.beside_gains else {})
+            for name, mrr in self.beside.items()
+        ]
         return [rows[0], *others, *rows[1:]]
 
     def tried_rows(self) -> list[dict[str, str]]:
@@ -149,4 +158,10 @@ def read_ladder(folder: Path) -> Ladder | None:
     """
     if not (folder / FILE).is_file():
         return None
-    return typed_json.read(folder / FILE, Ladder, "rungs of a ladder", FORMAT)
+    return typed_json.read(folder / FILE, Ladder, "rungs of a ladder", FORMAT, _upgrade)
+
+
+def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
+    if content.get("format", 1) == 1:
+        content = {**content, "beside_gains": {}, "format": 2}
+    return content

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from isospace.evaluation.elsewhere import CARRIED
 from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
+from isospace.statistics.gains import Gain
 
 SHARES = (0.75, 0.5, 0.25)
 """Of the way from the start to what was trained; all the way is the trained encoder itself."""
@@ -94,6 +96,32 @@ class Kind:
         """
         own = [state for state in self.states if state in allowed] or list(self.states)
         return max(own, key=lambda state: choosing[state])
+
+
+def allowed_states(elsewhere: Mapping[State, Mapping[str, Gain]], may_lose: float) -> list[State]:
+    """The states that lose little enough elsewhere, as far as was seen.
+
+    It is the change itself that is bounded, and no bound of its error: sets that are encoded in
+    seconds could show of hardly any state that it loses less than half a point. Those that isospace
+    carries are bounded together, by their mean, as the least of several such estimates lies below
+    what is truly lost; those that were named are bounded one by one.
+
+    Args:
+        elsewhere: of each state set -> gain over the start on the part that chooses.
+        may_lose: points of 100.
+    """
+    return [
+        state
+        for state, gains in elsewhere.items()
+        if min(_changes(gains), default=0.0) >= -may_lose / 100
+    ]
+
+
+def _changes(gains: Mapping[str, Gain]) -> list[float]:
+    """What is bounded: the mean of the sets that isospace carries, and each other set."""
+    carried = [one.mean for name, one in gains.items() if name in CARRIED]
+    together = [sum(carried) / len(carried)] if carried else []
+    return [*together, *(one.mean for name, one in gains.items() if name not in CARRIED)]
 
 
 KINDS_OF_MAPS = tuple(

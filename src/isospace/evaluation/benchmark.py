@@ -290,15 +290,23 @@ class Benchmark:
         """One line on the gains that the verdict's pairs can show, before there is one."""
         return what_can_be_shown(self.pair_scores(before.retrieval), self.pairs.unit)
 
-    def beside(self, before: Measured, after: Measured) -> BesideWords:
-        """What the result is beside plain BM25; of the start where that was kept."""
+    def beside(
+        self, before: Measured, after: Measured, not_shipped: str | None = None
+    ) -> BesideWords:
+        """What is shipped is beside plain BM25.
+
+        Args:
+            before: the start.
+            after: the result, which is shipped.
+            not_shipped: what the result is in words, where the start is shipped all the same.
+        """
         ways = {"BM25": before.beside.bm25, "start + BM25": before.beside.fused}
-        name = "the start"
+        result = None
         if after is not before:
             ways["result + BM25"] = after.beside.fused
-            name = "the result"
+            result = self.pair_scores(after.retrieval)
         scores = {way: self.pair_scores(ranks) for way, ranks in ways.items()}
-        return BesideWords.of(scores, self.pair_scores(after.retrieval), name)
+        return BesideWords.of(scores, self.pair_scores(before.retrieval), result, not_shipped)
 
     def verdict(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.retrieval import RetrievalScores
@@ -14,6 +14,8 @@ from isospace.statistics.influence import Scores
 
 DEPTHS = (1, 5, 10, 100)
 """The k of recall@k."""
+GAIN = "MRR over the start"
+"""The column of gains with their intervals."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,15 @@ class BenchmarkScores:
         return cells
 
 
-def table_rows(column: str, states: Mapping[str, BenchmarkScores]) -> list[dict[str, str]]:
+def table_rows(
+    column: str, states: Mapping[str, BenchmarkScores], gains: Mapping[str, Gain] | None = None
+) -> list[dict[str, str]]:
     """A row for each state of an encoder, and for each fused with BM25; above them BM25's.
 
     Args:
         column: of the names.
         states: name -> scores.
+        gains: name of a row -> its gain in MRR over the first state, for a column `GAIN`.
     """
     rows = []
     for name, scores in states.items():
@@ -126,35 +131,61 @@ def table_rows(column: str, states: Mapping[str, BenchmarkScores]) -> list[dict[
     # Behind the first, whose columns are those of the table.
     if known is not None:
         rows.insert(1, {column: "BM25"} | percent_cells(known.bm25.row()))
+    if gains:
+        for row in rows:
+            row[GAIN] = gains[row[column]].points if row[column] in gains else ""
     return rows
 
 
 @dataclass(frozen=True)
 class BesideWords:
-    """What an encoder is beside plain BM25, on the verdict's pairs.
+    """What the encoder that is shipped is beside plain BM25, on the verdict's pairs.
 
     Attributes:
-        gains: in MRR over the encoder alone: of "BM25", of "start + BM25", and where there was
-            another result of "result + BM25".
+        gains: in MRR over that encoder alone (over the result in files of format 6 and below, also
+            where the start is shipped): of "BM25", of "start + BM25", and where there was another
+            result of "result + BM25".
         text: the same in a sentence.
+        over_start: of the same ways over the start; empty of older runs.
     """
 
     gains: dict[str, Gain]
     text: str
+    over_start: dict[str, Gain] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scores: Mapping[str, Scores], alone: Scores, name: str) -> BesideWords:
-        """Of the scores of several ways, against the encoder alone, in words `name`."""
-        gains = {way: gain(own, alone) for way, own in scores.items()}
-        return cls(gains, beside_in_words(gains, name))
+    def of(
+        cls,
+        ways: Mapping[str, Scores],
+        start: Scores,
+        result: Scores | None = None,
+        not_shipped: str | None = None,
+    ) -> BesideWords:
+        """Of the scores of the ways that `gains` names.
+
+        Args:
+            ways: name -> scores.
+            start: of the start alone.
+            result: of the result alone; `None` where it is the start.
+            not_shipped: what the result is in words, where the start is shipped all the same.
+        """
+        over_start = {way: gain(own, start) for way, own in ways.items()}
+        if result is None or not_shipped is not None:
+            # Nobody gets the result: it is not what BM25 has to be worth its while beside.
+            return cls(
+                over_start, beside_in_words(over_start, "the start", not_shipped), over_start
+            )
+        gains = {way: gain(own, result) for way, own in ways.items()}
+        return cls(gains, beside_in_words(gains, "the result"), over_start)
 
 
-def beside_in_words(gains: Mapping[str, Gain], name: str) -> str:
+def beside_in_words(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
     """Whether plain BM25 finds more, and what fusing gives, as far as the pairs can tell.
 
     Args:
         gains: over the encoder alone, "BM25" first.
         name: of the encoder, as "the start" or a row of a table.
+        result: what "result" of "result + BM25" is called; default: just that.
     """
 
     def told(found: Gain) -> str:
@@ -170,5 +201,6 @@ def beside_in_words(gains: Mapping[str, Gain], name: str) -> str:
     for way, found in gains.items():
         if way != "BM25" and found.low > 0:
             untrained = ", without training," if way == "start + BM25" != f"{name} + BM25" else ""
-            said += f"; {way}{untrained} finds more than {name} alone ({told(found)})"
+            called = way if result is None else way.replace("result", result)
+            said += f"; {called}{untrained} finds more than {name} alone ({told(found)})"
     return f"{said}."

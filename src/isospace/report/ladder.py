@@ -8,6 +8,7 @@ from typing import Any
 from isospace.adaptation.results import Changed, Ladder, read_ladder
 from isospace.report import figures
 from isospace.report.pictures import Picture
+from isospace.statistics.gains import Gain
 from isospace.system.tables import Table
 from isospace.training.run import Run
 
@@ -50,7 +51,8 @@ def ladder_part(run: Run, number: int, split: bool) -> LadderPart | None:
         " ".join(
             [
                 "Gains are over the start, with 95 % intervals; that of what was taken is "
-                f"flattered, because these pairs chose it: the verdict above {verdict}. Columns "
+                f"flattered, because these pairs chose it: the verdict above {verdict}. They may "
+                "have chosen the weight of BM25 beside the start, too. Columns "
                 f"of other text are changes there: {ladder.elsewhere}. Minutes are a rung's own.",
                 *ladder.story,
             ]
@@ -71,16 +73,22 @@ def _marks(ladder: Ladder) -> list[dict[str, Any]]:
     marks: list[dict[str, Any]] = []
     start = 100 * ladder.rungs[0].mrr
     for rung in ladder.rungs:
-        value = 100 * rung.mrr
         state = "taken" if rung.chosen else "start" if rung.gain is None else "rung"
-        label = f"{rung.name}: {value:.2f} ({rung.words})"
-        mark: dict[str, Any] = {"name": rung.name, "value": value, "state": state, "label": label}
-        if rung.gain is not None:
-            mark["label"] = f"{label}, gain {rung.gain.points}"
-            mark |= {"low": start + 100 * rung.gain.low, "high": start + 100 * rung.gain.high}
-        marks.append(mark)
+        label = f"{rung.name}: {100 * rung.mrr:.2f} ({rung.words})"
+        marks.append(_mark(rung.name, rung.mrr, state, label, rung.gain, start))
     others = [
-        {"name": name, "value": 100 * mrr, "state": "BM25", "label": f"{name}: {100 * mrr:.2f}"}
+        _mark(name, mrr, "BM25", f"{name}: {100 * mrr:.2f}", ladder.beside_gains.get(name), start)
         for name, mrr in ladder.beside.items()
     ]
     return [marks[0], *others, *marks[1:]]
+
+
+def _mark(
+    name: str, mrr: float, state: str, label: str, gain: Gain | None, start: float
+) -> dict[str, Any]:
+    """A point, and where there is a gain its interval around the start's MRR, x 100."""
+    mark: dict[str, Any] = {"name": name, "value": 100 * mrr, "state": state, "label": label}
+    if gain is not None:
+        mark["label"] = f"{label}, gain {gain.points}"
+        mark |= {"low": start + 100 * gain.low, "high": start + 100 * gain.high}
+    return mark

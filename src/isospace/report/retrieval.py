@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from isospace.comparison.results import ComparisonResults, SeedScores
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.ranking import MEASURES
-from isospace.evaluation.scores import PairScores
+from isospace.evaluation.scores import GAIN, PairScores
 from isospace.report.papers import (
     MEAN_SD,
     STATES,
@@ -55,7 +55,10 @@ def retrieval_table(run_set: RunSet) -> Table | None:
                     found.setdefault("BM25", []).append(scores.beside.bm25)
                     found.setdefault(f"{state} + BM25", []).append(scores.beside.fused)
                     weights.add(f"{scores.beside.weight:g}")
-        rows += [{"objective": group, "state": state} | _row(found[state]) for state in found]
+        gains = done[0].over_start() if len(done) == 1 else {}
+        for name, seeds in found.items():
+            row = {"objective": group, "state": name} | _row(seeds)
+            rows.append(row | ({GAIN: gains[name].points} if name in gains else {}))
     if not rows:
         return None
     note = (
@@ -63,6 +66,8 @@ def retrieval_table(run_set: RunSet) -> Table | None:
         f"{', '.join(sorted(weights))}. {NO_SHARED}: each right text without the words of its "
         "query, all others as they are."
     )
+    if any(GAIN in row for row in rows):
+        note += f" {GAIN}: of single runs, with 95 % intervals for other pairs."
     return Table("retrieval", "Retrieval: before and after, beside BM25", rows, note)
 
 

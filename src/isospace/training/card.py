@@ -8,6 +8,7 @@ from pathlib import Path
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
 from isospace.evaluation.elsewhere import PROTOCOL, elsewhere_rows
+from isospace.evaluation.scores import GAIN
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
@@ -147,6 +148,9 @@ def _scores(results: RunResults) -> str:
         | {column: own.get(measure, "") for column, own in cells.items()}
         for measure in cells["start"]
     ]
+    if gains := results.over_start("this model"):
+        points = {column: gains[column].points if column in gains else "" for column in cells}
+        rows.insert(1, {"x 100": GAIN} | points)
     selected = f"rule {results.choice.rule}"
     if results.labels:
         selected = f"dev-selected on {Path(results.labels).name}"
@@ -157,6 +161,8 @@ def _scores(results: RunResults) -> str:
     ]
     if beside is not None:
         lines.append(f"+ BM25: fused by cosine and BM25, weight {beside.weight:g}.")
+    if gains:
+        lines.append(f"{GAIN}: with 95 % intervals for other pairs.")
     if not results.ships_start and results.elsewhere:
         table = markdown_table(elsewhere_rows(results.elsewhere))
         lines.append(f"\n{table}\n\nElsewhere, x 100: {PROTOCOL}; gains with 95 % intervals.")

@@ -48,6 +48,7 @@ def run_results(
     after: Judged,
     verdict: Verdict,
     made: str = "",
+    taken: str = "the checkpoint that was chosen",
 ) -> RunResults:
     """What a training came to.
 
@@ -58,6 +59,7 @@ def run_results(
         after: the result.
         verdict: on the two; it is told what became of other text.
         made: what else was done to the state that was kept, in words.
+        taken: what the result is called where the verdict keeps the start.
     """
     config, benchmark, corpus, choice = fit.config, fit.benchmark, fit.corpus, fit.choice
     elsewhere = elsewhere_scores(before.elsewhere, after.elsewhere)
@@ -84,7 +86,11 @@ def run_results(
         choice=choice,
         model_step=0 if verdict.kind is VerdictKind.KEEP_START else step,
         verdict=verdict,
-        beside=benchmark.beside(before.measured, after.measured),
+        beside=benchmark.beside(
+            before.measured,
+            after.measured,
+            taken if verdict.kind is VerdictKind.KEEP_START else None,
+        ),
         elsewhere=elsewhere,
         split=benchmark.split,
         evaluations=tuple(fit.evaluations),

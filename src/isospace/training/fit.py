@@ -42,6 +42,8 @@ class Fit:
         progress: where it is shown.
         stop: what a signal asks for.
         data: the texts, where they are loaded already.
+        start_competes: whether the start is kept where no evaluation beats it, as where nothing
+            more is done with what was trained.
 
     Attributes:
         main: whether this process is the first.
@@ -51,11 +53,16 @@ class Fit:
     """
 
     def __init__(
-        self, config: TrainConfig, progress: Progress, stop: StopRequest, data: Data | None = None
+        self,
+        config: TrainConfig,
+        progress: Progress,
+        stop: StopRequest,
+        data: Data | None = None,
+        start_competes: bool = True,
     ) -> None:
         self._started, self._earlier_seconds = time.monotonic(), 0.0
         self._earlier_memory_mb = 0.0
-        self.config, self._stop = config, stop
+        self.config, self._stop, self._start_competes = config, stop, start_competes
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
@@ -208,7 +215,8 @@ class Fit:
     @property
     def choice(self) -> Choice:
         """Which of the evaluations so far to keep; the first process knows."""
-        return choose(self.evaluations, self.config.select, self.held_out.natural)
+        natural = self.held_out.natural
+        return choose(self.evaluations, self.config.select, natural, self._start_competes)
 
     def _keep_if_best(self) -> None:
         """Write the weights if they are of the evaluation to keep so far."""

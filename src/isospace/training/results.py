@@ -8,15 +8,17 @@ from typing import Any
 
 from isospace.evaluation.elsewhere import ElsewhereScores
 from isospace.evaluation.scores import BenchmarkScores, BesideWords
+from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import SMALLEST_GAIN, Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 6
+FORMAT = 7
 """Of results.json. 1 had no number, called evaluations looks and the benchmark exam; 2 had the
 intervals of a bootstrap of single items, and three kinds of verdict; 3 had no memory; 4 had MRR and
-R@1, R@5 and R@10 of the encoder alone; 5 had nothing of elsewhere."""
+R@1, R@5 and R@10 of the encoder alone; 5 had nothing of elsewhere; 6 had BM25 beside the result
+alone, shipped or not."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,19 @@ class RunResults:
         """Whether model/ holds the start."""
         return self.model_step == 0 and not self.made
 
+    def over_start(self, result: str = "result") -> dict[str, Gain]:
+        """Gains in MRR over the start, of the verdict's pairs; empty of older runs.
+
+        `result` is what a table calls the result, which has a row like "BM25", "start + BM25" and
+        itself fused; none where it is the start.
+        """
+        if self.beside is None:
+            return {}
+        found = {way.replace("result", result): own for way, own in self.beside.over_start.items()}
+        if "result + BM25" in self.beside.over_start and self.verdict.gain is not None:
+            found[result] = self.verdict.gain
+        return found
+
     @property
     def selected_by(self) -> str:
         """How the checkpoint was chosen, in words; label use is said."""
@@ -138,10 +153,15 @@ def read_results(path: Path) -> RunResults:
 
 
 def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    older = (_from_first, _from_second, _from_third, _from_fourth, _from_fifth)
+    older = (_from_first, _from_second, _from_third, _from_fourth, _from_fifth, _from_sixth)
     for upgrade in older[content.get("format", 1) - 1 :]:
         content = upgrade(content)
     return content
+
+
+def _from_sixth(content: dict[str, Any]) -> dict[str, Any]:
+    beside = content["beside"]
+    return {**content, "beside": beside and {**beside, "over_start": {}}, "format": 7}
 
 
 def _from_fifth(content: dict[str, Any]) -> dict[str, Any]:

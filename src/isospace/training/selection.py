@@ -66,11 +66,20 @@ def is_collapsed(evaluation: Mapping[str, float], start: Mapping[str, float]) ->
     )
 
 
-def choose(evaluations: Sequence[Mapping[str, float]], rule: Rule, natural_pairs: bool) -> Choice:
+def choose(
+    evaluations: Sequence[Mapping[str, float]],
+    rule: Rule,
+    natural_pairs: bool,
+    start_competes: bool = True,
+) -> Choice:
     """Pick an evaluation.
 
-    `evaluations` are in order of step, the first the start (step 0); with `natural_pairs` their
-    pairs_mrr is of pairs that the corpus brought along.
+    Args:
+        evaluations: in order of step, the first the start (step 0).
+        rule: by which.
+        natural_pairs: whether their pairs_mrr is of pairs that the corpus brought along.
+        start_competes: whether the start is picked where no other is better, and not only where all
+            others are set aside.
 
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
@@ -83,13 +92,14 @@ def choose(evaluations: Sequence[Mapping[str, float]], rule: Rule, natural_pairs
         int(evaluation["step"]) for evaluation in evaluations[1:] if is_collapsed(evaluation, start)
     )
 
-    usable = [start]
-    usable += [
+    usable = [
         evaluation
         for evaluation in evaluations[1:]
         if math.isfinite(evaluation[criterion])
         and (rule != "label-free" or int(evaluation["step"]) not in collapsed)
     ]
+    if start_competes or not usable:
+        usable.insert(0, start)
     kept = usable[choosing.choose([evaluation[criterion] for evaluation in usable])]
     reason = _reason(kept, start, rule, criterion, collapsed)
     if collapsed:

@@ -1,0 +1,136 @@
+"""What it will take to measure what is trained: tokens that pass the encoder, and their seconds.
+
+Tokens and not characters, because a word of a language that the tokenizer hardly knows is many
+tokens, and of a long text no more pass than the encoder reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from isospace.adaptation.encoder_states import EncoderStates
+from isospace.adaptation.states import SHARES
+from isospace.config import TrainConfig
+from isospace.corpus.dedup import without_words_of
+from isospace.corpus.examples import evenly
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.precision import Precision
+from isospace.encoders.prompts import Side
+from isospace.evaluation.held_out import NOISY_SENTENCES
+from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.retrieval import Targets
+from isospace.training.prepare import Data
+
+_TIMED = 64  # texts by which the speed of encoding is measured
+_FIRST = 4  # before these, since at first there is more to do, such as finding memory
+_AT_ONCE = 4096  # texts whose tokens are in memory
+
+Asked = tuple[Side | None, Iterable[str]]
+"""Texts that are encoded, and on which side."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Tokens that pass the encoder from the first training to the end of a ladder, but to train.
+
+    What was encoded of the start before is kept, and does not pass again. It is a few more than
+    will pass where merging ends early, or where pairs are so few that they choose and judge.
+
+    Attributes:
+        measuring: in float32: of all weights what chooses, of those that are taken what judges and
+            what maps behind them are fitted on.
+        evaluating: in the arithmetic of training: evaluations of all trainings.
+    """
+
+    measuring: int
+    evaluating: int
+
+    @classmethod
+    def of(
+        cls,
+        states: EncoderStates,
+        data: Data,
+        choosers: TextPairs,
+        config: TrainConfig,
+        seeds: int,
+    ) -> Passes:
+        """Count them.
+
+        Args:
+            states: with the encoder whose tokenizer, limit and prompts all weights have.
+            data: what judges, what chooses elsewhere, and what evaluations measure.
+            choosers: pairs that choose among the rungs.
+            config: of a training, with its `max_length`.
+            seeds: number of trainings.
+        """
+        encoder, benchmark, elsewhere = states.encoder, data.benchmark, data.elsewhere
+        choosing = sum(of_pairs(encoder, one) for one in (choosers, *elsewhere.chooses.values()))
+        choosing += sum(
+            tokens_of(encoder, (None, (*dev.first, *dev.second))) for dev in elsewhere.dev
+        )
+        tests = [test for task in benchmark.tasks.values() for test in task.subsets.values()]
+        bare = [text for pair in benchmark.pairs if (text := without_words_of(*pair)) != pair[1]]
+        judging = of_pairs(
+            encoder,
+            benchmark.pairs,
+            ("document", (*bare, *benchmark.sample)),
+            (None, [text for test in tests for text in (*test.first, *test.second)]),
+        )
+        judging += sum(of_pairs(encoder, pairs) for pairs in elsewhere.judges.values())
+        mapped = tokens_of(encoder, ("document", states.fitted_on))
+        held_out = data.held_out
+        noisy = held_out.sentences[:NOISY_SENTENCES]
+        evaluation = of_pairs(encoder, held_out.pairs)
+        evaluation += tokens_of(encoder, ("document", held_out.sentences))
+        evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
+        # Every training evaluates the start too, of which all but the noisy views are kept.
+        return cls(
+            (1 + len(SHARES)) * choosing + judging + mapped,
+            (1 + config.evaluations * seeds) * evaluation,
+        )
+
+
+def of_pairs(encoder: Encoder, pairs: TextPairs, *beside: Asked) -> int:
+    """Tokens that pass where pairs find each other, `beside` other texts that the call encodes."""
+    return tokens_of(
+        encoder, ("query", pairs.first), ("document", Targets.of(pairs).texts), *beside
+    )
+
+
+def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) -> int:
+    """Tokens that pass where texts are encoded by one call, each distinct one once by each prompt.
+
+    Args:
+        encoder: the encoder.
+        asked: the texts, with their sides.
+        max_length: where they are cut, in tokens; default: the encoder's own limit.
+    """
+    by_prompt: dict[str, tuple[Side | None, dict[str, None]]] = {}
+    for side, texts in asked:
+        _, distinct = by_prompt.setdefault(encoder.prompts.of(side), (side, {}))
+        distinct.update(dict.fromkeys(texts))
+    count = 0
+    for side, distinct in by_prompt.values():
+        remaining = iter(distinct)
+        while batch := list(islice(remaining, _AT_ONCE)):
+            count += sum(map(len, encoder.token_ids(batch, max_length, side=side)))
+    return count
+
+
+def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precision) -> float:
+    """How long a token takes, by some of these documents.
+
+    Args:
+        encoder: the encoder.
+        texts: one or more.
+        precision: the arithmetic.
+    """
+    timed = [texts[place] for place in evenly(len(texts), _TIMED)]
+    tokens = sum(map(len, encoder.token_ids(timed, side="document")))
+    encoder.embed(timed[:_FIRST], precision=precision, side="document")
+    started = time.monotonic()
+    encoder.embed(timed, precision=precision, side="document")
+    return (time.monotonic() - started) / max(1, tokens)

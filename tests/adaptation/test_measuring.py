@@ -1,0 +1,127 @@
+"""What measuring will take: the tokens that are counted before are those that pass."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from ladders import short_ladder, write_documents
+from toy import sentences
+
+from isospace.adaptation import measuring
+from isospace.adaptation.adapt import _SPARE, _Climb, adapt
+from isospace.adaptation.measuring import Passes, seconds_per_token, tokens_of
+from isospace.adaptation.results import read_ladder
+from isospace.adaptation.states import MAPS
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+
+
+@pytest.fixture(scope="module")
+def config(toy_model, tmp_path_factory):
+    """Words that the tokenizer spells letter by letter, in passages of which some are cut."""
+    folder = tmp_path_factory.mktemp("spelled")
+    rows = write_documents(folder / "known.jsonl").read_text().splitlines()[:800]
+    spelled = [
+        {key: re.sub("[a-z]+", r"\g<0>zu", text) for key, text in json.loads(row).items()}
+        for row in rows
+    ]
+    file = folder / "spelled.jsonl"
+    file.write_text("\n".join(map(json.dumps, spelled)))
+    ladder = short_ladder(file, toy_model, folder / "run")
+    return replace(ladder, text=replace(ladder.text, held_out=60))
+
+
+@contextmanager
+def passing(monkeypatch):
+    """Tokens that pass the encoder meanwhile."""
+    embed, counts = Encoder.embed, []
+
+    def counted(self, texts, *args, max_length=None, side=None, **kwargs):
+        args = list(args)
+        if len(args) > 1:  # the view, then the length
+            max_length = args.pop(1)
+        if len(texts):
+            counts.append(sum(map(len, self.token_ids(texts, max_length, side=side))))
+        return embed(self, texts, *args, max_length=max_length, side=side, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "embed", counted)
+        yield counts
+
+
+@pytest.mark.parametrize("prompts", [{}, {"query_prompt": "the cat: ", "document_prompt": "a: "}])
+def test_the_tokens_that_are_counted_are_those_that_pass(config, tmp_path, monkeypatch, prompts):
+    """Where all that is counted is done: merging goes to its end, and a trained state is judged."""
+    for module in ("adapt", "measuring"):
+        monkeypatch.setattr(f"isospace.adaptation.{module}.SHARES", (0.5,))
+    monkeypatch.setattr("isospace.adaptation.adapt.MAPS", MAPS[:1])
+    monkeypatch.setattr("isospace.adaptation.adapt.choose", lambda values: len(values) - 1)
+    # What both chooses and judges passes once. In bf16 evaluations find nothing that is kept.
+    monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)
+    monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
+    updates, counted = _Climb._updates, []
+    with passing(monkeypatch) as counts:
+
+        def noted(self, begun):
+            config = begun.loop.config
+            counted.append(Passes.of(self.states, self.data, self.choosers, config, seeds=1))
+            counts.clear()
+            return updates(self, begun)
+
+        monkeypatch.setattr(_Climb, "_updates", noted)
+        finished = adapt(replace(config, precision="bf16", output=tmp_path / "run", **prompts))
+    assert finished.results.split
+    assert read_ladder(finished.run.folder).chosen.name == "trained, then mapped"
+    [passes] = counted
+    # Beside them the probes pass, by which a model is held against what was measured.
+    assert sum(counts) == pytest.approx(passes.measuring + passes.evaluating, rel=0.02)
+
+
+def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path, monkeypatch):
+    """An hour a token: what measuring takes is all that counts."""
+    count, counted = Passes.of, []
+
+    def noted(*args):
+        counted.append(count(*args))
+        return counted[-1]
+
+    monkeypatch.setattr(Passes, "of", noted)
+    monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 3600.0)
+    finished = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
+    [passes], story = counted, read_ladder(finished.run.folder).story
+    told = next(one for one in story if "a budget of 30 minutes is too little for 10" in one)
+    [enough] = re.findall(r"about ([\d,]+) would do", told)
+    minutes = _SPARE * 60 * (passes.measuring + passes.evaluating)
+    assert minutes <= int(enough.replace(",", "")) <= minutes + 30  # what the ladder itself took
+
+
+def test_tokens_are_counted_as_they_pass(toy_model):
+    encoder = load_encoder(str(toy_model))
+    around = encoder.tokens_around
+    assert tokens_of(encoder, ("query", ["the cat", "the cat"]), (None, ["the cat"])) == 2 + around
+    assert tokens_of(encoder, (None, ["zzzz"])) == 4 + around  # letter by letter
+    assert tokens_of(encoder, (None, ["the " * 500])) == encoder.max_length
+    assert tokens_of(encoder, (None, ["the " * 500]), max_length=8) == 8
+    prompted = load_encoder(str(toy_model), query_prompt="a dog ")
+    asked = ("query", ["the cat"]), ("document", ["the cat", "the dog"])
+    assert tokens_of(prompted, *asked) == 4 + 2 + 2 + 3 * around
+
+
+def test_the_speed_is_that_of_tokens_whatever_a_word_is_made_of(toy_model, monkeypatch):
+    """By a clock that the tokens drive, which are cut at the encoder's limit."""
+    now = [0.0]
+    monkeypatch.setattr(measuring.time, "monotonic", lambda: now[0])
+    encoder = load_encoder(str(toy_model))
+
+    def embed(texts, *, precision, side):
+        now[0] += sum(map(len, encoder.token_ids(texts, side=side))) / 1000
+        now[0] += 5.0 * (now[0] < 5)  # the first call
+
+    monkeypatch.setattr(encoder, "embed", embed)
+    for texts in (sentences(200), ["zyx" * 9] * 70, ["wordless " * 900] * 3):
+        now[0] = 0.0
+        assert seconds_per_token(encoder, texts, "float32") == pytest.approx(1e-3)

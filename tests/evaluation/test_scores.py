@@ -1,0 +1,74 @@
+"""BM25 beside what is shipped, in words and in tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from report_runs import results_of
+
+from isospace.evaluation.scores import GAIN, BesideWords, beside_in_words, table_rows
+from isospace.statistics.gains import gain
+from isospace.statistics.influence import mean_scores
+
+RNG = np.random.default_rng(0)
+NOISE = RNG.uniform(-0.1, 0.1, (3, 200))
+
+
+def scores(mean: float, row: int = 0):
+    """Of 200 pairs around a mean, all a bit other with each row."""
+    values = mean + NOISE[row]
+    return mean_scores(values[None], np.arange(200), np.zeros((2, 1, 200)))
+
+
+START, RESULT = scores(0.5), scores(0.6, 1)
+WAYS = {"BM25": scores(0.55, 2), "start + BM25": scores(0.58, 2), "result + BM25": scores(0.65, 2)}
+
+
+def test_what_is_shipped_is_held_against_bm25():
+    found = BesideWords.of(WAYS, START, RESULT)
+    assert found.text.startswith("Plain BM25 finds less than the result (MRR -")
+    assert "; result + BM25 finds more than the result alone" in found.text
+    assert "start" not in found.text
+    assert found.gains["BM25"] == gain(WAYS["BM25"], RESULT)
+
+
+def test_a_result_that_is_not_shipped_is_not_called_the_result():
+    """Here BM25 finds more than the start, which is shipped, and less than what was taken."""
+    found = BesideWords.of(WAYS, START, RESULT, "what the ladder had taken")
+    assert found.text.startswith("Plain BM25 finds more than the start (MRR +")
+    assert "; what the ladder had taken + BM25 finds more than the start alone" in found.text
+    assert "result" not in found.text
+    assert found.gains["BM25"].mean == pytest.approx(0.05, abs=0.02)
+
+
+def test_the_start_alone_needs_no_other_name():
+    ways = {name: WAYS[name] for name in ("BM25", "start + BM25")}
+    found = BesideWords.of(ways, START, None, "what the ladder had taken")
+    assert found.text.startswith("Plain BM25 finds more than the start (")
+    assert "taken" not in found.text
+    assert found.gains == found.over_start
+
+
+@pytest.mark.parametrize("not_shipped", [None, "what was chosen"])
+def test_gains_over_the_start_are_of_the_start_whatever_is_shipped(not_shipped):
+    found = BesideWords.of(WAYS, START, RESULT, not_shipped)
+    assert found.over_start == {name: gain(own, START) for name, own in WAYS.items()}
+
+
+def test_a_row_of_a_comparison_keeps_its_name():
+    gains = {name: gain(own, START) for name, own in WAYS.items() if name != "result + BM25"}
+    assert beside_in_words(gains, "simcse").startswith("Plain BM25 finds more than simcse (")
+
+
+def test_rows_have_their_gain_over_the_start():
+    results = results_of()
+    states = {"start": results.start, "taken": results.result}
+    gains = {"BM25": gain(WAYS["BM25"], START), "taken": gain(RESULT, START)}
+    rows = table_rows("", states, gains)
+    names = ["start", "BM25", "start + BM25", "taken", "taken + BM25"]
+    assert [row[""] for row in rows] == names
+    shown = {row[""]: row[GAIN] for row in rows}
+    assert shown["BM25"] == gains["BM25"].points
+    assert shown["taken"] == gains["taken"].points
+    assert shown["start"] == shown["taken + BM25"] == ""
+    assert all(GAIN not in row for row in table_rows("", states, {}))
