@@ -378,7 +378,7 @@ def _make_index(folder: Path) -> None:
     folder.mkdir()
     columns = {"year": "int"}
     database = Database(folder, columns, 3, new=True)
-    rows = {f"t{i}": (text, i) for i, text in enumerate(_LINES)}
+    rows = {f"t{i}": (text, i, None) for i, text in enumerate(_LINES)}
     database.write(rows, np.eye(len(rows), 3, dtype=np.float32))
     About("minilm", "hash", "mean", 3, columns).write(folder)
 
