@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from prompted import KINDS, load_again, write_prompted
+import torch
+from ladders import short_ladder
+from ladders import write_documents as write_titled
+from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
-from toy import sentences
+from toy import sentences, write_documents
 from transformers import AutoConfig
 
 import isospace
+from isospace.adaptation.results import read_ladder
 from isospace.cli import main
+from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.saving import save_model
+from isospace.evaluation import geometry
 from isospace.evaluation.own import Triples, load_own
 from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
@@ -25,7 +33,8 @@ from isospace.operators.nearest import unit_rows
 from isospace.search import SearchIndex
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
-from isospace.training.prepare import make_accelerator, prepare
+from isospace.training.prepare import load_data, make_accelerator, prepare
+from isospace.training.run import Run
 
 TEXTS, QUERIES = sentences(30), sentences(3, seed=5)
 
@@ -62,6 +71,17 @@ def run(capsys, *words):
     out, err = capsys.readouterr()
     assert status == 0, err
     return out, err
+
+
+def with_weights(prompted, weights):
+    """The same prompts before other weights."""
+    other = Prompted(prompted.folder, prompted.query, prompted.document)
+    other.model.load_state_dict(weights)
+    return other
+
+
+def mrr(encode, pairs):
+    return evaluate_retrieval(encode, pairs).mrr
 
 
 def said(prompted):
@@ -206,6 +226,182 @@ def test_train_by_columns(prompted, pairs, tmp_path):
     card = (finished.model_folder / "README.md").read_text()
     assert "encode_query" in card
     assert said(prompted) in card
+
+
+def test_train_on_pairs_of_documents(prompted, tmp_path):
+    """A title or heading is a query, what stands under it a document; of crops one is each."""
+    folder = write_documents(tmp_path / "documents")
+    text = CorpusConfig(corpus=(str(folder),), judge="heading-section", near_duplicates=False)
+    config = TrainConfig(
+        text=text,
+        objective=SimCSE(head="none"),
+        views="pairs",
+        relations=("title-passage", "crops"),
+        model=str(prompted.folder),
+        batch_size=8,
+        budget=(16, "sentences"),
+        learning_rate=1e-3,
+        evaluations=1,
+        select="last",
+        output=tmp_path / "run",
+        precision="float32",
+    )
+    data, loop = prepare(config, make_accelerator(config), Silent())
+    examples, tokenizer = loop.examples, prompted.model.tokenizer
+    prompts = (prompted.query, prompted.document)
+    of_titles = np.flatnonzero(~examples.cropped)
+    for rows in examples.rows[[of_titles[0], of_titles[-1]]]:
+        for row, tokens, prompt in zip(rows, loop.tokens, prompts, strict=True):
+            [ids] = tokens.batch(np.array([row]))
+            assert ids.tolist() == tokenizer(prompt + data.corpus[int(row)])["input_ids"]
+    batch, drawn = loop._micro_batch(0), loop._order.batch(0)
+    assert 0 < examples.cropped[drawn].sum() < len(drawn)  # some are crops, and some are not
+    views = zip(loop.plan.views, loop.sources.of_view, strict=True)
+    source_of = {view.text: source for view, source in views}
+    for text, prompt in enumerate(prompts):
+        before = tokenizer(prompt)["input_ids"][:-1]
+        ids = batch.stack([source_of[text]]).input_ids
+        assert ids[:, : len(before)].tolist() == [before] * len(drawn)
+
+    finished = isospace.train(config)
+    [start, last] = finished.run.evaluations()
+    chooses, judged = data.held_out.pairs, data.benchmark.pairs
+    sample = prompted.documents(data.held_out.sentences)
+    assert start["uniformity"] == pytest.approx(geometry.uniformity(sample), abs=1e-4)
+    trained = with_weights(prompted, load_file(finished.run.kept_weights))
+    assert start["pairs_mrr"] == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)
+    assert last["pairs_mrr"] == pytest.approx(mrr(trained.encode, chooses), abs=1e-5)
+    results = finished.results
+    for scores, encoder in ((results.start, prompted), (results.result, trained)):
+        assert scores.pairs.mrr == pytest.approx(mrr(encoder.encode, judged), abs=1e-5)
+        assert scores.pairs.mrr != pytest.approx(mrr(encoder.plain, judged), abs=1e-4)
+
+
+def test_adapt(prompted, tmp_path):
+    """On every rung, in what is told of the queries, and in what is left at the end."""
+    documents = write_titled(tmp_path / "docs.jsonl")
+    config = short_ladder(documents, prompted.folder, tmp_path / "run")
+    finished = isospace.adapt(replace(config, budget=(100_000, "tokens")))
+    run, results, ladder = finished.run, finished.results, read_ladder(finished.run.folder)
+    tried = {one.words: one for one in ladder.tried}
+    data = load_data(run.config, elsewhere_chooses=True)
+    chooses, judged = data.held_out.pairs, data.benchmark.pairs
+    definitions = data.elsewhere.chooses["definitions"]
+    trained = with_weights(prompted, load_file(run.kept_weights))
+    rows = data.corpus.train_rows
+    spread = np.linspace(0, len(rows) - 1, 1000).astype(int)
+    fitted_on = [data.corpus[int(row)] for row in rows[spread]]
+    for encoder, words in ((prompted, "the start"), (trained, "the trained weights")):
+        assert tried[words].mrr == pytest.approx(mrr(encoder.encode, chooses), abs=1e-5)
+        without_mean = centred(encoder, encoder.documents(fitted_on).mean(0))
+        mapped = tried[f"{words}, mean removed"]
+        assert mapped.mrr == pytest.approx(mrr(without_mean, chooses), abs=1e-5)
+        change = mrr(without_mean, definitions) - mrr(prompted.encode, definitions)
+        assert mapped.elsewhere["definitions"] == pytest.approx(change, abs=1e-5)
+    assert results.start.pairs.mrr == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
+    told = ladder.better[0]
+    assert told.first[0] == first_three(prompted, told.query, told.right, judged.among)
+    model = load_again(finished.model_folder)
+    shipped = SidedEncode(model.encode_query, model.encode_document, model.encode)
+    expected = results.start if results.ships_start else results.result
+    assert mrr(shipped, judged) == pytest.approx(expected.pairs.mrr, abs=1e-5)
+    assert said(prompted) in (finished.model_folder / "README.md").read_text()
+
+
+def centred(encoder, mean):
+    """An encoder without a mean, whatever the side of a text."""
+
+    def less(encode):
+        return lambda texts: encode(texts) - mean
+
+    return SidedEncode(*map(less, (encoder.queries, encoder.documents, encoder.plain)))
+
+
+def first_three(prompted, query, right, among):
+    """The texts that stand first for a query, but for others that are right for it too."""
+    cosines = unit_rows(prompted.queries([query])) @ unit_rows(prompted.documents(among.texts)).T
+    ranked = [among.texts[place] for place in np.argsort(-cosines[0])]
+    others = {among.texts[place] for place in among.right[query]} - {right}
+    return tuple(text for text in ranked if text not in others)[:3]
+
+
+def test_adapt_by_prompts_that_are_given(tmp_path, capsys):
+    prompted = write_prompted(tmp_path, KINDS["e5"])
+    given = Prompted(prompted.folder, "the cat: ", "the dog: ")
+    folder, documents = tmp_path / "run", write_documents(tmp_path / "documents")
+    words = ["--model", prompted.folder, "--judge", "title-passage", "--output", folder]
+    words += ["--budget", 20_000, "tokens", "--precision", "float32"]
+    words += ["--query-prompt", given.query, "--document-prompt", given.document]
+    run(capsys, "adapt", documents, *words)
+    results, ladder = Run(folder).finished, read_ladder(folder)
+    judged = load_data(Run(folder).config).benchmark.pairs
+    assert results.start.pairs.mrr == pytest.approx(mrr(given.encode, judged), abs=1e-5)
+    assert mrr(given.encode, judged) != pytest.approx(mrr(prompted.encode, judged), abs=1e-3)
+    trained = with_weights(given, load_file(Run(folder).kept_weights))
+    [tried] = [one for one in ladder.tried if one.words == "the trained weights"]
+    assert tried.mrr == pytest.approx(mrr(trained.encode, judged), abs=1e-5)  # they choose too
+    shipped = load_again(folder / "model").prompts
+    assert (shipped["query"], shipped["document"]) == (given.query, given.document)
+
+
+def test_compare(prompted, pairs, tmp_path, capsys):
+    """Candidates and their start have the prompts that are given, a baseline its own."""
+    given = Prompted(prompted.folder, "the cat: ", prompted.document)
+    names, folder = ["simcse:head=none", "dcl:head=none"], tmp_path / "comparison"
+    words = ["--corpus", pairs, "--columns", "q", "a", "--views", "pairs", "--held-out", 40]
+    words += ["--model", prompted.folder, "--query-prompt", given.query, "--seeds", 1]
+    words += ["--baselines", f"own={prompted.folder}", "--output", folder]
+    words += ["--batch-size", 8, "--budget", 16, "sentences", "--learning-rate", 1e-3]
+    words += ["--evaluations", 1, "--select", "last", "--precision", "float32"]
+    _, err = run(capsys, "compare", *names, *words)
+    assert said(given) in err
+    results = read_results(folder / "results.json")
+    found = {name: columns["MRR"].mean / 100 for name, columns in results.scores.items()}
+    runs = {name: Run(folder / results.runs[name][0]) for name in names}
+    judged = load_data(runs[names[0]].config).benchmark.pairs
+    assert found["start"] == pytest.approx(mrr(given.encode, judged), abs=1e-5)
+    assert found["own"] == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
+    assert found["own"] != pytest.approx(found["start"], abs=1e-4)
+    for name, candidate in runs.items():
+        trained = with_weights(given, load_file(candidate.kept_weights))
+        assert found[name] == pytest.approx(mrr(trained.encode, judged), abs=1e-5)
+        shipped = load_again(candidate.model_folder)
+        assert np.allclose(shipped.encode_query(TEXTS), trained.queries(TEXTS), atol=1e-5)
+        assert np.allclose(shipped.encode_document(TEXTS), trained.documents(TEXTS), atol=1e-5)
+
+
+def test_merge(prompted, tmp_path, capsys):
+    encoder = load_encoder(str(prompted.folder), device="cpu")
+    with torch.no_grad():
+        for weights in encoder.parameters():
+            weights *= 1.1
+    save_model(encoder, tmp_path / "trained")
+    words = ["merge", prompted.folder, tmp_path / "trained", "--share", 0.5]
+    run(capsys, *words, "--to", tmp_path / "merged")
+    start, trained = (load_again(f).state_dict() for f in (prompted.folder, tmp_path / "trained"))
+    between = {
+        name: (own + trained[name]) / 2 if own.is_floating_point() else own
+        for name, own in start.items()
+    }
+    wanted, merged = with_weights(prompted, between), load_again(tmp_path / "merged")
+    assert np.allclose(merged.encode_query(TEXTS), wanted.queries(TEXTS), atol=1e-5)
+    assert np.allclose(merged.encode_document(TEXTS), wanted.documents(TEXTS), atol=1e-5)
+    assert np.allclose(merged.encode(TEXTS), wanted.plain(TEXTS), atol=1e-5)
+    assert said(prompted) in (tmp_path / "merged" / "README.md").read_text()
+    run(capsys, *words, "--to", tmp_path / "given", "--document-prompt", "the dog: ")
+    given, dog = load_again(tmp_path / "given"), wanted.vectors(TEXTS, "the dog: ")
+    assert np.allclose(given.encode_document(TEXTS), dog, atol=1e-5)
+    assert np.allclose(given.encode_query(TEXTS), wanted.queries(TEXTS), atol=1e-5)
+
+
+def test_models_of_other_prompts_are_not_merged(prompted, tmp_path, capsys):
+    other = load_encoder(str(prompted.folder), None, "cpu", "the cat: ")
+    save_model(other, tmp_path / "other")
+    words = ["merge", str(prompted.folder), str(tmp_path / "other"), "--to", str(tmp_path / "no")]
+    assert main(words) == 2
+    err = " ".join(capsys.readouterr().err.split())
+    assert f"prompts {said(prompted)} and queries 'the cat: '" in err
+    run(capsys, *words, "--query-prompt", "the cat: ")  # of both, which are then read alike
 
 
 def test_sentences_of_a_corpus_are_documents_in_training_and_whitening(
