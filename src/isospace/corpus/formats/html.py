@@ -48,7 +48,7 @@ _WITHOUT = (
     (".footnote, .footnotes", "footnotes"),
     (".inheritance, .type-signature, .member-signature, div.attr", "signatures"),
     (".summary-table, div.caption", "tables"),
-    ("div.math", "formulas"),
+    ("div.math, .math.display", "formulas"),
     (_CODE, "code blocks"),
     (_NAVIGATION, NAVIGATION),
 )

@@ -42,17 +42,20 @@ LEFT_OUT = {
 _REFERENCE = re.compile(r"([\w.:+@\[][\w.:+@\[-]*)\s?\((\d\w{0,8})\)")
 _CODING = re.compile(r"-\*-.*\bcoding:\s*([\w-]+)")
 _BULLET = re.compile(r"[•*+o·–—-]|\(?\w{1,2}[.)]|")
+_END = re.compile(r"[.:;,!?…]\W*$")
+_LONGEST_TERM = 120
 _SKIPPED = {"TS": ("TE", "tables"), "EQ": ("EN", "formulas"), "PS": ("PE", "drawings")}
 
 _ALTERNATING = frozenset({"BR", "BI", "IB", "IR", "RB", "RI"})
 _FONTS = frozenset({"B", "I", "SM", "SB", "R", "CW"})
-_BREAKS = frozenset({"sp", "RS", "RE"})
+_BREAKS = frozenset({"sp", "RE"})
 _PARAGRAPHS = frozenset({"PP", "P", "LP"})
 _CODE = {"nf": "fi", "EX": "EE", "Vb": "Ve"}
-_OTHER = frozenset("TH SH SS TP TQ IP HP UR UE MT ME MR OP SY YS br fi EE Ve so".split())
+_OTHER = frozenset("TH SH SS TP TQ IP HP RS UR UE MT ME MR OP SY YS br fi EE Ve so".split())
 _STANDARD = frozenset(
-    {*_ALTERNATING, *_FONTS, *_BREAKS, *_PARAGRAPHS, *_CODE, *_OTHER, *_SKIPPED}
-) | frozenset(mdoc.MACROS)
+    {*_ALTERNATING, *_FONTS, *_BREAKS, *_PARAGRAPHS, *_CODE, *_OTHER, *_SKIPPED, *mdoc.MACROS}
+) - {"PS"}
+"""What no page defines anew; a PS of its own is code more often than a picture."""
 
 
 def section_kind(heading: str) -> str | None:
@@ -181,7 +184,8 @@ class Page:
 
     def _name(self, text: str) -> None:
         if self.draft.title in ("", self._page) and len(text) <= 300:
-            self.draft.title = re.sub(r"\s+(?:--?|[–—])\s+", " - ", text, count=1)
+            title = re.sub(r"\s+(?:--?|[–—])\s+", " - ", text, count=1)
+            self.draft.title = title.removesuffix(" -")  # docutils writes it where nothing follows
         else:
             self.draft.paragraph(text)
 
@@ -260,6 +264,16 @@ class Page:
         self._item = True
         self._term_next = True
 
+    def _further_in(self, words: list[str]) -> None:
+        """`.RS`: a line that stands alone before it is a term, as DocBook and AsciiDoc write it."""
+        text = one_line("".join(self._words))
+        term = 0 < len(text) <= _LONGEST_TERM and not _END.search(text) and not self._term
+        if term and self._kind is None:
+            self._words = []
+            self.term(text)
+        else:
+            self.end()
+
     def _indented(self, words: list[str]) -> None:
         self.begin_item()
         if words:
@@ -292,6 +306,7 @@ _ACTIONS: dict[str, Callable[[Page, list[str]], None]] = {
     "TQ": Page._tagged,
     "HP": Page._plain_paragraph,
     "IP": Page._indented,
+    "RS": Page._further_in,
     "UR": Page._address,
     "UE": Page._address_end,
     "ME": Page._address_end,

@@ -35,6 +35,7 @@ _FENCED_PROSE = re.compile(
     r"\{(?:admonition|note|warning|tip|hint|important|attention|caution|danger|seealso|"
     r"versionadded|versionchanged|deprecated|dropdown|card|tab-item)\}"
 )
+_FORMULA = re.compile(r"\s*\$\$.*\$\$\s*", re.DOTALL)
 _OPTIONS = re.compile(r"\A(?::[\w-]+:.*\n)+")
 
 
@@ -98,7 +99,8 @@ class _Walk:
             self._end_item()
             _add_markdown(self._draft, _OPTIONS.sub("", token.content))
         else:
-            self._draft.leave_out("code blocks")
+            formula = token.info.strip() in ("math", "{math}")
+            self._draft.leave_out("formulas" if formula else "code blocks")
 
     def _text(self, words: str) -> None:
         if self._heading:
@@ -106,6 +108,8 @@ class _Walk:
             self._heading = 0
         elif _FOOTNOTE.match(words):
             self._draft.leave_out("footnotes")
+        elif _FORMULA.fullmatch(words):
+            self._draft.leave_out("formulas")
         else:
             words = _ADMONITION.sub(lambda match: match["title"] or "", words)
             words = _FOOTNOTE_MARK.sub("", words)

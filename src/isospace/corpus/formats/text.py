@@ -16,9 +16,12 @@ from isospace.corpus.formats.lines import WIDTHS, columns, flows_on, is_wrapped,
 from isospace.corpus.formats.man import LEFT_OUT, references, section_kind
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
-_RENDERED = re.compile(r"\s*(\S+\(\d\w*\))\s.*\s\1\s*")
+_RENDERED = re.compile(r"\s*(\S[^()]*\(\d\w*\)).*\1\s*")
+_BOXED = re.compile(r"\s*(?:[│├└┌|]|\+[-=])")  # a line of a table
 _ENDS = tuple(".!?:;…。！？।؟")
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
+_SIGNS = "#*=-~^"  # from the highest headings to the lowest, as Sphinx writes them
+_TABLE_RULE = re.compile(r"\s*([=-])\1{2,}(?:\s+\1{3,})+\s*")
 # An "o" is a word of some languages: a bullet of RFCs only where it is set apart.
 _BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
 
@@ -33,6 +36,8 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
     'lines'
     """
     lines = _TERMINAL.sub("", sample).expandtabs().strip().splitlines()
+    if lines and _RENDERED.fullmatch(lines[0]):
+        return "paragraphs"
     rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
     texts = ["" if rule else line for line, rule in zip(lines, rules, strict=True)]
     within = [
@@ -80,8 +85,14 @@ def read_text(content: bytes, encoding: str | None) -> Draft:
 
 
 def _without_page_lines(draft: Draft, lines: Sequence[str], page: str) -> list[str]:
-    """Without the first and last line of each page, which name it."""
-    kept = [line for line in lines if not (line.startswith(page) or line.rstrip().endswith(page))]
+    """Without the first and last line of each page, which name it; not so the last of mdoc(7)."""
+    last = next(line for line in reversed(lines) if line.strip())
+    foot = last if re.search(r"\S {3,}\S.* {3,}\S", last) and last[0] != " " else page
+    kept = [
+        line
+        for line in lines
+        if not (line.startswith(page) or line.rstrip().endswith(page) or line == foot)
+    ]
     draft.leave_out("page headers and footers", len(lines) - len(kept))
     return kept
 
@@ -136,15 +147,16 @@ class _Plain:
     def __init__(self, draft: Draft, words: set[str]) -> None:
         self._draft = draft
         self._words = words
+        self._highest = ""  # the sign under the first heading
 
     def block(self, lines: list[str]) -> None:
         """What stands between two blank lines."""
         rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
         if _underlined(lines) or rules == [False, True]:
-            self._draft.heading(lines[-2], 1 if lines[-1].strip()[0] == "=" else 2)
+            self._draft.heading(lines[-2], self._level(lines[-1].strip()[0]))
         elif len(lines) == 1 and _in_capitals(lines[0], ""):
             self._draft.heading(lines[0], 2)
-        elif _is_drawing(lines):
+        elif _is_drawing(lines) or any(map(_TABLE_RULE.fullmatch, lines)):
             self._draft.leave_out("tables and drawings")
         else:
             written = [line for line, rule in zip(lines, rules, strict=True) if not rule]
@@ -155,6 +167,13 @@ class _Plain:
                     self._draft.item(joined(piece, self._words, hyphenates=False))
                 else:
                     self._draft.paragraph(joined(piece, self._words, hyphenates=False))
+
+    def _level(self, sign: str) -> int:
+        """Of a heading, by the sign under it: "=" is the highest, unless "#" or "*" comes first."""
+        self._highest = self._highest or sign
+        if self._highest in "#*":
+            return max(1, 1 + _SIGNS.index(sign) - _SIGNS.index(self._highest))
+        return 1 if sign == "=" else 2
 
     def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
         """The items of a list without blank lines."""
@@ -192,6 +211,8 @@ class _Rendered:
 
     def _heading(self, line: str) -> None:
         heading = one_line(line)
+        if not any(map(str.isalnum, heading)):  # a rule
+            return
         self._kind = section_kind(heading)
         if self._kind in LEFT_OUT:
             self._draft.leave_out(LEFT_OUT[self._kind])
@@ -199,7 +220,7 @@ class _Rendered:
             self._draft.heading(heading, 2)
 
     def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
-        """A line that is indented less than the one before begins another paragraph."""
+        """A line that is indented less than the one before begins another, as a table does."""
         piece: list[str] = []
         for line in lines:
             if not line.startswith(" "):
@@ -208,7 +229,8 @@ class _Rendered:
                 self._heading(line)
                 piece = []
                 continue
-            if piece and _indent(line) < _indent(piece[-1]):
+            of_table = bool(_BOXED.match(line)) != bool(piece and _BOXED.match(piece[-1]))
+            if piece and (of_table or _indent(line) < _indent(piece[-1])):
                 yield piece
                 piece = []
             piece.append(line)

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _CODE = re.compile(r"html preformatted|macro text|plain text|.*\bcode\b.*|source.*", re.IGNORECASE)
 _CONTENTS = re.compile(r"toc\b.*|table of (?:figures|contents|authorities)|index \d", re.IGNORECASE)
+_COUNTED = {
+    ".//w:footnoteReference | .//w:endnoteReference": "footnotes",
+    ".//m:oMathPara": "formulas",
+}
+"""XPath of what is no text of its paragraph -> what it is counted as."""
 
 
 def read_word(content: bytes, encoding: str | None) -> Draft:
@@ -52,10 +57,14 @@ def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
     draft.title = "" if named == "Word Document" else named  # the title of python-docx's template
     titles = [block.text for block in blocks if not isinstance(block, Table) and _is_title(block)]
     draft.title = next(filter(None, map(one_line, titles)), draft.title)
+    numbering = None  # of the paragraph before
     for block in blocks:
         if isinstance(block, Table):
             draft.leave_out("tables")
         elif one_line(block.text) != draft.title or not _is_title(block):
+            before, numbering = numbering, _numbering(block)
+            if numbering != before:  # another list may follow at once
+                draft.end_list()
             _add(draft, block)
     return draft
 
@@ -63,7 +72,8 @@ def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
 def _add(draft: Draft, paragraph: Paragraph) -> None:
     style = _style(paragraph)
     heading = _HEADING.fullmatch(style)
-    numbered = paragraph._p.pPr is not None and paragraph._p.pPr.numPr is not None
+    for path, what in _COUNTED.items():
+        draft.leave_out(what, len(paragraph._p.xpath(path)))
     for link in paragraph.hyperlinks:
         draft.link(link.address)
     if heading:
@@ -72,10 +82,17 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
         draft.leave_out(NAVIGATION)
     elif _CODE.fullmatch(style):
         draft.leave_out("code blocks")
-    elif numbered or style.startswith("List"):
+    elif _numbering(paragraph) is not None or style.startswith("List"):
         draft.item(paragraph.text)
     else:
         draft.paragraph(paragraph.text)
+
+
+def _numbering(paragraph: Paragraph) -> str | None:
+    """The number of the list of which a paragraph is an item; `None` where it is none's."""
+    if not paragraph._p.xpath("./w:pPr/w:numPr"):
+        return None
+    return str(next(iter(paragraph._p.xpath("./w:pPr/w:numPr/w:numId/@w:val")), ""))
 
 
 def _style(paragraph: Paragraph) -> str:
