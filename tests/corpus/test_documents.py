@@ -1,4 +1,4 @@
-"""Documents of every format, each made by that format's own tools."""
+"""Documents of every format: what each reader makes of what it may meet."""
 
 from __future__ import annotations
 
