@@ -269,7 +269,7 @@ def _make_run(folder: Path) -> None:
     tried = Tried("the start", "start", 0.5, {}, True)
     typed_json.write(
         folder / FILE,
-        Ladder((tried,), (rung,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0),
+        Ladder((tried,), (rung,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0, {}),
     )
     run.last_checkpoint.parent.mkdir(exist_ok=True)
     checkpoint.save(run.last_checkpoint, {"step": 4, "weights": torch.zeros(4)})

@@ -48,7 +48,7 @@ def attacked_run(folder, texts):
     tried = Tried(next(source), "start", 0.5, {next(source): 0.1}, True)
     ladder = Ladder(
         (tried,), (rung,), {next(source): 0.4}, (next(source),), next(source), 0.5, next(source),
-        (changed,), (changed,), 2.0,
+        (changed,), (changed,), 2.0, {},
     )  # fmt: skip
     typed_json.write(folder / FILE, ladder)
     return run

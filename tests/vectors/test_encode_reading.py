@@ -31,7 +31,7 @@ def encoded(config, inputs, reading=AS_LINES, **options) -> list[str]:
     """What the rows of the output are of, in order."""
     config.output.unlink(missing_ok=True)
     names = tuple(map(str, inputs if isinstance(inputs, list) else [inputs]))
-    encode(replace(config, inputs=names, **options), Silent(), reading)
+    encode(replace(config, inputs=names, reading=reading, **options), Silent())
     table = pq.read_table(config.output)
     return table["id" if "id_column" in options else "text"].to_pylist()
 
@@ -81,7 +81,7 @@ def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
     alone = load_encoder(str(toy_model), device="cpu").embed(expected)
     assert np.allclose(vectors, alone, atol=1e-6)
     config.output.unlink()
-    done = encode(replace(config, inputs=(str(file),)), Silent(), reading)
+    done = encode(replace(config, inputs=(str(file),), reading=reading), Silent())
     assert done.missing == 1  # the last: there is nothing to encode
     with pytest.raises(UserError, match=r'no column "title"\. .* Name one with `title_column`'):
         encoded(config, file, Reading(title_column="title"))
@@ -138,4 +138,4 @@ def test_what_was_begun_with_another_reading_is_refused(encode_config, tmp_path)
     config = replace(encode_config, inputs=(str(file),))
     run(config)
     with pytest.raises(UserError, match="begun with another text to encode"):
-        encode(config, Silent(), Reading(passage_words=None))
+        encode(replace(config, reading=Reading(passage_words=None)), Silent())

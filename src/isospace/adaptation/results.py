@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class Ladder:
     better: tuple[Changed, ...]
     worse: tuple[Changed, ...]
     seconds: float
-    beside_gains: dict[str, Gain] = field(default_factory=dict)
+    beside_gains: dict[str, Gain]
     format: int = FORMAT
 
     @property

@@ -171,8 +171,8 @@ def _of_documents(
             final = Lines(file, offsets)
         found = structure.take(lines - count)
         barred = barred_lines(found, text, lines, count, folder)
-        related, same = Related.of(found, final, built.held, built.train, barred, folder)
-        built.same = same if near else first_equal(hashes[lines])
+        related, nearly = Related.of(found, final, built.held, built.train, barred, folder)
+        built.same = nearly if near else first_equal(hashes[lines])
         built.train = built.train[related.trained[built.train]]
         related.save(folder)
         relation = None if pairs.test else related.judging(config.judge)

@@ -50,7 +50,7 @@ class Examples:
         similar: what groups like texts in a batch; `None` where nothing does.
         story: what the examples are, in words.
         added: texts of a file of queries.
-        of_added: (text, n) for each of these numbers as in `_origins`.
+        of_added: (text, n) for each of these numbers as in `_origins_of_lines`.
     """
 
     rows: Rows
@@ -79,12 +79,12 @@ class Examples:
             if config.objective.texts == 1 or config.objective.reads_labels:
                 return found
             # A hard negative may be many rows' own: it is right for none of them.
-            return replace(found, origins=_of_texts(_origins(corpus), found.rows[:, :2]))
+            return replace(found, origins=_of_texts(_origins_of_lines(corpus), found.rows[:, :2]))
         if corpus.related is not None:
             pairs = _of_relations(config, corpus, corpus.related)
         elif config.text.columns:
             rows = cls.of_lines(corpus.train_rows, 2).rows
-            pairs = cls(rows, _of_texts(_origins(corpus), rows))
+            pairs = cls(rows, _of_texts(_origins_of_lines(corpus), rows))
         elif config.queries is not None:
             nothing = np.empty((0, 2), np.int64)
             pairs = cls(nothing, nothing)
@@ -134,7 +134,7 @@ class Examples:
         pairs += [(line[query], -1) for query in queries.alone]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
         story = filter(None, [self.story, queries.story])
-        whole = replace(self, added=added, of_added=_numbers_of(added, corpus))
+        whole = replace(self, added=added, of_added=_origins_of_added(added, corpus))
         return whole._and(rows, corpus, ", ".join(story))
 
     def _and(self, rows: Rows, corpus: Corpus, story: str) -> Examples:
@@ -143,7 +143,7 @@ class Examples:
         if cropped is not None:
             cropped = np.concatenate([cropped, np.zeros(len(rows), bool)])
         known = np.where(rows < 0, rows[:, :1], rows)  # what is missing keeps nothing apart
-        origins = np.concatenate([self.origins, _of_texts(self._numbers(corpus), known)])
+        origins = np.concatenate([self.origins, _of_texts(self._origins(corpus), known)])
         rows = np.concatenate([self.rows, rows])
         return replace(self, rows=rows, origins=origins, cropped=cropped, story=story)
 
@@ -162,7 +162,7 @@ class Examples:
         missing = self.rows[:, -1] < 0
         rows = self.rows.copy()
         rows[missing, -1] = best(rows[missing, 0])
-        return replace(self, rows=rows, origins=_of_texts(self._numbers(corpus), rows))
+        return replace(self, rows=rows, origins=_of_texts(self._origins(corpus), rows))
 
     def texts(self, corpus: Corpus) -> Iterator[str]:
         """The lines that `rows` are of."""
@@ -181,13 +181,14 @@ class Examples:
 
     def numbers(self, corpus: Corpus) -> Rows:
         """(line,) of `texts`: the document of each, or a number that (nearly) equal texts share."""
-        return self._numbers(corpus)[:, 0]
+        return self._origins(corpus)[:, 0]
 
-    def _numbers(self, corpus: Corpus) -> Rows:
-        own = _origins(corpus)
+    def _origins(self, corpus: Corpus) -> Rows:
+        """(line, n) of `texts`, as those of the corpus have them."""
+        own = _origins_of_lines(corpus)
         parts = [own, own[self.shortened[:, 1]], self.of_added.reshape(-1, own.shape[1])]
-        numbers: Rows = np.concatenate(parts)
-        return numbers
+        origins: Rows = np.concatenate(parts)
+        return origins
 
     def digest(self, corpus: Corpus) -> str:
         """Identifies `texts`."""
@@ -226,7 +227,7 @@ def require_pairs(config: TrainConfig) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _origins(corpus: Corpus) -> Rows:
+def _origins_of_lines(corpus: Corpus) -> Rows:
     """(line, n) the document of each line, if any, and a number that (nearly) equal texts share."""
     same = corpus.same[:, None]
     if corpus.related is None:
@@ -241,9 +242,9 @@ def _of_texts(numbers: Rows, rows: Rows) -> Rows:
     return found
 
 
-def _numbers_of(texts: Sequence[str], corpus: Corpus) -> Rows:
-    """(text, n) what `_origins` gives the first line of each text, or numbers of its own."""
-    origins = _origins(corpus)
+def _origins_of_added(texts: Sequence[str], corpus: Corpus) -> Rows:
+    """(text, n) the numbers of the first line that has each text, or some of its own."""
+    origins = _origins_of_lines(corpus)
     # Of texts that are no line here, (nearly) equal ones are one document.
     fresh = 1 + int(origins.max()) + near_clusters(texts, np.arange(len(texts)))
     numbers: Rows = np.repeat(fresh[:, None], origins.shape[1], axis=1)
@@ -271,7 +272,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
         bare.append(np.full(len(pairs), config.without_title_words and name in _UNDER_TITLES))
         crops.append(np.full(len(pairs), name == "crops"))
     lines = np.concatenate([np.empty((0, 2), np.int64), *rows])
-    origins = _of_texts(_origins(corpus), lines)
+    origins = _of_texts(_origins_of_lines(corpus), lines)
     without = np.flatnonzero(np.concatenate([np.empty(0, bool), *bare]))
     shortened = lines[without]
     lines[without, 1] = len(corpus) + np.arange(len(without))

@@ -10,7 +10,8 @@ cosine, and
 Like a contrastive loss it asks that what belongs together lies close and all else lies far; unlike
 the training loss its two sides are different texts, so that it cannot be raised by growing
 insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone. The
-start is one of the evaluations: it is kept where nothing beats it.
+start is one of the evaluations: it is kept where nothing beats it (but on a ladder, where the best
+of the others is merged with it).
 
 Where the corpus has none, the last evaluation is kept: neither the halves of sentences nor any
 other measurement without labels was found to choose better (docs/results/selection.md).

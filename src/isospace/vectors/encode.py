@@ -20,7 +20,6 @@ from isospace.system.cluster import connected
 from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import EncodeConfig
-from isospace.vectors.reading import AS_LINES, Reading
 from isospace.vectors.shards import Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
 from isospace.vectors.vector_files import Key, Layout
@@ -46,9 +45,7 @@ class Encoded:
     speed: float
 
 
-def encode(
-    config: EncodeConfig, progress: Progress | None = None, reading: Reading = AS_LINES
-) -> Encoded:
+def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     """Encode files to files, or go on where an earlier call was stopped.
 
     Memory holds the model, and one shard of texts and vectors for each worker. On the same machine
@@ -59,8 +56,6 @@ def encode(
         config: what and how. With several workers a script needs the usual
             `if __name__ == "__main__":`.
         progress: where it is shown; default: the log.
-        reading: how files are read. Documents alone are cut: a row of a file is a row of the
-            output.
 
     Raises:
         UserError: input, model or an earlier output is not what is expected.
@@ -68,10 +63,10 @@ def encode(
     """
     progress = progress or Logged()
     _require_room(config)
-    columns = config.column, config.id_column
+    columns = config.column, config.id_column, config.encoding
     with (
         connected(config.engine),
-        open_texts(config.inputs, *columns, config.encoding, reading=reading) as texts,
+        open_texts(config.inputs, *columns, reading=config.reading) as texts,
     ):
         encoder = load_model(config)
         if prompt := encoder.prompts.of(config.side):

@@ -10,6 +10,7 @@ from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.system.cluster import Engine
+from isospace.vectors.reading import AS_LINES, Reading
 
 Dtype = Literal["float32", "float16", "int8", "binary"]
 Format = Literal["parquet", "npy"]
@@ -65,6 +66,8 @@ class EncodeConfig:
     engine: Engine = "local"
     """Where the workers are: on this machine, or on the machines of a Ray cluster (RAY_ADDRESS
     names it), which share the folder of the output."""
+    reading: Reading = AS_LINES
+    """How files are read. Documents alone are cut: a row of a file is a row of the output."""
 
     WINDOW: ClassVar[int] = 4096
     """So many rows are sorted by length together; a shard is a multiple of it."""

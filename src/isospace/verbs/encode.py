@@ -12,7 +12,6 @@ from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
 from isospace.system.quick_imports import quick_imports
 from isospace.vectors.encode_config import EncodeConfig
-from isospace.vectors.reading import AS_LINES, Reading
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json
@@ -34,7 +33,6 @@ class Encode(LoadsModels):
     """Turn text of any size into files of vectors; goes on where it was stopped."""
 
     config: _Arguments
-    reading: Reading = AS_LINES
     json: bool = False
     """Print the outcome as JSON and no progress."""
 
@@ -45,7 +43,7 @@ class Encode(LoadsModels):
 
         config, console = self.config, Console(self.json)
         try:
-            encoded = encode(config, console, self.reading)
+            encoded = encode(config, console)
         except KeyboardInterrupt:
             shards = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
             console.line("stopped", f"{shards}the same command goes on")
