@@ -81,7 +81,7 @@ _RUNGS = "rungs"  # in the folder of a ladder: vectors and times, until it is fi
 _DEV_SETS = "dev sets of STS, which bound what may be lost"
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TAKEN = "what the ladder had taken"  # of what is not shipped all the same
-_SPARE = 1.25  # beside encoding: ranking, maps, what is written in the end
+_SPARE = 1.1  # beside encoding: ranking, maps, what is written in the end
 
 
 def adapt(

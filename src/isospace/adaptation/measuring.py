@@ -24,7 +24,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import Targets
 from isospace.training.prepare import Data
 
-_TIMED = 64  # texts by which the speed of encoding is measured
+_TIMED = 256  # texts by which the speed of encoding is measured; fewer fill no whole batches
 _FIRST = 4  # before these, since at first there is more to do, such as finding memory
 _AT_ONCE = 4096  # texts whose tokens are in memory
 
