@@ -14,11 +14,12 @@ from isospace.evaluation.beside_bm25 import (
     choose_weight,
     find_pairs,
     judged_beside_bm25,
+    over_first,
     pairs_beside_bm25,
 )
 from isospace.evaluation.bm25 import BM25, words
 from isospace.evaluation.pairs import SidedEncode, TextPairs
-from isospace.evaluation.ranking import JudgedQueries
+from isospace.evaluation.ranking import MEASURES, JudgedQueries
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import unit_rows
@@ -106,7 +107,7 @@ def test_plain_bm25_that_is_better_is_said():
     beside = judged_beside_bm25(random, judged())
     assert beside.in_words("toy").startswith("Plain BM25 finds more than toy here (nDCG@10 +")
     assert beside.values["BM25"]["nDCG@10"] > 0.9
-    assert beside.gains["fused"].low > 0
+    assert beside.over(beside, "fused")["nDCG@10"].low > 0
 
 
 def test_an_encoder_that_is_better_is_said():
@@ -148,7 +149,8 @@ def test_pairs_are_ranked_as_without_bm25():
     assert (ranks.ranks == expected.ranks).all()
     assert beside.values["encoder"].items() > expected.row().items()
     assert beside.measure == "MRR"
-    assert beside.gains["BM25"].mean == pytest.approx(beside.values["BM25"]["MRR"] - expected.mrr)
+    gain = beside.over(beside, "BM25")["MRR"]
+    assert gain.mean == pytest.approx(beside.values["BM25"]["MRR"] - expected.mrr)
 
 
 TITLES = ("The red house", "A grey cat", "On rivers", "Zebra")
@@ -179,7 +181,9 @@ def test_what_is_found_without_the_words_of_the_query():
     assert alone.ranks.tolist() == [1, 1, 2.5, 1]
     assert others.no_shared.ranks.tolist() == [3, 3, 2.5, 1]  # of a zebra nothing would be left
     _, beside = pairs_beside_bm25(by_words, pairs)
-    assert beside.rows("toy")[0][NO_SHARED] == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
+    assert (
+        beside.table("", "toy").rows[0][NO_SHARED] == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
+    )
     assert find_pairs(by_words, pairs.take([2, 3]))[1].no_shared is None
 
 
@@ -195,12 +199,30 @@ def test_pairs_choose_how_much_bm25_counts():
 def test_a_collapsed_encoder_gains_nothing_and_loses_to_bm25():
     beside = judged_beside_bm25(collapsed, judged())
     assert beside.values["encoder"]["R@10"] == pytest.approx(10 / 60)
-    assert beside.gains["BM25"].low > 0
+    assert beside.over(beside, "BM25")["nDCG@10"].low > 0
 
 
 def test_without_bm25s_weight_the_fused_row_is_the_encoders():
     beside = judged_beside_bm25(random, judged(), weight=0.0)
     assert beside.values["fused"] == beside.values["encoder"]
-    [encoder, bm25, fused] = beside.rows("toy")
-    assert [row["model"] for row in (encoder, bm25, fused)] == ["toy", "BM25", "toy + BM25"]
-    assert fused["nDCG@10 over toy"].startswith("+0.00")
+    rows = beside.table("", "toy").rows
+    assert [row["model"] for row in rows] == ["toy", "BM25", "toy + BM25"]
+    [_, fused] = over_first("judged", {"toy": beside}).rows
+    assert fused["nDCG@10"].startswith("+0.00")
+
+
+def test_every_measure_of_another_model_has_its_interval_over_the_first():
+    found = {"knows": meaning, "guesses": random}
+    beside = {name: judged_beside_bm25(encode, judged()) for name, encode in found.items()}
+    table = over_first("judged", beside)
+    assert table.title == "judged, over knows"
+    names = ["BM25", "knows + BM25", "guesses", "guesses + BM25"]
+    assert [row["model"] for row in table.rows] == names
+    gains = beside["guesses"].over(beside["knows"], "encoder")
+    assert tuple(gains) == MEASURES == tuple(table.rows[2])[1:]
+    for name, gain in gains.items():
+        values = [beside[model].values["encoder"][name] for model in ("guesses", "knows")]
+        assert gain.mean == pytest.approx(values[0] - values[1])
+        assert gain.low < gain.mean < gain.high
+        assert gain.high < 0 or name == "R@100"  # of 60 documents all are found
+        assert table.rows[2][name] == gain.points

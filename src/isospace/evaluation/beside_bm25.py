@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -55,35 +55,52 @@ class BesideBM25:
     """What each way to search found.
 
     Attributes:
-        measure: the one that the gains are of.
         values: way -> measure -> mean over the queries, 0 to 1.
-        gains: way -> its gain over the encoder alone.
+        scores: way -> those measures of which differences have intervals, with what each query
+            came to; the first is the one that judges.
         weight: of BM25 in what is fused.
         unit: what the groups of queries are, in the plural.
         protocol: how BM25 and the differences are made, in words.
     """
 
-    measure: str
     values: dict[Way, dict[str, float]]
-    gains: dict[Way, Gain]
+    scores: dict[Way, dict[str, Scores]]
     weight: float
     unit: str
     protocol: str
 
-    def rows(self, model: str) -> list[dict[str, str]]:
-        """A row a way, x 100."""
-        names = {"encoder": model, "BM25": "BM25", "fused": f"{model} + BM25"}
-        column = f"{self.measure} over {model}"
-        return [
-            {"model": names[way]}
-            | percent_cells(self.values[way])
-            | ({column: self.gains[way].points} if way in self.gains else {})
-            for way in WAYS
-        ]
+    @property
+    def measure(self) -> str:
+        """The one that judges."""
+        return next(iter(self.scores["encoder"]))
+
+    def over(self, start: BesideBM25, way: Way) -> dict[str, Gain]:
+        """Measure -> what a way gains over the encoder alone of `start`, on the same queries."""
+        before = start.scores["encoder"]
+        return {name: gain(after, before[name]) for name, after in self.scores[way].items()}
+
+    def names(self, model: str) -> dict[Way, str]:
+        """The ways as rows of tables."""
+        return {"encoder": model, "BM25": "BM25", "fused": f"{model} + BM25"}
+
+    def to_json(self) -> dict[str, Any]:
+        """The means, and what BM25 and both gain over the encoder alone."""
+        gains = {way: self.over(self, way) for way in WAYS if way != "encoder"}
+        return {
+            "measure": self.measure,
+            "values": self.values,
+            "gains": {
+                way: {name: asdict(found) for name, found in of_way.items()}
+                for way, of_way in gains.items()
+            },
+            "weight": self.weight,
+            "unit": self.unit,
+            "protocol": self.protocol,
+        }
 
     def in_words(self, model: str) -> str:
         """Whether plain BM25 is better, as far as the queries can tell."""
-        found = self.gains["BM25"]
+        found = self.over(self, "BM25")[self.measure]
         interval = f"{self.measure} {100 * found.mean:+.2f}, 95 % interval {found.interval}"
         if found.low > 0:
             return f"Plain BM25 finds more than {model} here ({interval})."
@@ -95,8 +112,33 @@ class BesideBM25:
         )
 
     def table(self, title: str, model: str) -> TitledRows:
-        """The rows, with the sentence under them."""
-        return TitledRows(title, self.rows(model), f"{self.in_words(model)} {self.protocol}.")
+        """A row a way, x 100, with the sentence under them."""
+        rows = [
+            {"model": name} | percent_cells(self.values[way])
+            for way, name in self.names(model).items()
+        ]
+        return TitledRows(title, rows, f"{self.in_words(model)} {self.protocol}.")
+
+
+def over_first(title: str, found: Mapping[str, BesideBM25]) -> TitledRows:
+    """Every row of a retrieval over the first model alone.
+
+    Args:
+        title: what was searched.
+        found: model -> what it found, on the same queries.
+    """
+    first, start = next(iter(found.items()))
+    rows: dict[str, dict[str, str]] = {}
+    for model, beside in found.items():
+        for way, name in beside.names(model).items():
+            if name != first and name not in rows:
+                gains = beside.over(start, way)
+                rows[name] = {"model": name} | {of: gain.points for of, gain in gains.items()}
+    note = (
+        f"Points, with 95 % intervals over the {start.unit}, each by itself: not corrected for how "
+        "many there are."
+    )
+    return TitledRows(f"{title}, over {first}", list(rows.values()), note)
 
 
 def judged_beside_bm25(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT) -> BesideBM25:
@@ -112,11 +154,13 @@ def judged_beside_bm25(encode: Encode, judged: JudgedQueries, weight: float = WE
     vectors = unit_vectors(encode, judged.queries, judged.documents)
     blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight)
     values = {way: measure_ranking(blocks[way](), judged.judgements) for way in WAYS}
-    groups, measure = np.arange(len(judged)), MEASURES[0]
+    groups = np.arange(len(judged))
     return _compare(
-        measure,
         {way: {name: float(of.mean()) for name, of in values[way].items()} for way in WAYS},
-        {way: mean_scores(values[way][measure][None], groups) for way in WAYS},
+        {
+            way: {name: mean_scores(values[way][name][None], groups) for name in MEASURES}
+            for way in WAYS
+        },
         weight,
         "queries",
     )
@@ -223,26 +267,24 @@ def pairs_beside_bm25(
     values = {way: ranks[way].row() for way in WAYS}
     if others.no_shared is not None:
         values["encoder"] |= {NO_SHARED: others.no_shared.mrr}
-    scores = {way: mrr_scores(pairs, found) for way, found in ranks.items()}
-    return alone, _compare("MRR", values, scores, weight, pairs.unit)
+    scores = {way: {"MRR": mrr_scores(pairs, found)} for way, found in ranks.items()}
+    return alone, _compare(values, scores, weight, pairs.unit)
 
 
 def _compare(
-    measure: str,
     values: dict[Way, dict[str, float]],
-    scores: Mapping[Way, Scores],
+    scores: dict[Way, dict[str, Scores]],
     weight: float,
     unit: str,
 ) -> BesideBM25:
-    others: tuple[Way, ...] = ("BM25", "fused")
-    gains = {way: gain(scores[way], scores["encoder"]) for way in others}
-    groups = number_of(gains["BM25"].groups, unit)
+    [first, *_] = scores["encoder"].values()
+    groups = number_of(len(np.unique(first.groups)), unit)
     protocol = (
         f"Differences with 95 % intervals over {groups}; BM25 of words "
         "without stemming or stop words; + BM25: cosine + "
         f"{weight:g} standard deviations x BM25 / its highest of the query"
     )
-    return BesideBM25(measure, values, gains, weight, unit, protocol)
+    return BesideBM25(values, scores, weight, unit, protocol)
 
 
 def _blocks_by_way(

@@ -16,7 +16,7 @@ from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import load_sts_data, sts_data
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.own import load_own
+from isospace.evaluation.own import OwnFiles, differences, load_own
 from isospace.evaluation.pairs import SidedEncode, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.evaluation.task import (
@@ -115,12 +115,15 @@ def evaluate_models(
 
 
 def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[TitledRows]:
-    """The tables of several models: what has one title is one table, with a row a model.
+    """The tables of one or several models, and what rows of retrieval gain over the first model.
 
-    A row of two tables that is the same in all columns they share, as BM25's, is one row.
+    Of several what has one title is one table, with a row a model. A row of two tables that is the
+    same in all columns they share, as BM25's, is one row.
     """
+    own = {found.conditions.model: found.of(OwnFiles) for found in evaluations}
+    over_first = differences({model: files for model, files in own.items() if files is not None})
     if len(evaluations) == 1:
-        return evaluations[0].tables(subsets)
+        return [*evaluations[0].tables(subsets), *over_first]
     merged: dict[str, TitledRows] = {}
     for evaluation in evaluations:
         for title, rows, note in evaluation.tables(subsets):
@@ -129,7 +132,7 @@ def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[
                 _add_row(table.rows, {"model": evaluation.conditions.model} | row)
             notes = [table.note] if table.note else []
             merged[title] = table._replace(note="\n".join([*notes, note] if note else notes))
-    return list(merged.values())
+    return [*merged.values(), *over_first]
 
 
 def _add_row(rows: list[dict[str, str]], new: dict[str, str]) -> None:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from isospace.errors import UserError
-from isospace.evaluation.beside_bm25 import BesideBM25, judged_beside_bm25, pairs_beside_bm25
+from isospace.evaluation.beside_bm25 import (
+    BesideBM25,
+    judged_beside_bm25,
+    over_first,
+    pairs_beside_bm25,
+)
 from isospace.evaluation.evaluate_config import DataKind
 from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
@@ -107,7 +112,8 @@ class OwnScores:
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
-        return asdict(self)
+        beside = None if self.beside is None else self.beside.to_json()
+        return asdict(replace(self, beside=None)) | {"beside": beside}
 
 
 def load_own(path: Path | str, kind: DataKind | None = None) -> OwnData:
@@ -187,6 +193,24 @@ class OwnFilesScores:
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """A table a file."""
         return [_table(own, conditions.model) for own in self.files]
+
+
+def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
+    """A table for each file that is searched: every row over the first model alone.
+
+    Args:
+        found: model -> its scores; of the same files in one order.
+    """
+    tables = []
+    for by_file in zip(*(scores.files for scores in found.values()), strict=True):
+        searched = {
+            model: own.beside
+            for model, own in zip(found, by_file, strict=True)
+            if own.beside is not None
+        }
+        if searched:
+            tables.append(over_first(f"{by_file[0].file}, {by_file[0].kind}", searched))
+    return tables
 
 
 def _table(own: OwnScores, model: str) -> TitledRows:
