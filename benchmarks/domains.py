@@ -170,7 +170,7 @@ def _judge_rungs(folder: Path, baselines: Path) -> None:
     assert ladder is not None
     data = load_data(run.config, elsewhere_chooses=True)
     states = EncoderStates(run.config, data.corpus)
-    if run.finished.choice.step:
+    if any(rung.name == "trained" for rung in ladder.rungs):
         states.trained.append(checkpoint.load_weights(run.kept_weights))
     known = [State(share, change) for share in (0.0, 1.0, *SHARES) for change in (None, *MAPS)]
     by_words = {state.words: state for state in known}
