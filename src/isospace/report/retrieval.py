@@ -57,8 +57,10 @@ def retrieval_table(run_set: RunSet) -> Table | None:
                     weights.add(f"{scores.beside.weight:g}")
         gains = done[0].over_start() if len(done) == 1 else {}
         for name, seeds in found.items():
-            row = {"objective": group, "state": name} | _row(seeds)
-            rows.append(row | ({GAIN: gains[name].points} if name in gains else {}))
+            row, cells = {"objective": group, "state": name}, _row(seeds)
+            if gains:  # behind what it is of, where it is seen without scrolling
+                row |= {"MRR": cells["MRR"], GAIN: gains[name].points if name in gains else ""}
+            rows.append(row | cells)
     if not rows:
         return None
     note = (
