@@ -30,6 +30,7 @@ import evaluating
 import families
 import operators
 import pair_training
+import reading
 import starting
 import training
 from common import BATCH, LENGTH, draw
@@ -288,6 +289,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "pairs": _pairs,
     "layers": _layers,
     "start": starting.tables,
+    "reading": reading.tables,
     "encode": _encode,
     "evaluate": _evaluate,
     "operators": operators.tables,
@@ -296,9 +298,10 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "families": families.tables,
 }
 
-DEFAULT = [part for part in PARTS if part not in ("layers", "scores", "busy", "families")]
+_LONG = ("layers", "reading", "scores", "busy", "families")
+DEFAULT = [part for part in PARTS if part not in _LONG]
 """In 20 minutes: `scores` trains nine encoders, `busy` measures two machines, `families` eight base
-models, and `layers` an option of `train` that no other part needs."""
+models, `reading` reads a million rows, `layers` is an option of `train` that nothing else needs."""
 
 if __name__ == "__main__":
     main()
