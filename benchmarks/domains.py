@@ -97,7 +97,10 @@ def main() -> None:
         name = f"{corpus}{of_start}"
         if (CELLS / name / f"{ADAPT}-seed-0.tar.xz").exists():
             found[corpus] = _judge(name, corpus, options.start)
-    draw(PAGE, {f"over corpora{of_start}": _over_corpora(found)})
+    parts = {f"over corpora{of_start}": _over_corpora(found)}
+    if not of_start:
+        parts["stopping"] = _stopping()
+    draw(PAGE, parts)
 
 
 def _rows(corpus: str, folder: Path, start: str) -> dict[str, TrainConfig]:
@@ -309,6 +312,34 @@ def _costs(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]
             {"": row, "minutes": f"{sum(times) / len(times) / 60:.1f}"}
             for row, times in seconds.items()
         ]
+    )
+
+
+def _stopping() -> str:
+    """What would be lost if trainings ended where their middle finds less than the start.
+
+    Of all trainings on pairs in the archive, those of relations.py too, on the pairs that choose.
+    """
+    rows = []
+    for corpus, source in SOURCES.items():
+        with TemporaryDirectory() as folder:
+            unpack(CELLS / corpus, Path(folder), Path(source.place), Path())
+            curves = [
+                [line["pairs_mrr"] for line in run.metrics() if line["kind"] == "evaluation"]
+                for run in map(Run, sorted(Path(folder).glob("*/seed-*")))
+                if run.config.views != "dropout"
+            ]
+        stopped = [curve for curve in curves if curve[1] < curve[0]]
+        counts = {
+            "trainings": len(curves),
+            "their middle finds less than the start": len(stopped),
+            "and their end more than their middle": sum(end > mid for _, mid, end in stopped),
+            "and their end more than the start": sum(end > start for start, _, end in stopped),
+        }
+        rows.append({"": corpus, **counts})
+    total = {key: sum(row[key] for row in rows) for key in rows[0] if key}
+    return markdown_table(
+        [{key: str(cell) for key, cell in row.items()} for row in [*rows, {"": "all", **total}]]
     )
 
 
