@@ -43,6 +43,15 @@ _NOT_FOR_HELP = (
 """What modules with settings import and a help text does not need: torch, and what it runs in."""
 
 
+class _WithOptions(logging.Formatter):
+    """Writes settings that our own warnings name as options; other libraries' words are theirs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A line of the log."""
+        text = super().format(record)
+        return as_options(text) if record.name.startswith("isospace") else text
+
+
 def _usage() -> str:
     return "\n".join(
         [
@@ -104,9 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # a text that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     end_with_input()
-    logging.basicConfig(
-        level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_WithOptions("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     if not arguments or arguments[0] in _HELP:
         print_result(_usage())
         return 0 if arguments else 2

@@ -142,6 +142,11 @@ class CorpusConfig:
                 f"`column` {self.column} `columns` {' '.join(self.columns)}: a row has one text or "
                 "several that belong together; give one of the two settings"
             )
+        if len(set(self.columns)) < len(self.columns):
+            raise UserError(
+                f"`columns` {' '.join(self.columns)}: one is named twice; a text and itself say "
+                "nothing of what belongs together"
+            )
         if self.title_column is not None and self.columns:
             raise UserError(
                 f"`title_column` {self.title_column} `columns` {' '.join(self.columns)}: either a "

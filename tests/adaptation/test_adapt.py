@@ -497,11 +497,27 @@ def test_other_text_that_is_too_little_to_bound_what_is_lost_is_named(config, tm
     assert "other.txt" in finished.results.elsewhere
 
 
+def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
+    """They are cut, so that there are relations, but of none as many pairs as train."""
+    rows = [{"text": text} for text in sentences(300, seed=9)]
+    rows += [{"text": " ".join(sentences(30, seed=10 + i))} for i in range(3)]
+    texts = tmp_path / "rows.jsonl"
+    texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    text = CorpusConfig(corpus=(str(texts),))
+    finished = adapt(replace(config, text=text, budget=(100, "tokens"), output=tmp_path / "run"))
+    story = read_ladder(finished.run.folder).story
+    assert story[0].startswith("Two dropout views of each text train, and no pairs: 0 pairs")
+    assert finished.run.config.views == "dropout"
+
+
 def test_refusals(config, climbed, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="settings of a new ladder or the folder"):
         adapt()
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="exists already.*continue it with adapt `resume`"):
         adapt(replace(config, output=climbed.run.folder))
+    (tmp_path / "notes.txt").write_text("precious")
+    with pytest.raises(UserError, match="exists already. Give another folder$"):
+        adapt(replace(config, output=tmp_path / "notes.txt"))
     (climbed.run.folder / LADDER).rename(tmp_path / LADDER)
     with pytest.raises(UserError, match="no ladder"):
         adapt(resume=climbed.run.folder)

@@ -65,6 +65,7 @@ def test_compressed(tmp_path):
         ({"qrels": HEADER + "q1\td1\tnan\n"}, ["test.tsv:2: the grade 'nan' is no number"]),
         ({"qrels": HEADER + "q1\td1\n"}, ["test.tsv:2: 2 fields", "grade"]),
         ({"qrels": HEADER + "q1\td1\t1\n"}, ["1 judged query; expected two or more"]),
+        ({"qrels": HEADER + "q1\td1\t0\nq2\td1\t0\n"}, ["no document is relevant"]),
         ({"documents": [*DOCUMENTS, {"_id": "d1", "text": "x"}]}, ["corpus.jsonl:4: the id 'd1' stands twice"]),
         ({"documents": [*DOCUMENTS, {"_id": "d4", "title": " ", "text": ""}]}, ["corpus.jsonl:4: 'd4' has no text"]),
         ({"documents": [{"text": "x"}]}, ['corpus.jsonl:1: "_id" is None']),

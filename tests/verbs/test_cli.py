@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from importlib.metadata import version
@@ -10,7 +11,7 @@ from importlib.metadata import version
 import pytest
 from toy import sentences
 
-from isospace.cli import main
+from isospace.cli import _WithOptions, main
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES
 from isospace.verbs.doctor import Doctor
@@ -49,7 +50,10 @@ def test_says_which_version_this_is(capsys):
         (["train", "--corpus", "x", "--batch-size", "many"], "batch-size"),
         (["train", "--corpus", "x", "--bogus"], "bogus"),
         (["train", "--corpus", "x", "simcse", "--temperature", "0"], "temperature"),
-        (["train", "--resume", "no-such-run"], "not a run"),
+        (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),
+        (["train", "--corpus", "x", "--labels", "mine.csv"], "labels choose nothing with"),
+        (["train", "--corpus", "x.csv", "--columns", "q", "a", "a"], "one is named twice"),
+        (["train", "--resume", "no-such-run"], "not a run (no such folder)"),
         (["train", "--resume", "run", "--seed", "3"], "so that --seed 3 would change nothing"),
         (["train", "--resume", "run", "--recipe", "dropout"], "so that --recipe would change"),
         (["train", "--resume=run", "whitenedcse"], "so that whitenedcse would change nothing"),
@@ -66,6 +70,23 @@ def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
     status, out, err = run(capsys, *words)
     assert status == 2
     assert message in " ".join((out + err).split())
+
+
+def test_names_of_columns_are_parted_by_blanks(capsys, tmp_path):
+    (tmp_path / "faq.csv").write_text("q,a\nwhat purrs,cats do\n", encoding="utf-8")
+    status, _, err = run(capsys, "corpus", tmp_path / "faq.csv", "--columns", "q,a")
+    assert status == 2
+    assert "parted by blanks" in err
+
+
+def test_warnings_name_options_as_they_are_typed():
+    written = _WithOptions("%(message)s").format
+    ours, theirs = (
+        logging.LogRecord(name, logging.WARNING, "", 0, "see `max_length`", None, None)
+        for name in ("isospace.corpus.reading", "transformers")
+    )
+    assert written(ours) == "see --max-length"
+    assert written(theirs) == "see `max_length`"
 
 
 def test_train_then_report_and_evaluate(capsys, run_folder, tmp_path):

@@ -35,8 +35,8 @@ class AdaptConfig:
     """How much may be done: minutes in all, of which reading the text uses up half at most, or
     tokens to train on, however long the rest takes (the same on every machine)."""
     may_lose: NonNegativeFloat = 0.5
-    """How many points of 100 may be lost elsewhere, on each set of other text: what loses more on
-    the pairs that choose there is not taken."""
+    """How many points of 100 may be lost elsewhere, on average over the small sets that isospace
+    carries and on each other one: what loses more on the pairs that choose there is not taken."""
     elsewhere: Names = ()
     """Other text, in files or folders as `corpus` has them, on which little should be lost, beside
     what isospace carries and the STS sets of `data`."""
@@ -50,6 +50,9 @@ class AdaptConfig:
     """A file of queries that somebody logged or another program wrote, each alone or with the
     passage that answers it, as for train: further pairs to train on, by which nothing is measured.
     """
+    max_length: Annotated[int, Field(ge=3)] | None = None
+    """To how many tokens training cuts each text; default: pairs to 64, single texts as train does.
+    Measuring sees all that the encoder takes."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
     query_prompt: str | None = None
@@ -77,6 +80,7 @@ class AdaptConfig:
             base,
             text=self.text,
             model=self.model,
+            max_length=self.max_length or base.max_length,
             pooling=self.pooling,
             query_prompt=self.query_prompt,
             document_prompt=self.document_prompt,

@@ -191,7 +191,8 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
     if len(config.columns) == 1:
         raise UserError(
             f"`columns` {config.columns[0]}: one column of texts. Expected those of anchor and "
-            f"positive, and perhaps of hard negatives; or name it with `column` {config.columns[0]}"
+            "positive, and perhaps of hard negatives, parted by blanks; or name it with `column` "
+            f"{config.columns[0]}"
         )
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:

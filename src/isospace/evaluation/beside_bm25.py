@@ -105,7 +105,7 @@ class BesideBM25:
         if found.low > 0:
             return f"Plain BM25 finds more than {model} here ({interval})."
         if found.high < 0:
-            return f"{model} finds more than plain BM25 ({interval})."
+            return f"Plain BM25 finds less than {model} here ({interval})."
         return (
             f"{number_of(found.groups, self.unit)} cannot tell whether {model} or plain BM25 "
             f"finds more ({interval})."

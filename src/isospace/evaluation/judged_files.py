@@ -33,7 +33,7 @@ def load_judged(folder: Path) -> JudgedQueries:
     Raises:
         UserError: naming file and line: a file that is missing or cannot be read, a row without an
             id or a text, an id or a judgement twice, a grade that is no number, judgements of what
-            is not there, or fewer than two judged queries.
+            is not there, fewer than two judged queries, or no relevant document.
     """
     documents_source, queries_source = _find(folder, _DOCUMENTS), _find(folder, _QUERIES)
     documents = _read_texts(documents_source)
@@ -62,6 +62,10 @@ def load_judged(folder: Path) -> JudgedQueries:
     if len(judged) < 2:
         found = number_of(len(judged), "judged queries")
         raise UserError(f"{source.name}: {found}; expected two or more")
+    if all(grade <= 0 for grades in judged.values() for grade in grades.values()):
+        raise UserError(
+            f"{source.name}: no document is relevant to any query, as no grade is above 0"
+        )
     return JudgedQueries(
         tuple(queries[key] for key in judged),
         tuple(documents.values()),

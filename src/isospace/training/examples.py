@@ -238,7 +238,7 @@ def _origins_of_lines(corpus: Corpus) -> Rows:
 
 def _of_texts(numbers: Rows, rows: Rows) -> Rows:
     """(example, text * n) of (line, n) numbers and (example, text) lines."""
-    found: Rows = numbers[rows].reshape(len(rows), -1)
+    found: Rows = numbers[rows].reshape(len(rows), rows.shape[1] * numbers.shape[1])
     return found
 
 

@@ -20,11 +20,17 @@ from isospace.corpus.overview import judging, sample
 from isospace.corpus.tokens import Tokens, tokenise
 from isospace.encoders.adapters import require_peft
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.benchmark import Benchmark, choosing_text, load_labels, load_sts_data
+from isospace.evaluation.benchmark import (
+    DEV_SPLITS,
+    Benchmark,
+    choosing_text,
+    load_labels,
+    load_sts_data,
+)
 from isospace.evaluation.elsewhere import Elsewhere, require_elsewhere
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
@@ -249,8 +255,8 @@ def _length_story(config: TrainConfig, found: Coverage) -> str | None:
     if config.objective.reads_whole_texts or longest is None or longest == LENGTH_OF_LINES >= half:
         return None
     return (
-        f"half of the texts have {half} tokens or more, 95 % up to {most}; all are cut to "
-        f"{longest} (`max_length`)"
+        f"half of the texts have {half} tokens or more, 95 % up to {most}; training cuts "
+        f"all to {longest} (`max_length`)"
     )
 
 
@@ -301,6 +307,7 @@ def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
     Raises:
         UserError: a file cannot be used, or the corpus leaves too little to measure on.
     """
+    resolve(config.model)  # a name that leads nowhere is refused before a long text is read
     pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
     tasks = load_sts_data(config.data) if config.data else {}
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
@@ -474,6 +481,11 @@ def _require_labels(config: TrainConfig) -> None:
     if config.objective.reads_labels and column is None:
         raise UserError(
             f"`label_column` is missing: {name} learns from labels; name the column that holds them"
+        )
+    if config.select != "labels" and config.labels not in DEV_SPLITS:
+        raise UserError(
+            f"`labels` {config.labels}: labels choose nothing with `select` {config.select}; leave "
+            "them out, or set `select` labels"
         )
     if column is not None and not config.objective.reads_labels:
         readers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.reads_labels)

@@ -118,8 +118,10 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         if not begun(folder):
-            what = "not a run (no config.json in it). A run is what train writes"
-            raise UserError(f"{folder}: {what}")
+            found = "no config.json in it" if folder.is_dir() else "no such folder"
+            raise UserError(
+                f"{folder}: not a run ({found}). A run is a folder that train or adapt has written"
+            )
         self.folder = folder
         self.metrics_path = folder / "metrics.jsonl"
         self.last_checkpoint = folder / "checkpoints" / "last.pt"
@@ -442,10 +444,10 @@ def require_free(folder: Path | None) -> None:
         for path in torn:
             path.unlink()
     if is_occupied(folder):
-        raise UserError(
-            f"`output` {folder}: exists already. Give another folder, or continue it with "
-            f"{resume_command(folder)}"
-        )
+        advice = "Give another folder"
+        if begun(folder):
+            advice += f", or continue it with {resume_command(folder)}"
+        raise UserError(f"`output` {folder}: exists already. {advice}")
     require_writable(folder, inside=True)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def show_finished(outcome: FinishedRun, json: bool) -> None:
     """Write the run's report; print results.json where JSON is asked for.
 
-    Of a run that had been finished before the verdict is printed, as nothing told it on the way.
+    Of a run that had been finished before the verdict is said, as nothing told it on the way.
     """
     from isospace.report.run_set import collect
     from isospace.report.write import write_report
@@ -24,4 +24,4 @@ def show_finished(outcome: FinishedRun, json: bool) -> None:
     if json:
         print_json_text(to_json(outcome.results))
     elif outcome.earlier:
-        print_result(outcome.verdict)
+        print_result(f"{outcome.run.folder} had been finished. {outcome.verdict}")
