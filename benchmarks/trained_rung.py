@@ -48,7 +48,11 @@ STATES = (State(1.0), State(0.5))
 
 
 def settings() -> dict[str, TrainConfig]:
-    """The rows, each another way to train on pairs; the first is the recipe as it was."""
+    """The rows, each another way to train on pairs; the first is the recipe as it was.
+
+    Those of "again" are compared among each other: since the others ran, a crop counts as many
+    tokens as it has.
+    """
     pairs = replace(
         find("pairs").config,
         budget=(TOKENS, "tokens"),
@@ -57,11 +61,12 @@ def settings() -> dict[str, TrainConfig]:
         evaluations=1,
         seed=0,
     )
+    fast = replace(pairs, learning_rate=1e-4)
     last = replace(pairs, trained_layers=3, budget=(FASTER * TOKENS, "tokens"))
     similar = replace(pairs, similar=16, learning_rate=1e-4)
     return {
         "pairs": pairs,
-        "learning rate 1e-4": replace(pairs, learning_rate=1e-4),
+        "learning rate 1e-4": fast,
         "similar 16, 1e-4": similar,
         "last 3 layers, similar 16, 1e-4": replace(last, similar=16, learning_rate=1e-4),
         "iso": replace(pairs, objective=Iso(temperature=0.05)),
@@ -70,8 +75,12 @@ def settings() -> dict[str, TrainConfig]:
         ),
         "similar 16": replace(pairs, similar=16),
         "last 3 layers, 1e-4": replace(last, learning_rate=1e-4),
-        "held to the start, 1e-4": replace(pairs, learning_rate=1e-4, hold_to_start=100.0),
         "128 tokens": replace(pairs, max_length=128),
+        "again: learning rate 1e-4": fast,
+        "again: half the tokens": replace(fast, budget=(TOKENS / 2, "tokens")),
+        "again: a quarter of the tokens": replace(fast, budget=(TOKENS / 4, "tokens")),
+        "again: half the tokens, 5e-5": replace(pairs, budget=(TOKENS / 2, "tokens")),
+        "again: held to the start": replace(fast, hold_to_start=100.0),
     }
 
 
