@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from toy import sentences, write_toy_cross_encoder
 
+from isospace.adaptation import adapt as adapt_module
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_ladder
@@ -35,6 +36,7 @@ from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
 from isospace.training import fit as fit_module
+from isospace.training.fit import evaluation_steps
 from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
 from isospace.training.results import read_results
@@ -373,6 +375,15 @@ def test_few_documents_train_in_smaller_batches(toy_model, tmp_path):
     assert finished.results.steps > 0
 
 
+def test_a_long_training_is_looked_at_early_too(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(adapt_module, "EARLIEST", 3)
+    finished = adapt(replace(config, output=tmp_path / "run"))
+    total = finished.run.steps()[-1]["step"]
+    evaluated = [line["step"] for line in finished.run.metrics() if line["kind"] == "evaluation"]
+    assert evaluated == [0, *sorted(evaluation_steps(int(total), 2, 3))]
+    assert len(evaluated) > 3
+
+
 def test_sentences_train_by_dropout(toy_model, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("\n".join(sentences(1500)), encoding="utf-8")
@@ -513,10 +524,10 @@ def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
 def test_refusals(config, climbed, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="settings of a new ladder or the folder"):
         adapt()
-    with pytest.raises(UserError, match="exists already.*continue it with adapt `resume`"):
+    with pytest.raises(UserError, match=r"exists already.*continue it with adapt `resume`"):
         adapt(replace(config, output=climbed.run.folder))
     (tmp_path / "notes.txt").write_text("precious")
-    with pytest.raises(UserError, match="exists already. Give another folder$"):
+    with pytest.raises(UserError, match=r"exists already. Give another folder$"):
         adapt(replace(config, output=tmp_path / "notes.txt"))
     (climbed.run.folder / LADDER).rename(tmp_path / LADDER)
     with pytest.raises(UserError, match="no ladder"):

@@ -78,7 +78,9 @@ def test_the_tokens_that_are_counted_are_those_that_pass(config, tmp_path, monke
     assert read_ladder(finished.run.folder).chosen.name == "trained, then mapped"
     [passes] = counted
     # Beside them the probes pass, by which a model is held against what was measured.
-    assert sum(counts) == pytest.approx(passes.measuring + passes.evaluating, rel=0.02)
+    assert sum(counts) == pytest.approx(
+        passes.measuring + passes.evaluations * passes.evaluation, rel=0.02
+    )
 
 
 def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path, monkeypatch):
@@ -95,7 +97,7 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path
     [passes], story = counted, read_ladder(finished.run.folder).story
     told = next(one for one in story if "a budget of 30 minutes is too little for 10" in one)
     [enough] = re.findall(r"about ([\d,]+) would do", told)
-    minutes = _SPARE * 60 * (passes.measuring + passes.evaluating)
+    minutes = _SPARE * 60 * (passes.measuring + passes.evaluations * passes.evaluation)
     assert minutes <= int(enough.replace(",", "")) <= minutes + 30  # what the ladder itself took
 
 

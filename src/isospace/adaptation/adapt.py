@@ -58,7 +58,7 @@ from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, write_run
-from isospace.training.fit import Fit
+from isospace.training.fit import Fit, evaluation_steps
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
@@ -68,6 +68,10 @@ from isospace.training.selection import Choice
 
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
+EARLIEST = 24
+"""Updates before the first evaluation of a long training, beside those of the recipe: on some text
+pairs teach most in so many, and less than nothing in ten times as many (docs/results/domains.md).
+"""
 FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
 SMALLER_BATCHES = (32, 16)
@@ -294,7 +298,7 @@ class _Climb:
             run = self._run_of(number, settings)
             with self._rung("trained"):
                 # What finds less than the start may find more half-way back to it.
-                fit = Fit(settings, self.progress, self._stop, self.data, start_competes=False)
+                fit = Fit(settings, self.progress, self._stop, self.data, False, EARLIEST)
                 with fit.holding(run, self.run.how_to_resume):
                     fit.begin()
                     if updates is None:
@@ -347,9 +351,14 @@ class _Climb:
             return 0
         each, beside = loop.tokens_per_step, 0.0
         if unit == "minutes" and fit.begun is None:
-            each, measuring = loop.seconds_per_step() / 60, self._measuring(fit)
+            each, (measuring, evaluation) = loop.seconds_per_step() / 60, self._measuring(fit)
             since = counted_from(self._started, self._read, 60 * amount)
             beside = (time.monotonic() - since + measuring) / 60
+            recipes = loop.config.evaluations
+            likely = min(int((amount - beside) / each / seeds), most)
+            if likely >= FEWEST_UPDATES:
+                further = len(evaluation_steps(likely, recipes, EARLIEST)) - recipes
+                beside += further * seeds * evaluation / 60
         allowed = (amount - beside) / each / seeds if fit.begun is None else fit.begun
         updates = min(int(allowed), most)
         if updates < FEWEST_UPDATES:
@@ -365,8 +374,8 @@ class _Climb:
             self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         return updates
 
-    def _measuring(self, fit: Fit) -> float:
-        """Seconds that measuring what is trained will take."""
+    def _measuring(self, fit: Fit) -> tuple[float, float]:
+        """Seconds of measuring what is trained, and of a further evaluation of one training."""
         encoder, texts = self.states.encoder, self.choosers.second
         passes = Passes.of(
             self.states, self.data, self.choosers, fit.loop.config, self.config.seeds
@@ -374,7 +383,8 @@ class _Climb:
         measuring = evaluating = seconds_per_token(encoder, texts, "float32")
         if fit.accelerator.mixed_precision == "bf16":
             evaluating = seconds_per_token(encoder, texts, "bf16")
-        return _SPARE * (passes.measuring * measuring + passes.evaluating * evaluating)
+        evaluation = _SPARE * passes.evaluation * evaluating
+        return _SPARE * passes.measuring * measuring + passes.evaluations * evaluation, evaluation
 
     def _finish(self, fit: Fit) -> FinishedRun:
         """Choose, judge, write."""

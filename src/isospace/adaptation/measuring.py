@@ -42,11 +42,13 @@ class Passes:
     Attributes:
         measuring: in float32: of all weights what chooses, of those that are taken what judges and
             what maps behind them are fitted on.
-        evaluating: in the arithmetic of training: evaluations of all trainings.
+        evaluation: in the arithmetic of training: of one evaluation of one training.
+        evaluations: how many of these there are at least.
     """
 
     measuring: int
-    evaluating: int
+    evaluation: int
+    evaluations: int
 
     @classmethod
     def of(
@@ -89,7 +91,8 @@ class Passes:
         # Every training evaluates the start too, of which all but the noisy views are kept.
         return cls(
             (1 + len(SHARES)) * choosing + judging + mapped,
-            (1 + config.evaluations * seeds) * evaluation,
+            evaluation,
+            1 + config.evaluations * seeds,
         )
 
 

@@ -34,6 +34,26 @@ from isospace.training.run import Run
 from isospace.training.selection import Choice, choose
 
 
+def evaluation_steps(total: int, evaluations: int, earliest: int | None = None) -> set[int]:
+    """The updates after which a training is evaluated: so many, evenly, the last one in the end.
+
+    Args:
+        total: updates.
+        evaluations: how many.
+        earliest: where it is given, there are further ones at half of the first, half of that and
+            so on, but none before this update.
+
+    >>> sorted(evaluation_steps(300, 2)), sorted(evaluation_steps(300, 2, earliest=24))
+    ([150, 300], [38, 75, 150, 300])
+    """
+    steps = {round(total * i / evaluations) for i in range(1, evaluations + 1)}
+    halves = min(steps) / 2
+    while earliest is not None and halves >= earliest:
+        steps.add(round(halves))
+        halves /= 2
+    return steps
+
+
 class Fit:
     """One process's part in a training: everything loaded, then `begin` and `go`.
 
@@ -44,6 +64,7 @@ class Fit:
         data: the texts, where they are loaded already.
         start_competes: whether the start is kept where no evaluation beats it, as where nothing
             more is done with what was trained.
+        earliest: as in `evaluation_steps`.
 
     Attributes:
         main: whether this process is the first.
@@ -59,10 +80,12 @@ class Fit:
         stop: StopRequest,
         data: Data | None = None,
         start_competes: bool = True,
+        earliest: int | None = None,
     ) -> None:
         self._started, self._earlier_seconds = time.monotonic(), 0.0
         self._earlier_memory_mb = 0.0
         self.config, self._stop, self._start_competes = config, stop, start_competes
+        self._earliest = earliest
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
@@ -325,10 +348,7 @@ class Fit:
     def _train(self) -> None:
         loop, total = self.loop, self.loop.total_steps
         speed: float | None = None
-        evaluation_steps = {
-            round(total * i / self.config.evaluations)
-            for i in range(1, self.config.evaluations + 1)
-        }
+        evaluated_steps = evaluation_steps(total, self.config.evaluations, self._earliest)
         bar = self.progress.bar("train", total, loop.step)
         with self._stop.delayed(), bar as advance:
             for step in loop:
@@ -339,7 +359,7 @@ class Fit:
                 if self.main:
                     self.run.log("step", values)
                     self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
-                evaluated = step.step in evaluation_steps
+                evaluated = step.step in evaluated_steps
                 if evaluated:
                     self._evaluate()
                     self._record_evaluation()
