@@ -288,7 +288,8 @@ def test_labels_and_what_reads_them_come_together(config, monkeypatch):
 
 def test_one_class_is_no_task(config, tmp_path):
     put(tmp_path / "nli.jsonl", rows(240, NLI[:1]))
+    (tmp_path / "config.json").touch()  # of a model that would not load
     with pytest.raises(
         UserError, match=r"`label_column` label: .* entailment\. Expected two or more"
     ):
-        train(replace(config, model="no such model"))
+        train(replace(config, model=str(tmp_path)))

@@ -43,7 +43,8 @@ def test_documents_serve(toy_model, tmp_path):
 
 
 def test_sentences_are_refused_before_the_encoder_is_loaded(toy_model, tmp_path):
-    config = replace(config_for(toy_model, tmp_path, sentences(60)), model="no such model")
+    (tmp_path / "config.json").touch()
+    config = replace(config_for(toy_model, tmp_path, sentences(60)), model=str(tmp_path))
     config = replace(config, objective=replace(SPANS, max_span=64))
     with pytest.raises(UserError, match=r"0 of \d+ texts have the 256 tokens.*Give documents"):
         require_usable([config])
