@@ -70,7 +70,7 @@ MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
 EARLIEST = 24
 """Updates before the first evaluation of a long training, beside those of the recipe: on some text
-pairs teach most in so many, and less than nothing in ten times as many (docs/results/domains.md).
+pairs teach most in so many, and less than nothing in three times as many (docs/results/domains.md).
 """
 FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
@@ -298,7 +298,14 @@ class _Climb:
             run = self._run_of(number, settings)
             with self._rung("trained"):
                 # What finds less than the start may find more half-way back to it.
-                fit = Fit(settings, self.progress, self._stop, self.data, False, EARLIEST)
+                fit = Fit(
+                    settings,
+                    self.progress,
+                    self._stop,
+                    self.data,
+                    start_competes=False,
+                    earliest=EARLIEST,
+                )
                 with fit.holding(run, self.run.how_to_resume):
                     fit.begin()
                     if updates is None:
