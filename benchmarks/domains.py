@@ -329,6 +329,8 @@ def _stopping() -> str:
                 for run in map(Run, sorted(Path(folder).glob("*/seed-*")))
                 if run.config.views != "dropout"
             ]
+        # The start, the middle, the end; a long training of a ladder is looked at earlier, too.
+        curves = [[curve[0], *curve[-2:]] for curve in curves]
         stopped = [curve for curve in curves if curve[1] < curve[0]]
         counts = {
             "trainings": len(curves),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import resource
 import subprocess
@@ -26,7 +25,7 @@ from common import lines
 
 SIZES = (100_000, 1_000_000)
 MILLIONS = 10
-"""Of rows, for which the larger two sizes speak."""
+"""Of rows, for which the two sizes speak."""
 _WORDS_OF, _VOCABULARY = 20_000, 30_000
 
 
@@ -97,6 +96,5 @@ if __name__ == "__main__":
     from isospace.corpus.corpus import load_corpus
 
     _, rows_file, cache_folder = sys.argv
-    os.environ["ISOSPACE_CACHE"] = cache_folder
     corpus = load_corpus(CorpusConfig((rows_file,), title_column="title"), Path(cache_folder))
     print(corpus.summary, file=sys.stderr)

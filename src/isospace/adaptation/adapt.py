@@ -69,9 +69,9 @@ from isospace.training.selection import Choice
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
 EARLIEST = 24
-"""Updates before the first evaluation of a long training, beside those of the recipe: on some text
-pairs teach most in so many, and less than nothing in three times as many (docs/results/domains.md).
-"""
+"""Updates that come before any evaluation. A long training is evaluated down to here, as on some
+text pairs teach most in so many, and less than nothing in three times as many
+(docs/results/domains.md)."""
 FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
 SMALLER_BATCHES = (32, 16)
@@ -361,10 +361,10 @@ class _Climb:
             each, (measuring, evaluation) = loop.seconds_per_step() / 60, self._measuring(fit)
             since = counted_from(self._started, self._read, 60 * amount)
             beside = (time.monotonic() - since + measuring) / 60
-            recipes = loop.config.evaluations
+            usual = loop.config.evaluations
             likely = min(int((amount - beside) / each / seeds), most)
             if likely >= FEWEST_UPDATES:
-                further = len(evaluation_steps(likely, recipes, EARLIEST)) - recipes
+                further = len(evaluation_steps(likely, usual, EARLIEST)) - usual
                 beside += further * seeds * evaluation / 60
         allowed = (amount - beside) / each / seeds if fit.begun is None else fit.begun
         updates = min(int(allowed), most)

@@ -51,7 +51,7 @@ class AdaptConfig:
     passage that answers it, as for train: further pairs to train on, by which nothing is measured.
     """
     max_length: Annotated[int, Field(ge=3)] | None = None
-    """To how many tokens training cuts each text; default: pairs to 64, single texts as train does.
+    """To how many tokens training cuts each text; default: as the recipes pairs and dropout do.
     Measuring sees all that the encoder takes."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""

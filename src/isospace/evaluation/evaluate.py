@@ -121,9 +121,9 @@ def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[
     same in all columns they share, as BM25's, is one row.
     """
     own = {found.conditions.model: found.of(OwnFiles) for found in evaluations}
-    over_first = differences({model: files for model, files in own.items() if files is not None})
+    gained = differences({model: files for model, files in own.items() if files is not None})
     if len(evaluations) == 1:
-        return [*evaluations[0].tables(subsets), *over_first]
+        return [*evaluations[0].tables(subsets), *gained]
     merged: dict[str, TitledRows] = {}
     for evaluation in evaluations:
         for title, rows, note in evaluation.tables(subsets):
@@ -132,7 +132,7 @@ def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[
                 _add_row(table.rows, {"model": evaluation.conditions.model} | row)
             notes = [table.note] if table.note else []
             merged[title] = table._replace(note="\n".join([*notes, note] if note else notes))
-    return [*merged.values(), *over_first]
+    return [*merged.values(), *gained]
 
 
 def _add_row(rows: list[dict[str, str]], new: dict[str, str]) -> None:
