@@ -8,7 +8,8 @@ FOLDER holds the corpora as benchmarks/corpora.py makes them, STS the seven sets
 layout. Goes on where it was stopped, and with the runs whose records are in
 docs/results/documents-cells, where benchmarks/relations.py puts its own. With --judge the finished
 runs are judged again: no text, no training. Another start than minilm, such as the folder that
-benchmarks/mpnet.py makes, is named as it lies in the current folder, and has tables of its own.
+benchmarks/mpnet.py makes, is named as it lies in the current folder, and has tables of its own; it
+is trained in bf16, on machines that have it.
 
 All rows of a corpus are trained on as many tokens, and are judged by a relation that trains none of
 them. With the first seed every rung of the ladder is judged beside what was taken, and STS is
@@ -22,7 +23,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,7 +41,7 @@ from isospace.adaptation.results import Ladder, Rung, read_ladder
 from isospace.adaptation.states import MAPS, SHARES, State
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.results import ComparisonResults
-from isospace.config import TrainConfig
+from isospace.config import PrecisionChoice, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import load_sts_data
 from isospace.evaluation.elsewhere import STS, Elsewhere, elsewhere_scores
@@ -103,9 +104,14 @@ def main() -> None:
     draw(PAGE, parts)
 
 
+def _precision(start: str) -> PrecisionChoice:
+    return PRECISION if start == "minilm" else "bf16"
+
+
 def _rows(corpus: str, folder: Path, start: str) -> dict[str, TrainConfig]:
     source = SOURCES[corpus]
-    return on_one_text(source, folder, start) | published(source, folder, start)
+    rows = on_one_text(source, folder, start) | published(source, folder, start)
+    return {name: replace(row, precision=_precision(start)) for name, row in rows.items()}
 
 
 def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
@@ -123,7 +129,7 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
                 text=text,
                 model=options.start,
                 budget=(TOKENS, "tokens"),
-                precision=PRECISION,
+                precision=_precision(options.start),
                 seed=seed,
                 output=runs / ladder / f"seed-{seed}",
                 **LADDERS[ladder],
@@ -144,6 +150,7 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
         models[peer] = options.output / "models" / name / peer
         if not models[peer].exists():
             on_pairs = pairs(SOURCES[corpus], options.folder, options.start)
+            on_pairs = replace(on_pairs, precision=_precision(options.start))
             _note(name, peer, {"seconds": _apart(train_peer, peer, on_pairs, models[peer])})
     candidates = {row: config for row, config in rows.items() if row in wanted}
     if candidates or models:
