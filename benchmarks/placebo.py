@@ -37,7 +37,7 @@ from isospace.evaluation.retrieval import RetrievalScores, rank_targets
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.choosing import best_other, choose, judge_chosen, loss
+from isospace.statistics.choosing import best_other, choose, judge_chosen
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores, spearman_scores
@@ -59,9 +59,8 @@ TIES = (0.54, 0.93)
 CLUSTERS = (5, 10)
 SHARED = 0.2
 """Correlation of two items of a cluster."""
-MARGIN = 0.005
 RUNGS = 20
-BOUNDS = {"adapted": 0.025, "safe": 0.05, "coverage": 0.93, "bias": 0.1}
+BOUNDS = {"adapted": 0.025, "coverage": 0.93, "bias": 0.1}
 ERRORS = 3.0
 """How many simulation errors a share may be beyond its bound before the bound counts as broken."""
 
@@ -138,7 +137,6 @@ class Checks:
 
 _NAMES = {
     "adapted": 'false "adapted", at most',
-    "safe": 'false "safe", at most',
     "coverage": "coverage of the 95 % interval, at least",
     "bias": "bias after choosing in standard errors, at most",
 }
@@ -212,7 +210,6 @@ def main() -> None:
     section("skewed", lambda: skewed(real, samples))
     section("seeds", lambda: seeds(trained, samples // 2, checks))
     section("choosing", lambda: choosing(rungs, trained, samples, checks))
-    section("safe", lambda: safe(real, rungs, samples, checks))
     section("gains", lambda: true_gains(whitened, samples, checks))
     section("candidates", lambda: candidates(docstrings))
     section("shares", lambda: shares(docstrings, start, runs))
@@ -608,54 +605,6 @@ def _chosen(
             errors.append(judges.std(ddof=1) / np.sqrt(len(judges)))
     bias, spread = float(np.mean(off)), float(np.std(off, ddof=1)) / np.sqrt(samples)
     return adapted, covered, bias / np.mean(errors), spread / np.mean(errors)
-
-
-def safe(
-    real: Mapping[str, Floats], ladder: Floats, samples: int, checks: Checks
-) -> tuple[str, Any]:
-    """How often a loss of exactly the margin is certified as less."""
-    random = np.random.default_rng(5)
-    lines: list[list[object]] = []
-    found: dict[str, Any] = {}
-    alone = {name: tilted(values, -MARGIN) for name, values in real.items()}
-    for cluster in (1, 5):
-        for size in (20, 50, 100, 200, 500, 2000):
-            share = Share(0, 0)
-            for population in alone.values():
-                for values, groups in drawn(
-                    random, population, size, cluster, samples // len(alone) // 2
-                ):
-                    after = mean_scores(values, groups)
-                    before = mean_scores(np.zeros_like(values), groups)
-                    share.count += loss(after, before, MARGIN).certified
-                    share.of += 1
-            what = "one candidate" + ("" if cluster == 1 else f", clusters of {cluster}")
-            lines.append([what, f"{size:,}", share])
-            found[f"{what}, {size}"] = share.value
-            checks.share("safe", f"{what}, n = {size:,}", share)
-    sequences = {
-        "20 powers, all lose the margin": tilted(ladder, -MARGIN),
-        "20 powers, the 5th loses it": tilted(ladder[:, 4], -MARGIN),
-    }
-    sequences["20 powers, the 5th loses it"] = Population(
-        ladder, sequences["20 powers, the 5th loses it"].weights
-    )
-    for what, population in sequences.items():
-        truth = np.concatenate([[0.0], population.truth])
-        for size in (200, 1000):
-            share = Share(0, samples // 4)
-            for values, groups in drawn(random, population, size, 1, share.of):
-                elsewhere = [
-                    mean_scores(row[None], groups)
-                    for row in np.concatenate([np.zeros((1, size)), values])
-                ]
-                # The further from the start the better at home: all that is allowed is taken.
-                place = choose([float(rung) for rung in range(RUNGS + 1)], elsewhere, MARGIN)
-                share.count += bool(truth[place] <= -MARGIN + 1e-6)
-            lines.append([what, f"{size:,}", share])
-            found[f"{what}, {size}"] = share.value
-            checks.share("safe", f"{what}, n = {size:,}", share)
-    return rows(["loss elsewhere is the margin", "n", "false safe, %"], lines), found
 
 
 def true_gains(values: Floats, samples: int, checks: Checks) -> tuple[str, Any]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isospace.statistics.choosing import best_other, choose, judge_chosen, loss
+from isospace.statistics.choosing import best_other, choose, judge_chosen
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 
@@ -33,31 +33,6 @@ def test_the_highest_is_taken_and_the_first_of_equals():
     assert choose([0.1, 0.3, 0.3, 0.2]) == 1
     assert choose([0.1, 0.1]) == 0
     assert choose(ladder([0, 0.1, 0.3, 0.2])) == 2
-
-
-def test_the_sequence_ends_at_the_first_that_is_not_certified():
-    elsewhere = ladder([0, 0.0, -0.2, 0.1], sd=0.01)
-    assert choose([0, 1, 2, 3], elsewhere, margin=0.01) == 1
-    assert choose([0, 1, 2, 3], elsewhere, margin=0.3) == 3
-    assert choose([0, 1, 2, 3]) == 3
-
-
-def test_a_loss_that_few_items_cannot_exclude_is_not_called_safe():
-    """ "May lose at most 0.5" asks for more than an estimate above it."""
-    few, many = (ladder([0, 0.002], items=items, sd=0.1) for items in (40, 4000))
-    unknown, known = (loss(after, before, 0.005) for before, after in (few, many))
-    assert unknown.change == pytest.approx(known.change)
-    assert not unknown.certified
-    assert "not shown to lose less than 0.50" in str(unknown)
-    assert "safe" not in str(unknown)
-    assert known.certified
-    assert "within the 0.50 that may be lost" in str(known)
-
-
-def test_the_bound_of_a_loss_is_one_sided():
-    before, after = ladder([0, -0.003], items=500)
-    two_sided = gain(after, before, confidence=0.9)
-    assert loss(after, before, 0.01).bound == pytest.approx(two_sided.low)
 
 
 def test_one_candidate_that_chose_itself_is_judged_plainly():

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from isospace.statistics.choosing import loss
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import VerdictKind, kind_of
@@ -92,19 +91,6 @@ def test_signs_flipped_by_module_are_seldom_adapted():
         signs = random.choice([-1.0, 1.0], modules.max() + 1)[modules]
         gains.append(judged((signs * values)[taken], modules[taken]))
     bounded(gains)
-
-
-def test_a_loss_of_the_margin_is_seldom_called_safe():
-    random = np.random.default_rng(2)
-    for name in ("docstrings", "simcse"):
-        values = RECORDED[name]
-        weights = tilted(values, -0.005)
-        certified = 0
-        for _ in range(SAMPLES // 2):
-            sample, groups = drawn(random, values, weights, 200, 5)
-            before = mean_scores(np.zeros((1, 200)), groups)
-            certified += loss(mean_scores(sample[None], groups), before, 0.005).certified
-        assert certified <= SAMPLES / 2 * 0.05 + 3 * (SAMPLES / 2 * 0.05 * 0.95) ** 0.5
 
 
 def test_a_gain_of_three_points_is_not_called_too_small():

@@ -3,12 +3,8 @@
 Items are split, by groups, into some that choose (at most a third, at most 1,000) and others that
 judge what was chosen, once. The candidates stand in order from the start outwards.
 
-1. Where harm elsewhere is to be bounded in 5 % of the cases (docs/selection.md), candidates are
-   tested in that order: each has to keep the one-sided 95 % bound of its change elsewhere above
-   minus the margin. The first that fails ends the sequence, so that no correction is needed
-   (fixed-sequence testing, Maurer, Hothorn & Lehmacher 1995). `adapt` bounds the change itself.
-2. Of those left the one with the highest mean on the choosing items is taken.
-3. What was chosen is judged on other items (`verdict.judge`).
+1. The one with the highest mean on the choosing items is taken.
+2. What was chosen is judged on other items (`verdict.judge`).
 
 Below `corpus.groups.SMALLEST_SPLIT` pairs a split would leave too few on either side. Then all
 items choose and judge: the interval covers every candidate at once (max-t, with multipliers for the
@@ -21,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
@@ -34,65 +30,15 @@ _DRAWS, _SEED = 10_000, 0
 _FOLDS = 10
 
 
-@dataclass(frozen=True)
-class Loss:
-    """What a candidate may have lost elsewhere: a test of non-inferiority.
-
-    Attributes:
-        change: its score elsewhere less the start's, in units of 0 to 1.
-        bound: the one-sided 95 % lower bound of the change.
-        margin: what may be lost.
-    """
-
-    change: float
-    bound: float
-    margin: float
-
-    @property
-    def certified(self) -> bool:
-        """Whether more than the margin is lost in 5 % of such cases at most."""
-        return self.bound > -self.margin
-
-    def __str__(self) -> str:
-        """In points of 100; never more than was shown."""
-        found = (
-            f"{100 * self.change:+.2f} points elsewhere, at worst {100 * self.bound:+.2f} (95 %)"
-        )
-        if self.certified:
-            return f"{found}: within the {100 * self.margin:.2f} that may be lost"
-        return f"{found}: not shown to lose less than {100 * self.margin:.2f}"
-
-
-def loss(after: Scores, before: Scores, margin: float) -> Loss:
-    """What one encoder may have lost to another on the same items."""
-    found = gain(after, before, confidence=2 * CONFIDENCE - 1)
-    return Loss(found.mean, found.low, margin)
-
-
-def choose(
-    choosing: Sequence[Scores] | Sequence[float],
-    elsewhere: Sequence[Scores] | None = None,
-    margin: float = 0.0,
-) -> int:
+def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
     """The place of the candidate to take; 0 is the start.
 
     Args:
         choosing: score of each candidate on the choosing items, the start's first, then outwards;
             the values alone will do. The first of equals wins.
-        elsewhere: score of each candidate on items of other text, where harm is bounded.
-        margin: how much may be lost there, in units of the score.
     """
     values = [float(s.by_seed.mean()) if isinstance(s, Scores) else s for s in choosing]
-    allowed = len(values) if elsewhere is None else _allowed(elsewhere, margin)
-    return max(range(allowed), key=values.__getitem__)
-
-
-def _allowed(elsewhere: Sequence[Scores], margin: float) -> int:
-    """How many candidates, from the start outwards, pass before the first that fails."""
-    for place, scores in enumerate(elsewhere[1:], start=1):
-        if not loss(scores, elsewhere[0], margin).certified:
-            return place
-    return len(elsewhere)
+    return max(range(len(values)), key=values.__getitem__)
 
 
 def best_other(candidates: Sequence[Scores]) -> int:
