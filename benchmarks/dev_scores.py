@@ -88,4 +88,4 @@ def _peer(corpus: Path, labels: Path, seed: int) -> float:
     settings = {"num_train_epochs": 1, "learning_rate": LEARNING_RATE, "seed": seed}
     peer_train(encoder.model, columns, bf16=has_bf16(), **settings)
     encoder.model.max_seq_length = own_limit
-    return 100 * evaluate_pairs(encoder.embed, load_scored_pairs(labels)).value
+    return 100 * evaluate_pairs(encoder.embed, load_scored_pairs(labels))

@@ -99,7 +99,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
         config = CorpusConfig((str(path),), title_column="title", group="group", encoding=encoding)
         with _refusals():
             sources = reading.find(config.corpus, folder, config)
-            reading.check(sources, config)
+            reading.left_out(sources, reading.columns(config), config.strict)
             list(reading.read_documents(sources, config, {}, folder))
     for read in (_rows, load_own, load_pairs, load_scored_pairs):
         with _refusals():

@@ -91,7 +91,7 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
     assert found.beside["whitenedcse + BM25"].scores["MRR"].n == 2
 
     with monkeypatch.context() as patch:
-        patch.setattr("isospace.training.train._Session.go", lambda *_: pytest.fail("ran again"))
+        patch.setattr("isospace.training.train._trained", lambda *_: pytest.fail("ran again"))
         again = compare(settings, 2, tmp_path / "c")
     assert again == found
 
@@ -218,9 +218,7 @@ def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
     settings = {"simcse": candidate("simcse", base)}
     whole = compare(settings, 1, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "isospace.training.train._Session._finish", lambda *_: (_ for _ in ()).throw(OSError)
-        )
+        patch.setattr("isospace.training.train._judged", lambda *_: (_ for _ in ()).throw(OSError))
         with pytest.raises(Stopped, match="nothing is lost"):
             compare(settings, 1, tmp_path / "broken")
     [stopped] = (tmp_path / "broken").glob("*/*")

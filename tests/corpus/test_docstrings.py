@@ -25,6 +25,7 @@ from isospace.corpus.documents import Section
 from isospace.corpus.prose import is_prose, paragraphs, sections, split_sentences
 from isospace.corpus.relations import RELATIONS
 from isospace.errors import UserError
+from isospace.system import files
 
 NUMPY_STYLE = '''
 def f(x, axis):
@@ -544,12 +545,12 @@ def test_no_module_of_the_users_folder_is_run(tmp_path, monkeypatch):
 def test_a_module_that_is_not_for_everyone_is_passed_over(tmp_path, monkeypatch):
     (tmp_path / "module.py").write_text(module_of("boat"))
     (tmp_path / "secret.py").write_text(module_of("key"))
-    hash_of_file = docstrings.file_hash
+    hash_of_file = files.file_hash
 
     def refused(path):
         if path.name == "secret.py":
             raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(docstrings, "file_hash", lambda path: refused(path) or hash_of_file(path))
+    monkeypatch.setattr(files, "file_hash", lambda path: refused(path) or hash_of_file(path))
     corpus = load_corpus(CorpusConfig(corpus=(f"docstrings:{tmp_path}",)), tmp_path / "cache")
     assert any("boat" in text for text in corpus)

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from isospace.corpus import records, streams
-from isospace.corpus.records import Column, check
+from isospace.corpus.records import Column, unreadable
 from isospace.corpus.sources import file_source, find_sources
 from isospace.errors import UserError
 
@@ -61,8 +61,7 @@ TEXT = Column("text", "`column`")
 
 def read(*files: Path | str, columns=(TEXT,), encoding: str = "utf-8") -> list[records.Record]:
     sources = find_sources(map(str, files), Path(), encoding)
-    for source in sources:
-        records.check(source, columns)
+    unreadable(sources, columns)
     return [record for source in sources for record in records.read_records(source, columns)]
 
 
@@ -348,7 +347,7 @@ def test_no_permission(tmp_path, monkeypatch):
 def test_check_reads_no_more_than_the_beginning(tmp_path):
     path = put(tmp_path, "a.txt", b"fine\n" * 10_000 + b"\xff")
     (source,) = find_sources([str(path)], tmp_path, "utf-8")
-    records.check(source, [TEXT])
+    unreadable([source], [TEXT])
     with pytest.raises(UserError, match=":10001: not utf-8"):
         list(records.read_records(source, [TEXT]))
 
@@ -436,7 +435,7 @@ def test_a_header_without_commas_says_what_parts_the_fields(tmp_path, sign):
     rows = list(records.read_records(file_source(tmp_path / "a.csv"), [TEXT]))
     assert [row.values for row in rows] == [("one, two",)]
     with pytest.raises(UserError, match='no column "text"'):  # what is named is what counts
-        check(file_source(tmp_path / "a.csv", delimiter=","), [TEXT])
+        unreadable([file_source(tmp_path / "a.csv", delimiter=",")], [TEXT])
 
 
 def test_a_column_whose_name_is_no_text_is_refused(tmp_path):

@@ -14,6 +14,7 @@ from warm import WarmProcess
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.readings import at_mask, convolved
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.objectives.base import TokenStates, View
@@ -60,7 +61,7 @@ def at_mask_by_hand(folder, texts):
 
 
 def test_the_vector_is_the_state_at_the_mask_of_the_template(folder, encoder):
-    read = encoder.at_mask(TEMPLATE)
+    read = at_mask(encoder, TEMPLATE)
     by_hand, lengths = at_mask_by_hand(folder, TEXTS)
     assert max(lengths) == 64  # one is cut, and not its template
     assert np.allclose(read.embed(TEXTS), by_hand, atol=1e-5)
@@ -69,7 +70,7 @@ def test_the_vector_is_the_state_at_the_mask_of_the_template(folder, encoder):
 
 
 def test_a_saved_folder_needs_no_more_than_sentence_transformers(encoder, tmp_path):
-    read = encoder.at_mask(TEMPLATE)
+    read = at_mask(encoder, TEMPLATE)
     save_model(read, tmp_path / "model")
     process = WarmProcess(save_vectors, tmp_path / "model", TEXTS, tmp_path / "v.npy")
     assert process.wait() == 0, process.err
@@ -83,7 +84,7 @@ def test_a_saved_folder_needs_no_more_than_sentence_transformers(encoder, tmp_pa
 @pytest.mark.parametrize("relu", [False, True])
 def test_convolutions_see_no_padding_and_are_saved(encoder, tmp_path, relu):
     layers = Convolutions(32, 8, (1, 3, 5), relu=relu, generator=seeded(0))
-    read = encoder.convolved(layers)
+    read = convolved(encoder, layers)
     alone = []
     for text in TEXTS:
         tokens = torch.tensor(encoder.token_ids([text]))
@@ -111,13 +112,13 @@ def test_prompt_and_closing_normalisation_stay(folder):
         default_prompt_name="query",
         device="cpu",
     )
-    read = Encoder(model, "test").at_mask(TEMPLATE)
+    read = at_mask(Encoder(model, "test"), TEMPLATE)
     [wanted], _ = at_mask_by_hand(folder, ["find: the cat"])
     assert np.allclose(read.embed(["the cat"])[0], wanted / np.linalg.norm(wanted), atol=1e-5)
 
 
 def test_the_weights_are_those_of_the_encoder(encoder):
-    read = encoder.at_mask(TEMPLATE)
+    read = at_mask(encoder, TEMPLATE)
     before, own = read.embed(["the cat"]), encoder.embed(["the cat"])
     with torch.no_grad():
         encoder.word_embeddings.weight.mul_(2)
@@ -128,22 +129,22 @@ def test_the_weights_are_those_of_the_encoder(encoder):
 
 def test_no_other_pooling_is_put_in_its_place(encoder):
     with pytest.raises(UserError, match=r"`pooling` cls: .* by the pooling mask"):
-        encoder.at_mask(TEMPLATE).set_pooling("cls")
+        at_mask(encoder, TEMPLATE).set_pooling("cls")
 
 
 def test_a_template_is_not_edited_as_if_it_were_text(encoder):
     with pytest.raises(UserError, match="puts a template around every text"):
-        Sources([View(edit=Repeat())], encoder.at_mask(TEMPLATE), 0)
+        Sources([View(edit=Repeat())], at_mask(encoder, TEMPLATE), 0)
 
 
 def test_a_template_that_leaves_no_room(encoder):
     encoder.model[0].tokenizer.model_max_length = 10
     with pytest.raises(ValueError, match="it reads 10 tokens, and the template takes"):
-        encoder.at_mask(TEMPLATE)
+        at_mask(encoder, TEMPLATE)
 
 
 def test_no_text_is_cut_to_less_than_its_template(encoder):
-    read = encoder.at_mask(TEMPLATE)
+    read = at_mask(encoder, TEMPLATE)
     around = read.tokens_around
     assert [len(ids) for ids in read.token_ids(["the cat sat"], around + 1)] == [around + 1]
     with pytest.raises(UserError, match=rf"`max_length` {around - 1}: .* puts {around} tokens"):
@@ -153,12 +154,12 @@ def test_no_text_is_cut_to_less_than_its_template(encoder):
 def test_a_tokenizer_that_can_hold_no_template(encoder, monkeypatch):
     monkeypatch.setattr(type(encoder.tokenizer), "backend_tokenizer", None)
     with pytest.raises(ValueError, match=r"has no tokenizer\.json"):
-        encoder.at_mask(TEMPLATE)
+        at_mask(encoder, TEMPLATE)
 
 
 def test_a_mask_token_that_a_text_spells_out_is_not_read(encoder, tmp_path):
     text = f"the cat {encoder.tokenizer.mask_token} sat"
-    read = encoder.at_mask(TEMPLATE)
+    read = at_mask(encoder, TEMPLATE)
     save_model(read, tmp_path / "model")
     for tokenizer in (read.tokenizer, SentenceTransformer(str(tmp_path / "model")).tokenizer):
         [ids] = tokenizer([text])["input_ids"]

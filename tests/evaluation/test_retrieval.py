@@ -8,14 +8,18 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.pairs import ScoredPairs, TextPairs, remembering
 from isospace.evaluation.retrieval import (
+    SameMeaning,
     Targets,
     evaluate_retrieval,
     halves,
     rank_targets,
     same_meaning_retrieval,
 )
+from isospace.evaluation.sts import STSSet
+from isospace.evaluation.task import Request
 from isospace.operators import nearest
 from isospace.operators.nearest import unit_rows
 
@@ -167,8 +171,8 @@ def test_pairs_of_one_meaning_are_looked_for_from_both_sides():
         "cosine among the 7 other distinct sentences, ties at their mean rank"
     )
     without = ScoredPairs("STSBenchmark test", first, second, np.array([4.9, 4, 3, 2, 5]), "s")
-    with pytest.raises(ValueError, match="no pair of two different sentences has gold >= 5"):
-        same_meaning_retrieval(encode, without)
+    sets = {"STSBenchmark": STSSet("STSBenchmark", {"test": without})}
+    assert SameMeaning.load(Request(EvaluateConfig(), None, sets, ())) is None
 
 
 def test_a_remembering_encoder_encodes_no_text_twice():

@@ -22,6 +22,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
+from isospace.encoders.readings import at_mask, convolved
 from isospace.encoders.sums import SUMS
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
@@ -123,7 +124,7 @@ def test_other_readings_than_a_pooling_are_in_the_folder(toy_model, tmp_path, re
     pytest.importorskip("onnxruntime")
     encoder = load_encoder(str(toy_model), device="cpu")
     layers = Convolutions(32, 8, (1, 3, 5), relu=True, generator=seeded(0))
-    encoder = encoder.at_mask(TEMPLATE) if reading == "template" else encoder.convolved(layers)
+    encoder = at_mask(encoder, TEMPLATE) if reading == "template" else convolved(encoder, layers)
     save_onnx(encoder, tmp_path / "model", card)
     vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
     assert np.allclose(vectors, encoder.embed(TEXTS), atol=1e-6)

@@ -12,7 +12,7 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
-from isospace.evaluation.scores import STSScores
+from isospace.evaluation.sts import STSScores
 from isospace.export import ship as shipping
 from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, total
+from objective_views import cosine
 
 from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
 from isospace.objectives.consert import RELEASED_WEIGHT, ConSERT
 from isospace.objectives.perturbations import CutOff, ShuffledPositions
-
-
-def cosine(a, b):
-    return float(a @ b / (a.norm() * b.norm()))
 
 
 def test_every_row_chooses_among_all_others():

@@ -16,7 +16,7 @@ from isospace.objectives.ct import CT, CTInBatch, lay_out, pair_losses
 
 
 def see(objective, a, b):
-    companions = objective.build_companions(nn.Linear(1, 1), 1, 0)
+    companions = objective.build_companions(nn.Linear(1, 1), 0)
     encoded = torch.stack([a, b])
     return Views(encoded, encoded, {}, {k: c.to(a.dtype) for k, c in companions.items()})
 
@@ -62,7 +62,7 @@ def test_in_batch_is_simcse_in_both_directions():
 
 def test_towers_start_equal_and_both_train():
     encoder = nn.Linear(3, 3)
-    tower = CT().build_companions(encoder, 3, 0)["second"]
+    tower = CT().build_companions(encoder, 0)["second"]
     assert isinstance(tower, Network)
     assert torch.equal(tower.encoder.weight, encoder.weight)
     assert tower.encoder.weight.requires_grad

@@ -25,7 +25,7 @@ from isospace.operators.similarity import cosine_matrix, info_nce, softmax_losse
 
 def see(objective, *views):
     encoded = torch.stack(views)
-    return Views(encoded, encoded, {}, objective.build_companions(nn.Linear(1, 1), 1, 0))
+    return Views(encoded, encoded, {}, objective.build_companions(nn.Linear(1, 1), 0))
 
 
 def test_a_loop():
@@ -63,7 +63,7 @@ def test_noise_goes_uphill_by_its_steps():
 
 def test_the_complementary_network_stays_as_the_start_was():
     encoder = nn.Linear(3, 3)
-    frozen = DCLR().build_companions(encoder, 3, 0)["frozen"]
+    frozen = DCLR().build_companions(encoder, 0)["frozen"]
     assert isinstance(frozen, Network)
     start = frozen.encoder.weight.clone()
     with torch.no_grad():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, vector
+from objective_views import cosine
 from torch import nn
 
 from isospace.errors import UserError
@@ -21,10 +22,6 @@ from isospace.objectives.spans import Sampling, Span
 
 STRATEGIES = ("free", "subsuming", "adjacent")
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [], size=1000)
-
-
-def cosine(a, b):
-    return float(a @ b / (a.norm() * b.norm()))
 
 
 def test_anchors_of_all_documents_are_contrasted_with_the_mean_of_their_positives():

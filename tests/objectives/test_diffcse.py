@@ -182,7 +182,7 @@ def with_head(tmp_path_factory):
 def detector_of(model, **options):
     encoder = load_encoder(str(model), device="cpu")
     encoder.noise.set(0.0)
-    companions = DiffCSE(**options).build_companions(encoder, encoder.dim, 0)
+    companions = DiffCSE(**options).build_companions(encoder, 0)
     return encoder, companions["detector"]
 
 

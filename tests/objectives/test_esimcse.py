@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import check, files, precisions, read
+from objective_views import cosine, layer_of
 from torch import nn
 
 from isospace.objectives import SimCSE
@@ -28,10 +29,6 @@ def queue_info_nce(z1, z2, negatives, *, temperature):
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
 
 
-def cosine(a, b):
-    return float(a @ b / (a.norm() * b.norm()))
-
-
 def test_queue_stands_beside_the_batch():
     random = torch.Generator().manual_seed(0)
     z1, z2, queue = (torch.randn(n, 5, generator=random) for n in (4, 4, 3))
@@ -47,7 +44,7 @@ def test_queue_stands_beside_the_batch():
 def test_an_empty_queue_is_simcse():
     objective = ESimCSE(head="none")
     encoded = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0))
-    companions = objective.build_companions(nn.Linear(8, 8), 8, 0)
+    companions = objective.build_companions(layer_of(8), 0)
     [loss] = objective(Views(encoded, encoded, {}, companions)).values()
     [plain] = SimCSE(head="none")(Views(encoded[:2], encoded[:2])).values()
     assert torch.equal(loss, plain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, vector
-from objective_views import random
+from objective_views import layer_of, random
 from torch import nn
 
 from isospace.errors import UserError
@@ -72,11 +72,11 @@ def test_head_dropout_scales_what_it_keeps():
 
 
 def test_queues_begin_with_unit_vectors():
-    made = MoCoSE(queue_size=6, queue_start=2).build_companions(nn.Linear(3, 3), 3, 0)
+    made = MoCoSE(queue_size=6, queue_start=2).build_companions(layer_of(3), 0)
     rows = made["queue"].rows
     torch.testing.assert_close(rows.norm(dim=1), torch.ones(2))
     late = MoCoSE(queue_size=6, queue_start=2, variant="released")
-    assert len(late.build_companions(nn.Linear(3, 3), 3, 0)["queue"].rows) == 4
+    assert len(late.build_companions(layer_of(3), 0)["queue"].rows) == 4
     with pytest.raises(UserError, match="`queue_start` 9: expected at most `queue_size` 6"):
         MoCoSE(queue_size=6, queue_start=9)
 

@@ -24,7 +24,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.base import Objective, TokenIds, TokenStates, Views
+from isospace.objectives.base import Objective, TokenIds, TokenStates, Views, describe
 from isospace.objectives.companions import Companion, Network, Queue
 from isospace.objectives.edits import NO_TARGET
 from isospace.objectives.heads import GroupWhitening
@@ -149,7 +149,7 @@ def encoder_of(dtype: torch.dtype) -> Encoder:
 @functools.cache
 def _companions(objective: Objective, dtype: torch.dtype) -> dict[str, Companion]:
     with torch.random.fork_rng():
-        companions = objective.build_companions(encoder_of(dtype), DIM, 0)
+        companions = objective.build_companions(encoder_of(dtype), 0)
     return {name: companion.to(dtype) for name, companion in companions.items()}
 
 
@@ -428,6 +428,6 @@ def test_heads_depend_on_their_seed_and_leave_the_global_generator_alone(
 @rows
 def test_the_table_can_describe_every_row(name: str) -> None:
     objective = OBJECTIVES[name]()
-    assert objective.describe_views()
+    assert describe(objective.views)
     assert objective.head_summary
     assert objective.term_names

@@ -19,6 +19,7 @@ from golden_files import (
     scalar,
     vector,
 )
+from objective_views import cosine
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from toy import short_run
@@ -36,10 +37,6 @@ from isospace.training.train import train
 
 WORDS = {"a": 10, "b": 11, "c": 12, "d": 13}
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [WORDS[w] for w in text.split()])
-
-
-def cosine(a, b):
-    return float(a @ b / (a.norm() * b.norm()))
 
 
 def test_the_templates_own_state_is_subtracted():

@@ -19,7 +19,7 @@ from isospace.objectives import (
     Objective,
 )
 from isospace.objectives.barlow_twins import diagonal_terms, unit_columns
-from isospace.objectives.base import Views
+from isospace.objectives.base import Views, describe
 from isospace.objectives.heads import Projector, seeded
 from isospace.objectives.scd import printed_correlation
 from isospace.operators.similarity import (
@@ -153,8 +153,8 @@ def test_scd_repels_what_the_encoder_gave_and_decorrelates_the_projection() -> N
 
 
 def test_a_view_at_a_low_and_one_at_a_high_rate() -> None:
-    assert SCD().describe_views() == "1 dropout 0.05 + 1 dropout 0.15"
-    assert SCD(low_dropout=0.15).describe_views() == "2 dropout 0.15"
+    assert describe(SCD().views) == "1 dropout 0.05 + 1 dropout 0.15"
+    assert describe(SCD(low_dropout=0.15).views) == "2 dropout 0.15"
 
 
 @pytest.mark.parametrize(
@@ -190,4 +190,4 @@ def test_impossible_values_are_refused(
 
 def test_no_projector_and_a_clean_view_have_a_meaning() -> None:
     assert SCD(projector=[]).head_summary == "none"
-    assert SCD(low_dropout=0.0).describe_views() == "1 clean + 1 dropout 0.15"
+    assert describe(SCD(low_dropout=0.0).views) == "1 clean + 1 dropout 0.15"

@@ -19,7 +19,7 @@ from isospace.objectives import (
     OffDropout,
     SimCSEPP,
 )
-from isospace.objectives.base import Views
+from isospace.objectives.base import Views, describe
 from isospace.operators.similarity import (
     softmax_losses,
     standardise,
@@ -108,8 +108,8 @@ def test_simcsepp_is_the_sum_of_its_two_halves() -> None:
 
 
 def test_the_clean_view_is_planned() -> None:
-    assert OffDropout().describe_views() == SimCSEPP().describe_views() == "2 dropout + 1 clean"
-    assert DCL().describe_views() == "2 dropout"
+    assert describe(OffDropout().views) == describe(SimCSEPP().views) == "2 dropout + 1 clean"
+    assert describe(DCL().views) == "2 dropout"
 
 
 @pytest.mark.parametrize(

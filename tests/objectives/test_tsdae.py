@@ -76,7 +76,7 @@ def recorded(
     }
     encoder = load_encoder(str(write_toy_model(folder, **sizes)), "cls", "cpu")
     encoder.noise.set(0.0)
-    decoder = Decoder(encoder, encoder.dim, 0)
+    decoder = Decoder(encoder, 0)
     modules = [module.to(DTYPES[precision]) for module in (encoder, decoder)]
     parameters = [dict(encoder.model[0].model.named_parameters()), dict(decoder.named_parameters())]
     found = {}
@@ -173,7 +173,7 @@ def test_words_begin_where_the_tokenizer_says(toy_model):
 def test_a_later_token_changes_no_earlier_prediction(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     encoder.noise.set(0.0)
-    decoder = Decoder(encoder, encoder.dim, 0)
+    decoder = Decoder(encoder, 0)
     ids = torch.tensor(encoder.token_ids(["the cat sat on the big red mat"]))
     other = ids.clone()
     other[0, 6:] = 30
@@ -186,7 +186,7 @@ def test_a_later_token_changes_no_earlier_prediction(toy_model):
 def test_padding_takes_no_part(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     encoder.noise.set(0.0)
-    decoder = Decoder(encoder, encoder.dim, 0)
+    decoder = Decoder(encoder, 0)
     ids = encoder.token_ids(sentences(3))
     s = torch.randn(3, encoder.dim, generator=torch.manual_seed(0))
     batch = encoder.collate([*ids, ids[0] * 2])
@@ -200,7 +200,7 @@ def test_padding_takes_no_part(toy_model):
 
 def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
-    decoder, again = (Decoder(encoder, encoder.dim, 0) for _ in range(2))
+    decoder, again = (Decoder(encoder, 0) for _ in range(2))
     ids = torch.tensor(encoder.token_ids(["the cat sat on the big red mat"]))
     target, s = TokenIds(ids, torch.ones_like(ids)), torch.ones(1, encoder.dim)
     before = torch.get_rng_state()
@@ -208,14 +208,14 @@ def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.equal(first, second)
     assert torch.equal(again(s, target), first)
-    resumed = Decoder(encoder, encoder.dim, 1)
+    resumed = Decoder(encoder, 1)
     resumed.load_state_dict(copy.deepcopy(again.state_dict()))
     assert torch.equal(resumed(s, target), second)
 
 
 def test_the_trained_head_for_masked_words_is_taken(tmp_path):
     encoder = load_encoder(str(write_toy_model(tmp_path, masked_words=True)), "cls", "cpu")
-    head = Decoder(encoder, encoder.dim, 0).head
+    head = Decoder(encoder, 0).head
     theirs: Any = encoder.language_model()
     assert torch.equal(head.dense.weight, theirs.model.cls.predictions.transform.dense.weight)
     assert torch.equal(head.bias, theirs.model.cls.predictions.bias)
@@ -226,4 +226,4 @@ def test_layers_of_another_kind_are_refused(toy_model, tmp_path):
 
     encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
     with pytest.raises(ValueError, match="layers of t5 are not built like BERT's"):
-        Decoder(encoder, encoder.dim, 0)
+        Decoder(encoder, 0)

@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from golden_files import File, files, leaf, precisions, read, scalar, vector
+from objective_views import random
 from torch import Tensor
 
 from isospace.operators.flow import Flow
 
 LIMIT = {"f64": 1e-10, "f32": 2e-5}
 DTYPES = {"f64": torch.float64, "f32": torch.float32}
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def key(file: File, parameter: str) -> str:

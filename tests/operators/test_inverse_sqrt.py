@@ -7,16 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from objective_views import random
 from torch import Tensor
 
 from isospace.operators.inverse_sqrt import eigensystem, pca, zca
 from isospace.operators.whitening import (
     covariance,
 )
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @settings(deadline=None, max_examples=60)

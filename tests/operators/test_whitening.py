@@ -10,6 +10,7 @@ import torch
 from golden_files import File, files, leaf, precisions, read, vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from objective_views import random
 from torch import Tensor
 from torch.autograd import gradcheck
 
@@ -26,10 +27,6 @@ from isospace.operators.whitening import (
 )
 
 METHODS = sorted(INVERSE_ROOTS)
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @st.composite

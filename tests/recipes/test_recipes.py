@@ -273,10 +273,10 @@ def test_rates_of_dropout_and_decay_that_are_not_the_usual():
 
 def test_spans_of_documents_fit_into_roberta():
     """Which reads 512 tokens with the special ones; the paper's spans have up to 512 without."""
-    encoder = SimpleNamespace(max_length=512, word_embeddings=torch.nn.Embedding(9, 8))
-    assert RECIPES["declutr-roberta-base"].config.objective.build_companions(encoder, 8, seed=0)
+    encoder = SimpleNamespace(dim=8, max_length=512, word_embeddings=torch.nn.Embedding(9, 8))
+    assert RECIPES["declutr-roberta-base"].config.objective.build_companions(encoder, seed=0)
     with pytest.raises(ValueError, match="more than the 510 tokens"):
-        DeCLUTR().build_companions(encoder, 8, seed=0)
+        DeCLUTR().build_companions(encoder, seed=0)
 
 
 def test_simcsepp_lies_over_diffcse():

@@ -89,8 +89,8 @@ def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
     one.rewind(-1)
     for evaluation in evaluations(0.5):
         one.log("evaluation", {**evaluation, "labels_spearman": 0.8})
-    assert score_name([one]) == "labels_spearman"
-    assert score_name([one, other]) == "pairs_mrr"
+    assert score_name(collect([one.folder])) == "labels_spearman"
+    assert score_name(collect([one.folder, other.folder])) == "pairs_mrr"
 
 
 def test_spectra_are_shares_of_the_centred_values():

@@ -11,6 +11,7 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.errors import UserError
+from isospace.evaluation.pairs import sided
 from isospace.search import neighbours
 from isospace.search.neighbours import find_neighbours, nearest_texts, read_corpus
 
@@ -43,7 +44,7 @@ def test_slices_give_what_a_loop_gives(monkeypatch, size, k):
         return encode(texts)
 
     queries = ["text 3", "text 40"]
-    for query, hits in zip(queries, nearest_texts(counting, queries, TEXTS, k), strict=True):
+    for query, hits in zip(queries, nearest_texts(sided(counting), queries, TEXTS, k), strict=True):
         assert [(hit.text, hit.cosine) for hit in hits] == by_a_loop(query, k)
     assert max(sizes) <= size
     assert sum(sizes) == len(queries) + len(TEXTS)
@@ -51,7 +52,8 @@ def test_slices_give_what_a_loop_gives(monkeypatch, size, k):
 
 def test_equally_near_texts_come_in_the_corpus_order(monkeypatch):
     monkeypatch.setattr(neighbours, "SLICE", 3)
-    hits = nearest_texts(lambda texts: np.ones((len(texts), 2)), ["query"], TEXTS, 7)[0]
+    ones = sided(lambda texts: np.ones((len(texts), 2)))
+    hits = nearest_texts(ones, ["query"], TEXTS, 7)[0]
     assert [hit.text for hit in hits] == TEXTS[:7]
 
 

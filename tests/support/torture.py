@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -380,9 +380,11 @@ def _of_ladder(folder: Path) -> Any:
 
 
 def _of_comparison(folder: Path) -> Any:
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    from isospace.comparison.results import read_results
+
+    results = read_results(folder / "results.json")
     runs = sorted(path.parent for path in folder.glob("*/seed-*/results.json"))
-    return [results["scores"], results["gains"], [(run.name, _of_run(run)) for run in runs]]
+    return [results.scores, results.gains, [(run.name, _of_run(run)) for run in runs]]
 
 
 def _of_shards(folder: Path) -> Any:
@@ -401,6 +403,8 @@ def _of_index(folder: Path) -> Any:
 
 def _equal(one: Any, other: Any) -> bool:
     """Equal, NaN being equal to itself."""
+    if is_dataclass(one):
+        one, other = vars(one), vars(other)
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isospace.comparison.shared_items import Items
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
+from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.vector_cache import cached
 from isospace.system import typed_json

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from isospace.comparison.results import FusedRow, SeedScores
-from isospace.comparison.shared_items import Items, SharedItems
+from isospace.comparison.shared_items import SharedItems
+from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores, PairScores, beside_in_words
 from isospace.statistics.gains import gain
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.beside import beside_text, fused_rows
-from isospace.comparison.elsewhere import elsewhere_gains
 from isospace.comparison.results import (
     ComparisonProtocol,
     ComparisonResults,
@@ -18,9 +17,10 @@ from isospace.comparison.results import (
     RowGain,
     SeedScores,
 )
-from isospace.comparison.shared_items import Items, SharedItems
+from isospace.comparison.shared_items import SharedItems
 from isospace.errors import UserError
-from isospace.evaluation.elsewhere import elsewhere_sentence
+from isospace.evaluation.elsewhere import STS, elsewhere_sentence, gains_over
+from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.choosing import choose, judge_chosen
@@ -103,7 +103,7 @@ def judge_runs(
     verdict = _Judge(runs, rows, shared, measure, protocol).verdict()
     beside = fused_rows(states, items, shared)
     other = {name: [one.elsewhere] for name, one in baselines.items()} | rows.elsewhere
-    elsewhere = elsewhere_gains(other, tested, shared)
+    elsewhere = _elsewhere_gains(other, tested, shared)
     if verdict.name is not None and verdict.name in elsewhere:
         said = f"{verdict.text} {elsewhere_sentence(elsewhere[verdict.name])}"
         verdict = replace(verdict, text=said)
@@ -379,6 +379,30 @@ def _scores(scores: BenchmarkScores) -> dict[str, float]:
     """One state's scores, x 100: of the pairs, and the papers' row where there is data."""
     columns = {column: 100 * value for column, value in scores.pairs.row().items()}
     return columns if scores.sts is None else columns | scores.sts.known()
+
+
+def _elsewhere_gains(
+    items: Mapping[str, Sequence[Items]],
+    tested: Mapping[str, Mapping[str, Scores]],
+    shared: SharedItems,
+) -> dict[str, dict[str, Gain]]:
+    """Row -> set -> gain over the row "start"; none where the start is of before this was measured.
+
+    Nothing was chosen by these sets, so that their intervals need no correction. The average of STS
+    is of `tested`, as the items of other text lack it.
+    """
+    [start] = items["start"]
+    if not start:
+        return {}
+    average = shared.shown("Avg")
+    found: dict[str, dict[str, Gain]] = {}
+    for row, seeds in items.items():
+        if row != "start":
+            sts = {}
+            if average is not None:
+                sts = {STS: gain(tested[row][average], tested["start"][average])}
+            found[row] = sts | gains_over(seeds, start)
+    return found
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:

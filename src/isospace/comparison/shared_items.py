@@ -14,12 +14,11 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import NO_SHARED
+from isospace.evaluation.retrieval import Items, mrr_of_items
 from isospace.evaluation.sts import PAPER_COLUMNS
-from isospace.statistics.influence import Scores, average, mean_scores, spearman_scores
+from isospace.statistics.influence import Scores, average, spearman_scores
 from isospace.training.run import Run
 
-Items = dict[str, np.ndarray]
-"""Column -> what each test item came to, (item,); and "MRR burdens" and the like, (half, item)."""
 _UNSEEN = " unseen"
 """Ends the name of a score that leaves pairs out."""
 
@@ -127,8 +126,4 @@ class SharedItems:
 
         `column` is "MRR", "BM25", "fused" or `NO_SHARED`, of which older runs know the first alone.
         """
-        burdens = None
-        if all(f"{column} burdens" in items for items in seeds):
-            burdens = np.stack([items[f"{column} burdens"] for items in seeds], axis=1)
-        ranks = np.stack([items[column] for items in seeds])
-        return mean_scores(ranks, self.groups["MRR"], burdens)
+        return mrr_of_items(seeds, column, self.groups["MRR"])

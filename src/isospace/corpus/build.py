@@ -7,7 +7,6 @@ import tempfile
 from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -37,13 +36,13 @@ from isospace.corpus.groups import (
     unit_of,
 )
 from isospace.corpus.labels import Labels, belonging
-from isospace.corpus.lines import Lines, clean, has_controls, stage, write_lines
+from isospace.corpus.lines import clean, has_controls, stage, write_lines
 from isospace.corpus.prose import split_sentences
-from isospace.corpus.reading import left_out, read_documents
-from isospace.corpus.records import Column
+from isospace.corpus.reading import columns, left_out, read_documents
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
 from isospace.corpus.staging import Staging, alike_documents, key
+from isospace.system.files import hash_of
 
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
@@ -59,12 +58,14 @@ class _Built:
     """What becomes of the text, beside the lines themselves.
 
     Attributes:
+        count: passages or examples, some of which are neither held out nor trained on.
         held: positions of the lines that are held out, ascending.
         train: of those to train on.
         content: what identifies the corpus.
         same: (line,) a number that lines share where they repeat each other, or nearly do.
     """
 
+    count: int
     held: NDArray[np.int64]
     train: NDArray[np.int64]
     held_groups: list[str]
@@ -95,6 +96,11 @@ def build(
         built = _of_examples(folder, config, sources, _references(excluded), counts)
     else:
         built = _of_documents(folder, config, versions, sources, excluded, counts)
+    counts |= {
+        "related to what is held out": built.count - len(built.held) - len(built.train),
+        "held out": len(built.held),
+        "for training": len(built.train),
+    }
     np.save(folder / "held_out.npy", built.held)
     np.save(folder / "train.npy", built.train)
     np.save(folder / "same.npy", built.same)
@@ -161,14 +167,13 @@ def _of_documents(
             hashes[kept][:, None], same[:, None], groups, amount, largest=largest
         )
         lines = count + structure.around(kept - count)
-        offsets, digest = write_lines(folder / "texts.txt", text, lines)
+        final, digest = write_lines(folder, text, lines)
         places = np.searchsorted(lines, kept)
-    built = _Built(places[held], places[train], [], (digest, versions), pairs, kept)
-    built.held_groups = group_names(groups[held], hashes[kept][held, None])
+        held_groups = group_names(groups[held], hashes[kept][held, None])
+    held, train, content = places[held], places[train], (digest, versions)
+    built = _Built(len(kept), held, train, held_groups, content, pairs, kept)
     if staging.structured:
         counts |= {"documents": staging.structured}
-        with (folder / "texts.txt").open("rb") as file:
-            final = Lines(file, offsets)
         found = structure.take(lines - count)
         barred = barred_lines(found, text, lines, count, folder)
         related, nearly = Related.of(found, final, built.held, built.train, barred, folder)
@@ -178,23 +183,7 @@ def _of_documents(
         relation = None if pairs.test else related.judging(config.judge)
         if relation is not None:
             built.pairs = judging_pairs(related, relation, final, built.held, built.held_groups)
-    np.save(folder / "offsets.npy", offsets)
-    counts |= {
-        "related to what is held out": len(kept) - len(held) - len(built.train),
-        "held out": len(held),
-        "for training": len(built.train),
-    }
     return built
-
-
-def example_columns(config: CorpusConfig) -> list[Column]:
-    """The columns to read: of the texts, then of the group and of the label, if there are such."""
-    columns = [Column(name, "`columns`") for name in config.columns]
-    if config.group is not None:
-        columns.append(Column(config.group, "`group`", text=False))
-    if config.label_column is not None:
-        columns.append(Column(config.label_column, "`label_column`", text=False))
-    return columns
 
 
 def _of_examples(
@@ -212,8 +201,7 @@ def _of_examples(
         usable = _usable(sources, config, counts, keys, labels)
         text, hashes = stage(chain(references, usable), staged)
         lines = select_examples(text, hashes, len(references), width, folder, counts)
-        offsets, digest = write_lines(folder / "texts.txt", text, lines)
-        np.save(folder / "offsets.npy", offsets)
+        _, digest = write_lines(folder, text, lines)
         examples = hashes[lines].reshape(-1, width)
         count = min(config.held_out, len(examples) // 10)
         same = same_texts(text, lines, hashes[lines], folder).reshape(examples.shape)
@@ -247,15 +235,9 @@ def _of_examples(
             held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
             unit = unit_of(config.group)
             pairs = Pairs.of(held_pairs, held_groups, *split_groups(held_groups), unit)
-    counts |= {
-        "related to what is held out": len(examples) - len(held) - len(train),
-        "held out": len(held),
-        "for training": len(train),
-    }
     of_lines = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
-    return _Built(
-        held * width + side, train * width, held_groups, content, pairs, of_lines, classes
-    )
+    held, train = held * width + side, train * width
+    return _Built(len(examples), held, train, held_groups, content, pairs, of_lines, classes)
 
 
 def _usable(
@@ -270,15 +252,15 @@ def _usable(
     A missing text is the empty text. `keys` receives a hash of each such row's group, 0 for none,
     where `group` is set, and `labels` its label.
     """
-    columns, width = example_columns(config), len(config.columns)
+    wanted, width = columns(config), len(config.columns)
     # To their ends first: a file that breaks further down gives no row.
-    unreadable = left_out(sources, columns, config.strict, whole=True)
+    unreadable = left_out(sources, wanted, config.strict, whole=True)
     if unreadable:
         counts["unreadable files"] = len(unreadable)
     for source in sources:
         if source.name in unreadable:
             continue
-        for file, line, values in records.read_records(source, columns):
+        for file, line, values in records.read_records(source, wanted):
             raw = [text or "" for text in values[:width]]
             texts = list(map(clean, raw))
             shortest = min(map(len, texts))
@@ -291,12 +273,7 @@ def _usable(
                 counts["too short"] += 1
             else:
                 if config.group is not None:
-                    keys.append(key(group_key(values[width]) or ""))
+                    keys.append(key(group_key(values[width])))
                 if labels is not None:
                     labels.add(values[-1], f"{file}:{line}")
                 yield from texts
-
-
-def hash_of(content: bytes) -> str:
-    """32 hexadecimal digits by which contents are told apart."""
-    return blake2b(content, digest_size=16).hexdigest()

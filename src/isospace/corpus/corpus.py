@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
-from isospace.corpus.build import build, example_columns, hash_of
+from isospace.corpus.build import build
 from isospace.corpus.docstrings import Pairs, is_docstrings, versions_of
 from isospace.corpus.documents import DOCUMENT_FORMATS
 from isospace.corpus.groups import split_groups
 from isospace.corpus.languages import check_language
 from isospace.corpus.lines import Lines
-from isospace.corpus.reading import FOLDER, check, find, places
+from isospace.corpus.reading import FOLDER, columns, find, left_out, places
 from isospace.corpus.related import Related
 from isospace.corpus.sources import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cache import built_once, remove_stale
-from isospace.system.files import file_hash
+from isospace.system.files import file_hash, hash_of, readable_hash
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +147,8 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         sources = find(files, Path(spool), config)
         _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
-        hashes = [*map(_content_hash, sources)]
+        paths = [source.path for source in sources]
+        hashes = [*map(readable_hash, paths)]
         inputs = [
             (source.format, source.compression, content, place)
             for source, content, place in zip(sources, hashes, places(sources), strict=True)
@@ -156,7 +157,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
 
         def build_as_hashed(new: Path) -> None:
             build(new, config, versions, sources, excluded)
-            if [*map(_content_hash, sources)] != hashes:
+            if [*map(readable_hash, paths)] != hashes:
                 raise UserError(
                     f"{', '.join(config.corpus)}: the text changed while it was read; run the same "
                     "command again"
@@ -166,7 +167,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(
-            f"{', '.join(config.corpus) or 'no file'}: no text to train on "
+            f"{', '.join(config.corpus)}: no text to train on "
             f"({corpus.summary or 'nothing to read'}). "
             f"Expected texts of {config.min_chars} characters or more."
         )
@@ -206,18 +207,11 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         if config.group == FOLDER and not config.columns:
             wanted = "Expected documents; with `layout` paragraphs every txt file is one."
         raise UserError(f"{setting}: {lines[0]} has no columns. {wanted}")
-    if not config.columns:
-        check(sources, config)
-    for source in sources if config.columns else ():
-        records.check(source, example_columns(config))
-
-
-def _content_hash(source: Source) -> str | None:
-    """`None` for a file that cannot be read, such as a link to nowhere: its reader says so."""
-    try:
-        return file_hash(source.path)
-    except OSError:
-        return None
+    if config.columns:  # of what lies in folders the reader says so
+        named = [source for source in sources if not source.in_folder]
+        records.unreadable(named, columns(config))
+    else:
+        left_out(sources, columns(config), config.strict)
 
 
 _PARSERS = (

@@ -215,10 +215,8 @@ def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     >>> first_equal(np.array([7, 5, 7, 7], dtype=np.uint64)).tolist()
     [0, 1, 0, 0]
     """
-    order, heads = _groups(keys)
-    first = np.empty_like(order)
-    first[order] = order[heads]
-    return first
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    return first[place]
 
 
 def _groups(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -36,7 +36,7 @@ from isospace.corpus.formats.boilerplate import LICENCES, paragraph_boilerplate
 from isospace.corpus.groups import split_groups
 from isospace.corpus.prose import is_prose, paragraphs, sections, split_sentences
 from isospace.errors import UserError
-from isospace.system.files import file_hash
+from isospace.system.files import readable_hash
 from isospace.system.trust import SAFE_PATH
 
 SUMMARY_NEXT = "summary-next"
@@ -177,30 +177,37 @@ def versions_of(name: str) -> dict[str, str]:
     """
     if name == DOCSTRINGS:
         return installed_packages()
-    return {module: _hash(path) for path, module in _files_of(name)}
-
-
-def _hash(path: Path) -> str:
-    try:
-        return file_hash(path)
-    except OSError:  # a file that is not for everyone, which has no docstrings here
-        return ""
+    return {module: readable_hash(path) for path, module in _files_of(name)}
 
 
 def _files_of(name: str) -> list[PythonFile]:
     if name == DOCSTRINGS:
         return [file for package in installed_packages() for file in _installed_files(package)]
     folder = Path(name.partition(":")[2])
-    files = [PythonFile(path, path.relative_to(folder).as_posix()) for path in _modules(folder)]
+    files = list(_modules(folder, folder))
     if not files:
         raise UserError(f"{name}: expected a folder with Python files, such as packages' sources")
     return files
 
 
-def _installed_files(package: str) -> list[PythonFile]:
-    root = _root(package)
-    parent = root if root == _standard_library() else root.parent
-    return [PythonFile(path, path.relative_to(parent).as_posix()) for path in _modules(root)]
+def _installed_files(package: str) -> Iterator[PythonFile]:
+    if package == "python":
+        library = Path(sysconfig.get_path("stdlib"))
+        return _modules(library, library)
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No package {package}")
+    root = Path(spec.origin).parent
+    return _modules(root, root.parent)
+
+
+def _modules(root: Path, above: Path) -> Iterator[PythonFile]:
+    """The modules below a folder in a fixed order, without tests; named from the folder `above`."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
+        paths = (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+        for path in filter(Path.is_file, paths):  # no link to nowhere, as editors leave
+            yield PythonFile(path, path.relative_to(above).as_posix())
 
 
 def read_docstrings(name: str) -> list[Docstring]:
@@ -293,27 +300,6 @@ def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) 
     chooses, judges = split_groups(modules, at_most=DEV_PAIRS)
     found = [pair for _, pair in ordered]
     return Pairs.of(found, modules, chooses, judges[:TEST_PAIRS], "modules", SUMMARY_NEXT)
-
-
-def _standard_library() -> Path:
-    return Path(sysconfig.get_path("stdlib"))
-
-
-def _root(package: str) -> Path:
-    if package == "python":
-        return _standard_library()
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"No package {package}")
-    return Path(spec.origin).parent
-
-
-def _modules(root: Path) -> Iterator[Path]:
-    """The modules below a folder in a fixed order, without tests."""
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
-        paths = (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
-        yield from filter(Path.is_file, paths)  # no link to nowhere, as editors leave
 
 
 def _extract_in_child(files: Sequence[PythonFile]) -> list[Docstring]:

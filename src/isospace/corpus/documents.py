@@ -6,6 +6,7 @@ is no prose (code, tables, navigation, licences) is left out and counted.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,9 @@ ENDINGS: dict[str, DocumentFormat] = {
 LARGEST = 1 << 28
 """Bytes of a document, unpacked, that are read; a small archive can hold any number of them."""
 
-_COMPRESSED = (".gz", ".zst", ".xz")
+COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
+"""The ending of a file's name -> how it is compressed."""
+
 # ls.1, printf.3p, CA.pl.1ssl: a section, and what sets apart pages of one name.
 _MAN_PAGE = re.compile(r"\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
 
@@ -99,8 +102,8 @@ def format_of(path: str) -> DocumentFormat | None:
 
 def _unpacked(path: str) -> str:
     """The path without the ending of what it is compressed with."""
-    packed = next((ending for ending in _COMPRESSED if path.lower().endswith(ending)), "")
-    return path[: len(path) - len(packed)]
+    inner, ending = posixpath.splitext(path)
+    return inner if ending.lower() in COMPRESSION else path
 
 
 def short_names(path: str) -> set[str]:
@@ -138,5 +141,4 @@ def read_document(
         draft = READERS[format](content, encoding)
     except RecursionError:
         raise UnreadableDocument("It is nested too deeply to be read.") from None
-    title, sections, links, left_out = draft.finish()
-    return Document(id, title, sections, links, left_out)
+    return Document(id, *draft.finish())

@@ -106,14 +106,14 @@ def unit_of(group: str | None) -> str:
     return f"groups by {group}" if group else "groups"
 
 
-def group_key(value: Any) -> str | None:
-    """What a cell of the user's column says; `None` where it is missing or blank.
+def group_key(value: Any) -> str:
+    """What a cell of the user's column says; "" where it is missing, which NaN is too, or blank.
 
-    >>> group_key(12), group_key(" a "), group_key(""), group_key(float("nan"))
-    ('12', 'a', None, None)
+    >>> group_key(12), group_key(" a "), group_key(None), group_key(float("nan"))
+    ('12', 'a', '', '')
     """
     missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return None if missing else str(value).strip() or None
+    return "" if missing else str(value).strip()
 
 
 def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[str]:

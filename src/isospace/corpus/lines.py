@@ -92,13 +92,15 @@ def stage(texts: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint6
     return Lines(file, np.array(offsets)), np.frombuffer(hashes, dtype="<u8")
 
 
-def write_lines(path: Path, text: Lines, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], str]:
-    """Write these rows of a text; returns their `offsets` and a hash of what was written."""
+def write_lines(folder: Path, text: Lines, rows: NDArray[np.int64]) -> tuple[Lines, str]:
+    """Write these rows of a text into the folder of a corpus; gives them, and a hash of them."""
     content = blake2b(digest_size=16)
-    with path.open("wb") as file:
+    offsets = np.concatenate([[0], np.cumsum(np.diff(text.offsets)[rows])])
+    np.save(folder / "offsets.npy", offsets)
+    with (folder / "texts.txt").open("w+b") as file:
         for row in rows:
             line = text[row].encode() + b"\n"
             content.update(line)
             file.write(line)
-    sizes = np.diff(text.offsets)[rows]
-    return np.concatenate([[0], np.cumsum(sizes)]), content.hexdigest()
+        file.flush()
+        return Lines(file, offsets), content.hexdigest()

@@ -84,24 +84,15 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
 
 
 def columns(config: CorpusConfig) -> list[Column]:
-    """What is read of a file that has columns: the text, then title, id, group where named."""
-    found = [Column(config.column, "`column`")]
+    """What is read of a file that has columns: its texts, and behind them what else is named."""
+    found = [Column(name, "`columns`") for name in config.columns]
+    found = found or [Column(config.column, "`column`")]
     if config.title_column is not None:
         found.append(Column(config.title_column, "`title_column`"))
-    if config.document_column is not None:
-        found.append(Column(config.document_column, "`document_column`", text=False))
-    if config.group is not None:
-        found.append(Column(config.group, "`group`", text=False))
+    for setting in ("document_column", "group", "label_column"):
+        if (name := getattr(config, setting)) is not None:
+            found.append(Column(name, f"`{setting}`", text=False))
     return found
-
-
-def check(sources: Sequence[Source], config: CorpusConfig) -> None:
-    """Refuse what can be refused after a look at the beginning of each file; name what is left out.
-
-    Raises:
-        UserError: see `records.unreadable`; with `strict` for any file.
-    """
-    left_out(sources, columns(config), config.strict)
 
 
 def left_out(
@@ -250,7 +241,7 @@ def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:
     """A document of each row; id and group are what their columns say."""
     for file, line, values in records.read_records(source, columns(config)):
         title = (values[1] or "") if config.title_column is not None else ""
-        group = (group_key(values[-1]) or "") if config.group is not None else ""
+        group = group_key(values[-1]) if config.group is not None else ""
         id = f"{file}:{line}"
         if config.document_column is not None:  # what stands in that column may be a number
             id = group_key(values[1 + (config.title_column is not None)]) or id

@@ -19,7 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isospace.corpus.sources import FORMATS, Source
-from isospace.corpus.streams import LINE_LIMIT, cannot_be_read, lines_of, open_bytes, whole_lines_of
+from isospace.corpus.streams import (
+    LINE_LIMIT,
+    cannot_be_read,
+    first_bytes,
+    lines_of,
+    whole_lines_of,
+)
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 
@@ -64,26 +70,10 @@ class Record(NamedTuple):
     values: tuple[Any, ...]
 
 
-def check(source: Source, columns: Sequence[Column]) -> None:
-    """Refuse what can be refused after a look at the beginning of a file that was named by itself.
-
-    What lies in a folder is told by `unreadable`.
-
-    Raises:
-        UserError: it cannot be opened or decompressed, is empty, lacks a column, ...
-    """
-    if not source.in_folder:
-        _look(source, columns, whole=False)
-
-
-def _look(source: Source, columns: Sequence[Column], whole: bool) -> None:
+def _check(source: Source, columns: Sequence[Column], whole: bool) -> None:
     """Read the beginning of a file or all of it, for what is wrong with it."""
-    try:
-        with open_bytes(source) as raw:
-            if not raw.read(1):
-                raise UserError(f"{source.name} is empty. Expected at least one sentence.")
-    except (OSError, UnicodeError) as error:  # the latter of a file's name
-        raise cannot_be_read(source, error) from error
+    if not first_bytes(source, 1):
+        raise UserError(f"{source.name} is empty. Expected at least one sentence.")
     for _ in islice(read_records(source, columns), None if whole else 1):
         pass
 
@@ -91,9 +81,10 @@ def _look(source: Source, columns: Sequence[Column], whole: bool) -> None:
 def unreadable(
     sources: Sequence[Source], columns: Sequence[Column], whole: bool = False
 ) -> dict[str, UserError]:
-    """Name -> why a file of rows is left out, after a look at the beginning of each; see `check`.
+    """Name -> why a file of rows is left out, after a look at the beginning of each.
 
-    Such files lie about in folders, beside what is to be read there.
+    Such files, that cannot be decompressed, are empty, lack a column, ..., lie about in folders,
+    beside what is to be read there.
 
     Args:
         sources: the files.
@@ -107,7 +98,7 @@ def unreadable(
     for source in sources:
         if source.format in FORMATS:
             try:
-                _look(source, columns, whole and source.in_folder)
+                _check(source, columns, whole and source.in_folder)
             except UserError as error:
                 if not source.in_folder:
                     raise
@@ -191,9 +182,7 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     rows = _table_rows(source)
     _, header = next(rows, (1, []))
     for column in columns:
-        if column.name not in header:
-            raise _no_column(f"{source.name}:1", column, header, _delimiter_with(column, header))
-        _require_column(f"{source.name}:1", column, header)
+        _require_column(f"{source.name}:1", column, header, _delimiter_with(column, header))
     places = [header.index(column.name) for column in columns]
     blank = _blank(columns)
     for line, cells in rows:
@@ -222,14 +211,13 @@ def _other_width(source: Source, line: int, cells: list[str], header: list[str])
     return UserError(f"{problem} Take the delimiter out of the text.")
 
 
-def _parted(cells: Sequence[str], sign: str) -> list[str]:
-    """About what a line has between the signs of another delimiter."""
-    return [part.strip().strip('"') for cell in cells for part in cell.split(sign)]
-
-
 def _delimiter_with(column: Column, header: Sequence[str]) -> str | None:
     """Another delimiter by which a header has a column, or None."""
-    return next((sign for sign in _SIGNS if column.name in _parted(header, sign)), None)
+    for sign in _SIGNS:
+        parts = (part for cell in header for part in cell.split(sign))
+        if column.name in (part.strip().strip('"') for part in parts):
+            return sign
+    return None
 
 
 def _blank(columns: Sequence[Column]) -> tuple[Any, ...]:
@@ -337,9 +325,12 @@ def _delimiter(format: str, first: str) -> str:
     return next(others, own)
 
 
-def _require_column(place: str, column: Column, columns: Sequence[str]) -> None:
+def _require_column(
+    place: str, column: Column, columns: Sequence[str], delimiter: str | None = None
+) -> None:
+    """The delimiter is one by which a table would have the column."""
     if column.name not in columns:
-        raise _no_column(place, column, columns)
+        raise _no_column(place, column, columns, delimiter)
     if columns.count(column.name) > 1:
         raise UserError(
             f'{place}: several columns are called "{column.name}". Rename them, or name another '
@@ -350,7 +341,6 @@ def _require_column(place: str, column: Column, columns: Sequence[str]) -> None:
 def _no_column(
     place: str, column: Column, columns: Iterable[str], delimiter: str | None = None
 ) -> UserError:
-    """Of a table with the delimiter that has such a column, if one has."""
     names = ", ".join(str(name) for name in columns)[:300]
     advice = f"Name one with {column.setting}."
     if delimiter is not None:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import fsspec
 
-from isospace.corpus.documents import ENDINGS, DocumentFormat, format_of
+from isospace.corpus.documents import COMPRESSION, ENDINGS, DocumentFormat, format_of
 from isospace.errors import UserError, first_line
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,6 @@ FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 STANDARD_INPUT = "standard input"
 """The name of that source."""
 
-_COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 _PIECE = 1 << 20  # bytes of a copy
 
 
@@ -141,7 +140,7 @@ def _source(
     path: Path, encoding: str | None, delimiter: str | None, documents: bool
 ) -> Source | None:
     """How to read the file by its name, or None."""
-    compression = _COMPRESSION.get(path.suffix.lower())
+    compression = COMPRESSION.get(path.suffix.lower())
     inner = path.with_suffix("") if compression else path
     ending = inner.suffix.lower().removeprefix(".")
     for known in FORMATS:

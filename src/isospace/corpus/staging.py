@@ -89,20 +89,17 @@ class Staging:
         counts = self._counts
         if any(has_controls(text) for part in document.sections for text in part.paragraphs):
             counts["control characters removed"] += 1
-        cut = list(passages_of(document, self._config.passage_words, self._config.language))
+        size = self._config.passage_words
+        cut = list(passages_of(document, size, self._config.language))
         counts["read"] += max(1, len(cut))
         counts["empty"] += not cut
         for section, passage in cut:
             if len(passage) < self._config.min_chars:
                 counts["too short"] += 1
-            elif self._is_no_text(passage):
+            elif size is not None and len(passage) > LONGEST_WORD * size:  # it is no text
                 counts["too long"] += 1
             else:
                 yield section, passage
-
-    def _is_no_text(self, passage: str) -> bool:
-        size = self._config.passage_words
-        return size is not None and len(passage) > LONGEST_WORD * size
 
     def _two_parts(self, passage: str, number: int, language: str) -> Iterator[str]:
         """The first sentence and the rest, where both say something."""

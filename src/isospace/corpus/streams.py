@@ -67,12 +67,21 @@ def with_marked_encoding(source: Source) -> Source:
     Raises:
         UserError: it cannot be opened or decompressed.
     """
+    marked = first_bytes(source, 2) in _UTF16_MARKS
+    return replace(source, encoding="utf-16") if marked else source
+
+
+def first_bytes(source: Source, count: int) -> bytes:
+    """What a file begins with, decompressed.
+
+    Raises:
+        UserError: it cannot be opened or decompressed.
+    """
     try:
         with open_bytes(source) as raw:
-            marked = raw.read(2) in _UTF16_MARKS
+            return raw.read(count)
     except (OSError, UnicodeError) as error:  # the latter of a file's name
         raise cannot_be_read(source, error) from error
-    return replace(source, encoding="utf-16") if marked else source
 
 
 def whole_lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:

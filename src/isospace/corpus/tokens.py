@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.system.cache import built_once
+from isospace.system.files import hash_of
 
 _BATCH = 4096
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def tokenise(
         cache: the result is kept in `cache / "tokens"`.
         progress: called with the number of sentences done since the last call.
     """
-    key = blake2b(f"{digest} {fingerprint}".encode(), digest_size=16).hexdigest()
+    key = hash_of(f"{digest} {fingerprint}".encode())
 
     def build(folder: Path) -> None:
         remaining = iter(sentences)

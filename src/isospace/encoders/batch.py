@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -49,9 +49,8 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
         moved: dict[str, Any] = {
-            name: x.to(device) for name, x in values.items() if isinstance(x, Tensor)
+            name: x.to(device) for name, x in vars(self).items() if isinstance(x, Tensor)
         }
         return replace(self, changed=changed, **moved)
 

@@ -70,13 +70,9 @@ def changed(model: Any, changes: Changes) -> Iterator[None]:
     # Where padding has a position of its own (RoBERTa), the others begin behind it.
     first = 0 if table.padding_idx is None else table.padding_idx + 1
     added = 0 if changes.added is None else changes.added
-    hooks = (
+    with (
         model.get_input_embeddings().register_forward_hook(lambda _m, _args, words: words + added),
         table.register_forward_pre_hook(lambda *_: (first + changes.positions,)),
         part.register_forward_hook(lambda _module, _args, states: states * changes.kept),
-    )
-    try:
+    ):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()

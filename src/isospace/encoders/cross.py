@@ -14,7 +14,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
-from isospace.encoders.loading import code_hint, resolve, state_hash
+from isospace.encoders.loading import loading, resolve, state_hash
 from isospace.errors import UserError, first_line
 
 
@@ -43,11 +43,7 @@ def is_cross_encoder(name: str) -> bool:
 
 
 class PairScorer:
-    """A cross-encoder's logits.
-
-    Args:
-        name: a folder or Hub name.
-        device: where it computes.
+    """The logits of a cross-encoder, by its folder or Hub name.
 
     Raises:
         UserError: it cannot be loaded, or gives more than one number for a pair.
@@ -55,12 +51,8 @@ class PairScorer:
 
     def __init__(self, name: str, device: str) -> None:
         place = resolve(name)
-        try:
+        with loading(f"{name}: {place.path} cannot be loaded"):
             self._model = CrossEncoder(place.path, device=device, **place.options)
-        except Exception as error:  # each part of the folder has errors of its own library
-            reason = first_line(error)
-            hint = code_hint(error)
-            raise UserError(f"{name}: {place.path} cannot be loaded: {reason}{hint}") from error
         if self._model.config.num_labels != 1:
             raise UserError(
                 f"{name}: gives {self._model.config.num_labels} numbers for a pair of texts; "

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -45,8 +45,7 @@ from isospace.encoders.prompts import Prompts, Side
 from isospace.encoders.words import WordIds
 from isospace.errors import UserError, first_line
 from isospace.objectives.base import Read, View, describe
-from isospace.objectives.companions import Convolutions
-from isospace.objectives.edits import Template, Vocabulary
+from isospace.objectives.edits import Vocabulary
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
 
@@ -148,8 +147,8 @@ class Encoder(nn.Module):
     @property
     def token_dim(self) -> int:
         """Width of the states of tokens."""
-        transformer: Any = self.model[0]
-        return int(transformer.get_embedding_dimension())
+        first: Any = self.model[0]
+        return int(first.get_embedding_dimension())
 
     @property
     def device(self) -> torch.device:
@@ -208,12 +207,17 @@ class Encoder(nn.Module):
         reason = self._why_general_path()
         if reason is not None:
             return f"general path: {reason}"
-        return f"fast path: {fast.model_type(self._transformer)}"
+        return f"fast path: {self._family}"
 
     @property
-    def _transformer(self) -> Any:
-        """The Hugging Face model inside the first module."""
+    def transformer(self) -> Any:
+        """The Hugging Face model inside the first module, where `is_transformer`."""
         return self.model[0].model
+
+    @property
+    def _family(self) -> str:
+        """The name that transformers has for its architecture."""
+        return fast.model_type(self.transformer) if self.is_transformer else "word vectors"
 
     def _why_general_path(self) -> str | None:
         """Why transformers' own modules run, padding included; `None` where a fast path serves."""
@@ -221,15 +225,15 @@ class Encoder(nn.Module):
             return "word vectors"
         if self.device.type != "cpu":
             return f"on {self.device.type}"
-        if self._transformer.config.output_hidden_states:
+        if self.transformer.config.output_hidden_states:
             return f"every layer is read (pooling {self.pooling})"
-        if adapters.stand_in(self._transformer):
+        if adapters.stand_in(self.transformer):
             return "adapters stand beside its layers"
         if self.is_half:
             return "weights in half precision"
         if torch.is_grad_enabled() and self._checkpoints:
             return "gradient checkpointing runs its layers again"
-        return fast.refusal(self._transformer)
+        return fast.refusal(self.transformer)
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """What it is, in a line for people.
@@ -280,17 +284,16 @@ class Encoder(nn.Module):
         Raises:
             UserError: it is no decoder, or one whose mask transformers leaves as it is.
         """
-        kind = fast.model_type(self._transformer) if self.is_transformer else "word vectors"
         if not self.is_causal:
             raise UserError(
-                f"`bidirectional`: {self.source} ({kind}) is no decoder: its tokens see those "
-                "after them already; leave the setting out"
+                f"`bidirectional`: {self.source} ({self._family}) is no decoder: its tokens see "
+                "those after them already; leave the setting out"
             )
-        self._transformer.config.is_causal = False
+        self.transformer.config.is_causal = False
         if self.is_causal:
             raise UserError(
-                f"`bidirectional`: transformers has no such mask for {self.source} ({kind}); leave "
-                "the setting out"
+                f"`bidirectional`: transformers has no such mask for {self.source} "
+                f"({self._family}); leave the setting out"
             )
 
     def set_pooling(self, name: PoolingName) -> None:
@@ -313,15 +316,14 @@ class Encoder(nn.Module):
                 f"{self.pooling}, which is part of it; leave it as it is"
             )
         rule = POOLINGS[name]
-        transformer: Any = self.model[0]
+        first: Any = self.model[0]
         # The model may be somebody's own, who reads it as before: the weights alone are shared.
-        tensors = *transformer.parameters(), *transformer.buffers()
-        shared = {id(part): part for part in (*tensors, transformer.processor)}
-        transformer = copy.deepcopy(transformer, shared)
-        config = transformer.model.config
-        dim = transformer.get_embedding_dimension()
+        tensors = *first.parameters(), *first.buffers()
+        shared = {id(part): part for part in (*tensors, first.processor)}
+        first = copy.deepcopy(first, shared)
+        config, dim = first.model.config, self.token_dim
         with_prompt = all(m.include_prompt for m in self.model if isinstance(m, Pooling))
-        modules: list[nn.Module] = [transformer]
+        modules: list[nn.Module] = [first]
         config.output_hidden_states = len(rule.layers) > 1
         if config.output_hidden_states:
             weights = torch.zeros(config.num_hidden_layers + 1)
@@ -348,26 +350,10 @@ class Encoder(nn.Module):
             similarity_fn_name=self.model.similarity_fn_name,
         )
 
-    def at_mask(self, template: Template) -> Encoder:
-        """This network, read at the mask token of a template around every text.
-
-        Raises:
-            ValueError: the tokenizer cannot hold a template, or no room is left for a text.
-        """
-        from isospace.encoders import readings
-
-        return readings.at_mask(self, template)
-
-    def convolved(self, convolutions: Convolutions) -> Encoder:
-        """This network, read as the mean of what convolutions make of its tokens."""
-        from isospace.encoders import readings
-
-        return readings.convolved(self, convolutions)
-
     @property
     def word_embeddings(self) -> nn.Embedding:
         """The table of the tokens' vectors."""
-        table: nn.Embedding = self._transformer.get_input_embeddings()
+        table: nn.Embedding = self.transformer.get_input_embeddings()
         return table
 
     def _limit(
@@ -404,22 +390,13 @@ class Encoder(nn.Module):
         """
         if not self.is_transformer:
             return {}
-        settings: dict[str, Any] = self._transformer.config.to_dict()
+        settings: dict[str, Any] = self.transformer.config.to_dict()
         return {
             name: settings[name]
             for name in sorted(settings)
             if name not in _NO_ARCHITECTURE and not name.startswith("output_")
             if "dropout" not in name
         }
-
-    def refusal_of_changes(self) -> str | None:
-        """Why its embeddings cannot be changed; `None` where they can."""
-        return changes.refusal(self._transformer)
-
-    @property
-    def embedding_dim(self) -> int:
-        """Width of the embeddings of an encoder whose embeddings can be changed."""
-        return changes.width(self._transformer)
 
     def fingerprint(
         self, max_length: int | None, whole: bool = False, side: Side | None = None
@@ -537,7 +514,7 @@ class Encoder(nn.Module):
             if self._last is not None and batch.states is not None:
                 layers = self._last.last
             features["token_embeddings"] = fast.forward(
-                self._transformer, ids, mask, first_only, layers, batch.states
+                self.transformer, ids, mask, first_only, layers, batch.states
             )
             if first_only:
                 features["attention_mask"] = mask[:, :1]
@@ -569,7 +546,7 @@ class Encoder(nn.Module):
         if self._last is not None and batch.states is not None:
             return self._last.given(batch.states)
         if 0 in batch.changed:
-            return changes.changed(self._transformer, batch.changed[0])
+            return changes.changed(self.transformer, batch.changed[0])
         return nullcontext()
 
     def train_last(self, count: int) -> None:
@@ -582,22 +559,21 @@ class Encoder(nn.Module):
             UserError: there are fewer layers, or they cannot be run on their own.
         """
         said = f"`trained_layers` {count}: "
-        layers = layers_of(self._transformer)
+        layers = layers_of(self.transformer)
         if layers and count > len(layers):
             raise UserError(
                 f"{said}{self.source} has {len(layers)} layers; expected at most so many"
             )
-        if self._transformer.config.output_hidden_states:
+        if self.transformer.config.output_hidden_states:
             raise UserError(
                 f"{said}the pooling {self.pooling} of {self.source} reads lower layers too; take "
                 "another `pooling`, or leave the setting out"
             )
         self._last = LastLayers(layers, count) if layers else None
         if self._last is None or not self._same_apart():
-            kind = fast.model_type(self._transformer)
             raise UserError(
-                f"{said}the last layers of {self.source} ({kind}) cannot be run apart from those "
-                "below; leave the setting out"
+                f"{said}the last layers of {self.source} ({self._family}) cannot be run apart from "
+                "those below; leave the setting out"
             )
         batch = self._two_texts()
         with self.noise.at(0.0):
@@ -616,12 +592,11 @@ class Encoder(nn.Module):
         """
         self.requires_grad_(False)
         try:
-            adapters.put_in(self._transformer, rank, seed)
+            adapters.put_in(self.transformer, rank, seed)
         except ValueError as error:
-            kind = fast.model_type(self._transformer)
             raise UserError(
-                f"`lora` {rank}: {self.source} ({kind}) has no linear layers that adapters could "
-                f"stand beside ({first_line(error)}); leave the setting out"
+                f"`lora` {rank}: {self.source} ({self._family}) has no linear layers that adapters "
+                f"could stand beside ({first_line(error)}); leave the setting out"
             ) from error
 
     def checkpoint_layers(self) -> None:
@@ -632,15 +607,14 @@ class Encoder(nn.Module):
         Raises:
             UserError: the family cannot do this.
         """
-        model = self._transformer
+        model = self.transformer
         newer = "activation_checkpointing_enable"  # its name in later versions of transformers 5
         try:
             getattr(model, newer, model.gradient_checkpointing_enable)()
         except ValueError as error:
-            kind = fast.model_type(self._transformer)
             raise UserError(
                 f"`gradient_checkpointing`: transformers cannot run the layers of {self.source} "
-                f"({kind}) again; leave the setting out, or give `pass_tokens`"
+                f"({self._family}) again; leave the setting out, or give `pass_tokens`"
             ) from error
         self._checkpoints = True
 
@@ -673,7 +647,7 @@ class Encoder(nn.Module):
         assert self._last is not None
         if self._why_general_path() is None:
             ids, mask = batch.input_ids, batch.attention_mask
-            return fast.forward(self._transformer, ids, mask, False, self._last.below)
+            return fast.forward(self.transformer, ids, mask, False, self._last.below)
         return self._last.states_below(lambda: self.model[0](self._features(batch)))
 
     def _with_states(self, batch: Batch) -> Batch:
@@ -751,13 +725,12 @@ class Encoder(nn.Module):
         Raises:
             ValueError: the layers are not built like BERT's.
         """
-        layers = getattr(getattr(self._transformer, "encoder", None), "layer", [])
+        layers = getattr(getattr(self.transformer, "encoder", None), "layer", [])
         found = [layer.attention for layer in layers if hasattr(layer, "attention")]
-        kind = fast.model_type(self._transformer)
         built = found and all(hasattr(module, "self") for module in found)
-        if not built or kind.startswith("deberta"):  # which also looks at distances
+        if not built or self._family.startswith("deberta"):  # which also looks at distances
             raise ValueError(
-                f"the layers of {kind} are not built like BERT's, "
+                f"the layers of {self._family} are not built like BERT's, "
                 "so nothing can be put between their attention and the rest"
             )
         return found
@@ -800,12 +773,13 @@ class Encoder(nn.Module):
         Raises:
             ValueError: the transformer has no such place.
         """
-        transformer = self._transformer
+        transformer = self.transformer
         places = [*zip(self.attentions if attended else [], attended, strict=True)]
         if embedded is not None:
             if not isinstance(getattr(transformer, "embeddings", None), nn.Module):
-                kind = fast.model_type(transformer)
-                raise ValueError(f"the embeddings of {kind} are no module that can be stepped into")
+                raise ValueError(
+                    f"the embeddings of {self._family} are no module that can be stepped into"
+                )
             places.append((transformer.embeddings, embedded))
         if mask.dim() == 3:
             seen = mask.bool().unsqueeze(1)
@@ -897,12 +871,10 @@ def _after(places: Sequence[tuple[nn.Module, Callable[[Tensor], Tensor]]]) -> It
 
         return replaced
 
-    handles = [module.register_forward_hook(hook(function)) for module, function in places]
-    try:
+    with ExitStack() as hooks:
+        for module, function in places:
+            hooks.enter_context(module.register_forward_hook(hook(function)))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _of_mask(module: WordWeights) -> bool:

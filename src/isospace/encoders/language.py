@@ -11,8 +11,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenize
 from transformers.utils import logging as transformers_logging
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import Place, code_hint, resolve
-from isospace.errors import UserError, first_line
+from isospace.encoders.loading import Place, loading, resolve
+from isospace.errors import UserError
 
 _HEADS = (
     ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
@@ -80,14 +80,12 @@ def _load(place: Place) -> tuple[nn.Module, PreTrainedTokenizerBase, list[str]]:
     transformers_logging.set_verbosity(logging.ERROR)
     try:
         # What a checkpoint lacks is drawn.
-        with torch.random.fork_rng(devices=[]):
+        with loading("cannot be loaded"), torch.random.fork_rng(devices=[]):
             loaded: Any = AutoModelForMaskedLM.from_pretrained(
                 place.path, output_loading_info=True, **place.options
             )
-        model, info = loaded
-        tokenizer = AutoTokenizer.from_pretrained(place.path, **place.options)
-    except Exception as error:  # each part of the folder has errors of its own library
-        raise UserError(f"cannot be loaded: {first_line(error)}{code_hint(error)}") from error
+            model, info = loaded
+            tokenizer = AutoTokenizer.from_pretrained(place.path, **place.options)
     finally:
         transformers_logging.set_verbosity(verbosity)
     return model.float(), tokenizer, sorted(info["missing_keys"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -52,15 +52,14 @@ class LastLayers:
             if inputs:
                 raise _ReachedError(inputs[0])
 
-        handles = [layer.register_forward_hook(note) for layer in self._lower]
-        handles.append(self._first.register_forward_pre_hook(reached))
-        try:
-            run()
-        except _ReachedError as end:
-            return end.states
-        finally:
-            for handle in handles:
-                handle.remove()
+        with ExitStack() as hooks:
+            for layer in self._lower:
+                hooks.enter_context(layer.register_forward_hook(note))
+            hooks.enter_context(self._first.register_forward_pre_hook(reached))
+            try:
+                run()
+            except _ReachedError as end:
+                return end.states
         raise ValueError("the last layers are not run")
 
     @contextmanager
@@ -75,11 +74,10 @@ class LastLayers:
 
         for layer in self._lower:
             layer.forward = passed_on
-        handle = self._first.register_forward_pre_hook(replaced)
         try:
-            yield
+            with self._first.register_forward_pre_hook(replaced):
+                yield
         finally:
-            handle.remove()
             for layer in self._lower:
                 del layer.forward
 

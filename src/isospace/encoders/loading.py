@@ -7,6 +7,8 @@ import importlib.util
 import json
 import logging
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +30,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
 from isospace.encoders.sums import SUMS, damage
-from isospace.encoders.words import load_words, word_file
+from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
 from isospace.system.files import expanded, file_sha256
@@ -250,22 +252,18 @@ def load_encoder(
     if place.local:
         require_undamaged(Path(place.path))
     device, words = device or default_device(), word_file(name)
-    try:
-        # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
-        # the same each time, or the encoder would have another hash in every process.
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)
-            if words is None:
-                model = SentenceTransformer(place.path, device=device, **place.options)
-            else:
-                model = load_words(*words).to(device)
-    except UserError:
-        raise
-    except Exception as error:  # each part of the folder has errors of its own library
-        reason = first_line(error)
-        raise UserError(
-            f"{name}: {place.path} cannot be loaded as an encoder: {reason}{code_hint(error)}"
-        ) from error
+    # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
+    # the same each time, or the encoder would have another hash in every process.
+    with (
+        loading(f"{name}: {place.path} cannot be loaded as an encoder"),
+        torch.random.fork_rng(devices=[]),
+    ):
+        torch.default_generator.manual_seed(0)
+        if words is None:
+            model = SentenceTransformer(place.path, device=device, **place.options)
+        else:
+            file, tokens = words
+            model = word_model(*read_vectors(file), tokens).to(device)
     if not all(weights.isfinite().all() for weights in model.parameters()):
         raise UserError(
             f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "
@@ -286,11 +284,24 @@ def load_encoder(
     return encoder
 
 
-def code_hint(error: Exception) -> str:
-    """What to do about a model that was refused for the code that comes with it; else nothing."""
-    if "trust_remote_code" not in str(error):
-        return ""
-    return " It was not run; read it, and allow it with `trust_remote_code` if you trust its author"
+@contextmanager
+def loading(failed: str) -> Iterator[None]:
+    """What another library says of a model that it cannot load, as a `UserError`.
+
+    `failed` comes before it; behind it what to do where the code of the model is not trusted.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # each part of a folder has errors of its own library
+        message = f"{failed}: {first_line(error)}"
+        if "trust_remote_code" in str(error):
+            message += (
+                " It was not run; read it, and allow it with `trust_remote_code` if you trust its "
+                "author"
+            )
+        raise UserError(message) from error
 
 
 def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> None:
@@ -299,13 +310,10 @@ def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> No
     Raises:
         UserError: a bare word that is no name of one of its prompts.
     """
-    own, source = encoder.model.prompts, encoder.source
-    if query is not None:
-        text = prompt_text("query_prompt", query, own, source)
-        encoder.prompts = replace(encoder.prompts, query=text)
-    if document is not None:
-        text = prompt_text("document_prompt", document, own, source)
-        encoder.prompts = replace(encoder.prompts, document=text)
+    for side, value in (("query", query), ("document", document)):
+        if value is not None:
+            text = prompt_text(f"{side}_prompt", value, encoder.model.prompts, encoder.source)
+            encoder.prompts = replace(encoder.prompts, **{side: text})
 
 
 def as_encoder(

@@ -52,14 +52,14 @@ _DENSE_INPUT = {
 """What a dense layer of version 5.0 and before does; those versions refuse to hear it said."""
 
 
-def _write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
+    """Write settings as the files of a model have them."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def save_transformer(encoder: Encoder, folder: Path) -> None:
     """Write weights and tokenizer for `AutoModel` and `AutoTokenizer`, old and new."""
-    transformer: Any = encoder.model[0]
-    transformer.model.save_pretrained(str(folder))
+    encoder.transformer.save_pretrained(str(folder))
     encoder.tokenizer.save_pretrained(str(folder))
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -68,50 +68,47 @@ def save_transformer(encoder: Encoder, folder: Path) -> None:
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
     if "extra_special_tokens" in config:
         config["additional_special_tokens"] = config.pop("extra_special_tokens")
-    _write_json(path, config)
+    write_json(path, config)
 
 
 def _save_module(module: Any, folder: Path) -> None:
     folder.mkdir()
+    config: dict[str, Any]
     if isinstance(module, Pooling):
         modes = module.pooling_mode
         used = (modes,) if isinstance(modes, str) else tuple(modes)
-        config: dict[str, Any] = {"word_embedding_dimension": module.embedding_dimension}
-        config.update({key: mode in used for mode, key in _CLASSIC_POOLING.items()})
+        config = {"word_embedding_dimension": module.embedding_dimension}
+        config |= {key: mode in used for mode, key in _CLASSIC_POOLING.items()}
         config["include_prompt"] = module.include_prompt
-        _write_json(folder / "config.json", config)
-        return
-    if isinstance(module, CNN):
+        write_json(folder / "config.json", config)
+    elif isinstance(module, CNN):
         config = {
             "in_word_embedding_dimension": module.in_embedding_dimension,
             "out_channels": module.out_channels,
             "kernel_sizes": module.kernel_sizes,
         }
-        _write_json(folder / module.config_file_name, config)
-        module.save_torch_weights(str(folder), safe_serialization=False)  # all versions read it
-        return
-    if isinstance(module, WordEmbeddings):
+        write_json(folder / module.config_file_name, config)
+    elif isinstance(module, WordEmbeddings):
         classic = "sentence_transformers.models.tokenizer.WhitespaceTokenizer.WhitespaceTokenizer"
         config = {
             "tokenizer_class": classic,
             "update_embeddings": module.update_embeddings,
             "max_seq_length": module.max_seq_length,
         }
-        _write_json(folder / module.config_file_name, config)
-        module.save_torch_weights(str(folder), safe_serialization=False)  # all versions read it
+        write_json(folder / module.config_file_name, config)
         module.tokenizer.save(str(folder))
-        return
-    module.save(str(folder))
-    path = folder / "config.json"
-    if path.is_file():
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if "embedding_dimension" in config:
-            config["word_embedding_dimension"] = config.pop("embedding_dimension")
-        if _DENSE_INPUT.items() <= config.items():
-            config = {key: value for key, value in config.items() if key not in _DENSE_INPUT}
-        _write_json(path, config)
-    if isinstance(module, Dense):
-        module.save_torch_weights(str(folder), safe_serialization=False)  # for 2.x and 3.0.0
+    else:
+        module.save(str(folder))
+        path = folder / "config.json"
+        if path.is_file():
+            config = json.loads(path.read_text(encoding="utf-8"))
+            if "embedding_dimension" in config:
+                config["word_embedding_dimension"] = config.pop("embedding_dimension")
+            if _DENSE_INPUT.items() <= config.items():
+                config = {key: value for key, value in config.items() if key not in _DENSE_INPUT}
+            write_json(path, config)
+    if isinstance(module, CNN | WordEmbeddings | Dense):  # all versions read torch's own format
+        module.save_torch_weights(str(folder), safe_serialization=False)
 
 
 def require_classic(encoder: Encoder) -> None:
@@ -160,7 +157,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
                 "max_seq_length": transformer.max_seq_length,
                 "do_lower_case": bool(transformer.do_lower_case),
             }
-            _write_json(building / "sentence_bert_config.json", limits)
+            write_json(building / "sentence_bert_config.json", limits)
         modules = []
         for i, module in enumerate(encoder.model):
             name = type(module).__name__
@@ -169,16 +166,18 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
                 _save_module(module, building / path)
             classic_type = f"sentence_transformers.models.{name}"
             modules.append({"idx": i, "name": str(i), "path": path, "type": classic_type})
-        _write_json(building / "modules.json", modules)
+        write_json(building / "modules.json", modules)
         usage = {
             "__version__": {"sentence_transformers": sentence_transformers.__version__},
             **usage_of(encoder),
             "similarity_fn_name": encoder.model.similarity_fn_name,
         }
-        _write_json(building / "config_sentence_transformers.json", usage)
+        write_json(building / "config_sentence_transformers.json", usage)
         (building / "README.md").write_text(card, encoding="utf-8")
         write_sums(building)
-        return _check(encoder, building)
+        measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
+        tolerance = _HALF_TOLERANCE if encoder.is_half else CLASSIC_TOLERANCE
+        return parity_of_sides(measured, building, PROBES, encoder, tolerance)
 
 
 def usage_of(encoder: Encoder) -> dict[str, Any]:
@@ -195,13 +194,6 @@ def usage_of(encoder: Encoder) -> dict[str, Any]:
         default = "default"
         prompts[default] = encoder.prompts.plain
     return {"prompts": prompts, "default_prompt_name": default}
-
-
-def _check(encoder: Encoder, folder: Path) -> float:
-    """Reload the folder without isospace's parts and compare vectors."""
-    measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
-    tolerance = _HALF_TOLERANCE if encoder.is_half else CLASSIC_TOLERANCE
-    return parity_of_sides(measured, folder, PROBES, encoder, tolerance)
 
 
 def parity_of_sides(

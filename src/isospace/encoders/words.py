@@ -125,22 +125,13 @@ def word_file(name: str) -> tuple[Path, Tokens] | None:
     return expanded(rest), "whitespace_stop"
 
 
-def load_words(path: Path, tokens: Tokens) -> SentenceTransformer:
-    """The model of a file of word vectors, on the CPU.
-
-    Raises:
-        UserError: as `read_vectors`.
-    """
-    return word_model(*read_vectors(path), tokens)
-
-
 def word_model(
     words: Sequence[str],
     vectors: np.ndarray,
     tokens: Tokens,
     stop_words: Iterable[str] = ENGLISH_STOP_WORDS,
 ) -> SentenceTransformer:
-    """A model that averages word vectors.
+    """A model that averages word vectors, on the CPU.
 
     Args:
         words: all different.

@@ -25,25 +25,24 @@ from isospace.evaluation.candidates import candidate_passages
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hub import load_sts_hub
 from isospace.evaluation.pairs import (
+    Candidates,
     Encode,
     ScoredPairs,
     TextPairs,
+    hash_texts,
     load_scored_pairs,
     remembering,
 )
-from isospace.evaluation.retrieval import RetrievalScores, halves, mrr_scores
+from isospace.evaluation.retrieval import BURDENS, RetrievalScores, halves, mrr_scores
 from isospace.evaluation.scores import (
     BenchmarkScores,
     BesideWords,
     FusedScores,
     PairScores,
-    STSScores,
 )
 from isospace.evaluation.sts import (
-    AVERAGE,
     PAPER_COLUMNS,
     STSResult,
-    STSScore,
     STSSet,
     evaluate_sts,
     load_sts,
@@ -118,11 +117,7 @@ class Measured:
         other, sts = self.beside, self.sts
         pairs = PairScores.of(self.retrieval, other.no_shared)
         beside = FusedScores(PairScores.of(other.bm25), PairScores.of(other.fused), other.weight)
-        if sts is None:
-            return BenchmarkScores(pairs, None, beside)
-        protocols: dict[str, STSScore | str] = {**sts.headlines(), "Avg": AVERAGE}
-        scores = STSScores(sts.scores, sts.paper_row(), protocols)
-        return BenchmarkScores(pairs, scores, beside)
+        return BenchmarkScores(pairs, None if sts is None else sts.summary(), beside)
 
 
 @dataclass(frozen=True)
@@ -175,8 +170,8 @@ class Benchmark:
         if pairs is not None:
             described = f"pairs of {pairs.name}"
         elif (own := corpus.pairs).test:
-            pairs = natural_pairs(own.test, own.test_groups, own.unit)
-            pairs = replace(pairs, among=candidate_passages(corpus, None, distractors))
+            among = candidate_passages(corpus, None, distractors)
+            pairs = natural_pairs(own.test, own.test_groups, own.unit, among)
             split = own.split
             described = f"held-out pairs ({own.relation or 'anchor to positive'})"
             if own.relation == SUMMARY_NEXT:
@@ -244,7 +239,7 @@ class Benchmark:
             ranked[NO_SHARED] = beside.no_shared
         items: dict[str, np.ndarray] = {}
         for name, ranks in ranked.items():
-            items |= {name: ranks.reciprocal_ranks, f"{name} burdens": ranks.burdens}
+            items |= {name: ranks.reciprocal_ranks, f"{name}{BURDENS}": ranks.burdens}
         cosines = measured.sts.cosines if measured.sts else {}
         for column, task in paper_columns(self.tasks).items():
             items[column] = np.concatenate(list(cosines[task.name].values()))
@@ -280,11 +275,11 @@ class Benchmark:
         sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
         content = ((self.pairs.first, self.pairs.second), sts)
         among = self.pairs.among
-        return _digest(content if among is None else (*content, _digest_of_texts(among.texts)))
+        return _digest(content if among is None else (*content, hash_texts(among.texts)))
 
-    def pair_scores(self, *states: RetrievalScores) -> Scores:
-        """The MRR of the verdict's pairs, and what each contributed; each state as a seed."""
-        return mrr_scores(self.pairs, *states)
+    def pair_scores(self, ranks: RetrievalScores) -> Scores:
+        """The MRR of the verdict's pairs, and what each contributed."""
+        return mrr_scores(self.pairs, ranks)
 
     def what_can_be_shown(self, before: Measured) -> str:
         """One line on the gains that the verdict's pairs can show, before there is one."""
@@ -350,14 +345,6 @@ def _digest(content: object) -> str:
     return blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
 
-def _digest_of_texts(texts: Sequence[str]) -> str:
-    digest = blake2b(digest_size=16)
-    for text in texts:
-        content = text.encode("utf-8", "surrogatepass")
-        digest.update(f"{len(content)} ".encode() + content)
-    return digest.hexdigest()
-
-
 def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
     """The papers' columns that can be scored."""
     return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
@@ -406,15 +393,20 @@ def choosing_text(corpus: Corpus) -> HeldOut:
     No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
     Only where there is too little to split (`Benchmark.split`) is it the same.
     """
-    own = corpus.pairs
-    pairs = natural_pairs(own.dev, own.dev_groups, own.unit) if own.dev else None
-    if pairs is not None:
+    own, pairs = corpus.pairs, None
+    if own.dev:
         # Of their own documents alone: all of these are encoded at every evaluation.
-        pairs = replace(pairs, among=candidate_passages(corpus, corpus.chooses))
+        among = candidate_passages(corpus, corpus.chooses)
+        pairs = natural_pairs(own.dev, own.dev_groups, own.unit, among)
     return HeldOut(corpus.held_out(corpus.chooses), pairs)
 
 
-def natural_pairs(pairs: Sequence[tuple[str, str]], groups: Sequence[str], unit: str) -> TextPairs:
+def natural_pairs(
+    pairs: Sequence[tuple[str, str]],
+    groups: Sequence[str],
+    unit: str,
+    among: Candidates | None = None,
+) -> TextPairs:
     """Pairs that a corpus brings along, with the group of each."""
     first, second = zip(*pairs, strict=True)
-    return TextPairs("natural pairs", first, second, groups=tuple(groups), unit=unit)
+    return TextPairs("natural pairs", first, second, groups=tuple(groups), unit=unit, among=among)

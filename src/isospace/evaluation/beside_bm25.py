@@ -85,13 +85,13 @@ class BesideBM25:
 
     def to_json(self) -> dict[str, Any]:
         """The means, and what BM25 and both gain over the encoder alone."""
-        gains = {way: self.over(self, way) for way in WAYS if way != "encoder"}
         return {
             "measure": self.measure,
             "values": self.values,
             "gains": {
-                way: {name: asdict(found) for name, found in of_way.items()}
-                for way, of_way in gains.items()
+                way: {name: asdict(found) for name, found in self.over(self, way).items()}
+                for way in WAYS
+                if way != "encoder"
             },
             "weight": self.weight,
             "unit": self.unit,

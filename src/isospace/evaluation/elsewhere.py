@@ -32,15 +32,20 @@ from isospace.evaluation.benchmark import (
     sts_test_pairs,
 )
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
-from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
+from isospace.evaluation.retrieval import (
+    BURDENS,
+    Items,
+    evaluate_retrieval,
+    mrr_of_items,
+    mrr_scores,
+)
 from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts, pair_cosines
 from isospace.statistics.correlation import FloatArray
 from isospace.statistics.gains import Gain, gain
-from isospace.statistics.influence import Scores, average, mean_scores, spearman_scores
+from isospace.statistics.influence import Scores, average, spearman_scores
 from isospace.system.cache import cache_folder
 
 Part = Literal["choose", "judge"]
-Items = dict[str, np.ndarray]
 
 STS = "STS"
 CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
@@ -52,7 +57,7 @@ PROTOCOL = (
 )
 """What the scores are, in words."""
 
-_BURDENS, _GROUPS, _IDS = " burdens", " groups", " ids"
+_GROUPS, _IDS = " groups", " ids"
 
 
 @dataclass(frozen=True)
@@ -176,7 +181,7 @@ class Elsewhere:
             scores = found[name]
             items |= {
                 name: scores.values[0],
-                f"{name}{_BURDENS}": -len(pairs) * scores.shared[:, 0],
+                f"{name}{BURDENS}": -len(pairs) * scores.shared[:, 0],
                 f"{name}{_GROUPS}": scores.groups,
                 f"{name}{_IDS}": pairs.ids(),
             }
@@ -273,11 +278,7 @@ def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
     """
     names = [name for name in seeds[0] if f"{name}{_IDS}" in seeds[0]]
     return {
-        name: mean_scores(
-            np.stack([items[name] for items in seeds]),
-            seeds[0][f"{name}{_GROUPS}"],
-            np.stack([items[f"{name}{_BURDENS}"] for items in seeds], axis=1),
-        )
+        name: mrr_of_items(seeds, name, seeds[0][f"{name}{_GROUPS}"])
         for name in names
         if all(_same(name, items, seeds[0]) for items in seeds)
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -157,10 +158,7 @@ def _score(
         with shown.bar("encode", len(texts)) as advance:
             return encoder.embed(texts, view, on_batch=advance, precision=precision, side=side)
 
-    def embed_noisy(texts: Sequence[str]) -> np.ndarray:
-        return embed(texts, view=View())
-
     conditions = Conditions(encoder.source, encoder.pooling, precision)
     afresh = SidedEncode.of_prompts(encoder.prompts, embed)
-    subject = Subject(conditions, encoder, remembering(afresh), afresh, embed_noisy)
+    subject = Subject(conditions, encoder, remembering(afresh), afresh, partial(embed, view=View()))
     return Evaluation(conditions, {task.name: task.score(subject) for task in tasks})

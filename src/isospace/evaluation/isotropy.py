@@ -68,20 +68,6 @@ def isoscore(x: Embeddings) -> float:
     return float((directions - 1) / (dim - 1))
 
 
-@dataclass(frozen=True)
-class Hubness:
-    """How unequally sentences are found as neighbours.
-
-    Attributes:
-        skewness: of the k-occurrence; 0 is even; the larger, the fewer hubs are the neighbours of
-            the many.
-        antihubs: share of sentences that are nobody's neighbour, 0 to 1.
-    """
-
-    skewness: float
-    antihubs: float
-
-
 def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
     """How often each sentence is among the k nearest by cosine of the others, `(sentence,)`.
 
@@ -103,20 +89,21 @@ def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
     return occurrence
 
 
-def hubness(x: Embeddings, k: int = NEIGHBOURS) -> Hubness:
-    r"""Skewness of the k-occurrence, and the share of anti-hubs.
+def hubness(x: Embeddings, k: int = NEIGHBOURS) -> tuple[float, float]:
+    r"""Skewness of the k-occurrence (0 is even), and the share of anti-hubs, 0 to 1.
 
     $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$;
-    an anti-hub has $N_k(x) = 0$. Radovanovic et al. 2010. Where every sentence is found equally
-    often (collapsed embeddings too) the skewness is 0; where a row is not finite, both are NaN.
+    an anti-hub is nobody's neighbour, $N_k(x) = 0$. Radovanovic et al. 2010. The larger the
+    skewness, the fewer hubs are the neighbours of the many. Where every sentence is found equally
+    often (collapsed embeddings too) it is 0; where a row is not finite, both are NaN.
     """
     if not np.isfinite(as_array(x)).all():
-        return Hubness(float("nan"), float("nan"))
+        return float("nan"), float("nan")
     occurrence = k_occurrence(x, k)
     excess = occurrence - k
     deviation = float(np.sqrt((excess**2).mean()))
     skewness = float((excess**3).mean()) / deviation**3 if deviation > COLLAPSED * k else 0.0
-    return Hubness(skewness, float((occurrence == 0).mean()))
+    return skewness, float((occurrence == 0).mean())
 
 
 def mean_correlation(x: Embeddings) -> float:
@@ -189,7 +176,7 @@ def describe(x: Embeddings) -> dict[str, float]:
     """
     values = as_array(x)
     sentences, dim = values.shape
-    hubs = hubness(values)
+    skewness, antihubs = hubness(values)
     finite = bool(np.isfinite(values).all())
     sizes = [size for size in BATCH_SIZES if size <= sentences and finite]
     ranks = correlation_rank(values, sizes) if sizes else {}
@@ -200,8 +187,8 @@ def describe(x: Embeddings) -> dict[str, float]:
         "mean_cosine": mean_cosine(values),
         "isoscore": isoscore(values),
         "uniformity": uniformity(values),
-        "hubness": hubs.skewness,
-        "antihubs": hubs.antihubs,
+        "hubness": skewness,
+        "antihubs": antihubs,
         "mean_correlation": mean_correlation(values),
     } | {f"correlation_rank@{size}": rank for size, rank in ranks.items()}
 

@@ -221,13 +221,12 @@ class MTEB(Task[MTEBScores]):
 
 
 def _rows(subsets: Iterable[ScoredPairs]) -> dict[str, list[Any]]:
-    triples = [
-        (first, second, score)
-        for pairs in subsets
-        for (first, second), score in zip(pairs, pairs.gold.tolist(), strict=True)
-    ]
-    columns = zip(*triples, strict=True)
-    return dict(zip(("sentence1", "sentence2", "score"), map(list, columns), strict=True))
+    rows: dict[str, list[Any]] = {"sentence1": [], "sentence2": [], "score": []}
+    for pairs in subsets:
+        rows["sentence1"] += pairs.first
+        rows["sentence2"] += pairs.second
+        rows["score"] += pairs.gold.tolist()
+    return rows
 
 
 def require_mteb() -> Any:

@@ -28,7 +28,6 @@ from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
 from isospace.evaluation.pairs import (
     Encode,
     ScoredPairs,
-    SidedEncode,
     TextPairs,
     as_pairs,
     as_scored_pairs,
@@ -158,13 +157,12 @@ def evaluate_own(
         encode_afresh: the same for the documents of judged queries, keeping nothing; default:
             `encode`.
     """
-    content, sides = data.content, sided(encode)
+    content = data.content
     kind: OwnKind
     beside = None
     match content:
         case JudgedQueries():
-            documents = sided(encode_afresh or encode).documents
-            afresh = SidedEncode(sides.queries, documents, sides.plain)
+            afresh = replace(sided(encode), documents=sided(encode_afresh or encode).documents)
             beside = judged_beside_bm25(afresh, content, bm25_weight)
             kind, n, values = "retrieval", len(content), beside.values["encoder"]
             protocol = _judged_protocol(content)

@@ -176,10 +176,7 @@ def as_pairs(file: UserFile) -> TextPairs:
     Raises:
         UserError: an empty text, or one second text in all rows.
     """
-    rows = []
-    for line, (first_cell, second_cell) in file.rows:
-        row = text_cell(file.path, line, first_cell), text_cell(file.path, line, second_cell)
-        rows.append(row)
+    rows = [[text_cell(file.path, line, cell) for cell in cells] for line, cells in file.rows]
     first, second = zip(*rows, strict=True)
     if len(set(second)) < 2:
         raise UserError(
@@ -211,6 +208,15 @@ def as_scored_pairs(file: UserFile) -> ScoredPairs:
             "only their order counts"
         )
     return ScoredPairs(file.path.name, first, second, np.array(gold, np.float64), "own file")
+
+
+def hash_texts(texts: Iterable[str], about: bytes = b"") -> str:
+    """Names texts in their order, and what they are `about`, for digests and the cache."""
+    digest = blake2b(about, digest_size=16)
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        digest.update(f"{len(content)} ".encode() + content)
+    return digest.hexdigest()
 
 
 def encode_distinct(

@@ -299,13 +299,23 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     return targets.rank(product_blocks(*vectors))
 
 
-def mrr_scores(pairs: TextPairs, *states: RetrievalScores) -> Scores:
-    """The MRR of pairs, and what each contributed; each state of an encoder as a seed."""
-    return mean_scores(
-        np.stack([state.reciprocal_ranks for state in states]),
-        pairs.group_numbers(),
-        np.stack([state.burdens for state in states], axis=1),
-    )
+def mrr_scores(pairs: TextPairs, found: RetrievalScores) -> Scores:
+    """The MRR of pairs, and what each contributed."""
+    return mean_scores(found.reciprocal_ranks[None], pairs.group_numbers(), found.burdens[:, None])
+
+
+Items = dict[str, np.ndarray]
+"""Column -> what each test item came to, (item,); and under its name with `BURDENS` what it takes
+from others, (half, item)."""
+BURDENS = " burdens"
+
+
+def mrr_of_items(seeds: Sequence[Items], column: str, groups: NDArray[np.int64]) -> Scores:
+    """`mrr_scores` of what files hold of each seed; older ones have no burdens."""
+    burdens = None
+    if all(f"{column}{BURDENS}" in items for items in seeds):
+        burdens = np.stack([items[f"{column}{BURDENS}"] for items in seeds], axis=1)
+    return mean_scores(np.stack([items[column] for items in seeds]), groups, burdens)
 
 
 SAME_MEANING = 5.0
@@ -319,17 +329,14 @@ def same_meaning_retrieval(encode: Encode, pairs: ScoredPairs) -> RetrievalScore
     without the query itself. The paper's 2,758 sentences count repetitions: a repeated query is
     found before its partner.
 
+    Args:
+        encode: the encoder.
+        pairs: of which one or more of two different sentences have the highest score.
+
     Returns:
         The ranks, pair after pair.
-
-    Raises:
-        ValueError: no pair of two different sentences has the highest score.
     """
     chosen = _pairs_of_one_meaning(pairs)
-    if not chosen:
-        raise ValueError(
-            f"{pairs.name}: no pair of two different sentences has gold >= {SAME_MEANING:g}"
-        )
     rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
     both_ways = np.array([(rows[a], rows[b]) for pair in chosen for a, b in (pair, pair[::-1])])
     queries, own = both_ways.T

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.retrieval import RetrievalScores
-from isospace.evaluation.sts import STSScore
+from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
@@ -74,19 +74,6 @@ class FusedScores:
     bm25: PairScores
     fused: PairScores
     weight: float
-
-
-@dataclass(frozen=True)
-class STSScores:
-    """Every STS score, -1 to 1, and the papers' row, x 100, with the protocol of each column."""
-
-    scores: tuple[STSScore, ...]
-    paper_row: dict[str, float | None]
-    paper_protocol: dict[str, STSScore | str]
-
-    def known(self) -> dict[str, float]:
-        """The columns of the papers' row that were scored."""
-        return {column: value for column, value in self.paper_row.items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ stand next to it. `senteval` reads the files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from isospace.evaluation.task import (
     with_average,
 )
 from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
+from isospace.system.settings import to_dict
 
 PAPER_COLUMNS = {name: name for name in YEARS} | {
     "STSBenchmark": "STS-B",
@@ -79,6 +80,19 @@ class STSScore:
 
 
 @dataclass(frozen=True)
+class STSScores:
+    """Every STS score, -1 to 1, and the papers' row, x 100, with the protocol of each column."""
+
+    scores: tuple[STSScore, ...]
+    paper_row: dict[str, float | None]
+    paper_protocol: dict[str, STSScore | str]
+
+    def known(self) -> dict[str, float]:
+        """The columns of the papers' row that were scored."""
+        return {column: value for column, value in self.paper_row.items() if value is not None}
+
+
+@dataclass(frozen=True)
 class STSResult:
     """Every score of one encoder, and the cosines that they were computed from."""
 
@@ -112,14 +126,13 @@ class STSResult:
         known = {column: round(100 * score.value, 2) for column, score in self.headlines().items()}
         return with_average(known, PAPER_COLUMNS.values())
 
+    def summary(self) -> STSScores:
+        """What is kept of it: all but the cosines."""
+        return STSScores(self.scores, self.paper_row(), {**self.headlines(), "Avg": AVERAGE})
+
     def to_json(self) -> dict[str, Any]:
         """Every score with its protocol, and the papers' row with the protocol of each column."""
-        protocols = {column: asdict(score) for column, score in self.headlines().items()}
-        return {
-            "scores": [asdict(score) for score in self.scores],
-            "paper_row": self.paper_row(),
-            "paper_protocol": protocols | {"Avg": AVERAGE},
-        }
+        return to_dict(self.summary())
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """The papers' row; with `subsets` every sub-set and setting."""
@@ -191,11 +204,10 @@ def evaluate_sts(encode: Encode, sets: Mapping[str, STSSet]) -> STSResult:
     return STSResult(tuple(scores), by_set)
 
 
-def evaluate_pairs(encode: Encode, pairs: ScoredPairs) -> STSScore:
+def evaluate_pairs(encode: Encode, pairs: ScoredPairs) -> float:
     """Spearman of one set of scored pairs: STS-B dev, SICK-R dev or a user's own file."""
-    cosines = next(pair_cosines(encode, [pairs]))
-    value = spearman(cosines, pairs.gold)
-    return STSScore(pairs.name, "all", "subset", "spearman", len(pairs), value, pairs.source)
+    [cosines] = pair_cosines(encode, [pairs])
+    return spearman(cosines, pairs.gold)
 
 
 def pair_cosines(encode: Encode, sets: Iterable[TextPairs]) -> Iterator[FloatArray]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import SidedEncode, hash_texts
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 
@@ -37,15 +36,12 @@ def cached(encoder: Encoder, cache: Path, precision: Precision = "float32") -> S
     about = {side: (*fingerprint(encoder, side), precision) for side in encoder.prompts.sides}
 
     def embed(texts: Sequence[str], side: Side | None) -> np.ndarray:
-        name = blake2b("\0".join(about[side]).encode(), digest_size=16)
-        for text in texts:
-            content = text.encode("utf-8", "surrogatepass")
-            name.update(f"{len(content)} ".encode() + content)
+        name = hash_texts(texts, "\0".join(about[side]).encode())
 
         def build(folder: Path) -> None:
             np.savez(folder / _FILE, vectors=encoder.embed(texts, precision=precision, side=side))
 
-        return built_once(cache / "vectors" / name.hexdigest(), build, _read)
+        return built_once(cache / "vectors" / name, build, _read)
 
     return SidedEncode.of_prompts(encoder.prompts, embed)
 

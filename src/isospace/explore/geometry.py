@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from isospace.evaluation.isotropy import describe
 from isospace.explore.session import LONGEST_SHOWN, Session
-from isospace.report import figures
-from isospace.report.pictures import Picture
+from isospace.report.figures import Picture
 from isospace.report.space import SMALLEST_SAMPLE, kept_shares
-from isospace.report.write import MAPPED, MEASURES, maps
+from isospace.report.write import MAPPED, MEASURES, maps, spectra_picture
 from isospace.training.run import Sample
 
 _MEANINGS = {
@@ -68,9 +67,7 @@ def measure(session: Session) -> Geometry | None:
         for key, meaning in _MEANINGS.items()
     )
     spaces = dict(zip(titles, vectors, strict=True))
-    svg = figures.to_svg(figures.spectra(spaces), "spectra", "Line chart: singular values")
-    caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
-    spectra = Picture("Singular values", caption, svg)
+    spectra = spectra_picture(spaces, "spectra", "Line chart: singular values")
     kept_share: float | None = None
     pictures: tuple[Picture, ...] = ()
     if len(vectors) == 2:

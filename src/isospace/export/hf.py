@@ -27,7 +27,7 @@ from isospace.encoders.loading import Place
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
-from isospace.encoders.saving import save_transformer, usage_of
+from isospace.encoders.saving import save_transformer, usage_of, write_json
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
@@ -58,8 +58,8 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
         save_transformer(encoder, building)
         if encoder.prompts.summary:
             path = building / "config.json"
-            config = json.loads(path.read_text(encoding="utf-8")) | usage_of(encoder)
-            path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+            config = json.loads(path.read_text(encoding="utf-8"))
+            write_json(path, config | usage_of(encoder))
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
         write_sums(building)
@@ -84,9 +84,8 @@ def _loader(encoder: Encoder) -> Any:
 
     `AutoModel` makes T5 whole, of which sentence encoders are one half (`T5EncoderModel`).
     """
-    transformer: Any = encoder.model[0]
-    own = type(transformer.model)
-    general = MODEL_MAPPING.get(type(transformer.model.config), own)
+    own = type(encoder.transformer)
+    general = MODEL_MAPPING.get(type(encoder.transformer.config), own)
     return AutoModel if general is own else own
 
 

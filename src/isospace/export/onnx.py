@@ -103,10 +103,9 @@ def save_onnx(
         try:
             _write_graph(encoder, building / GRAPH)
         except torch.onnx.OnnxExporterError as error:  # with pages of text for PyTorch's authors
-            transformer: Any = encoder.model[0]
             raise UserError(
                 f"{encoder.source}: torch.onnx cannot express this model "
-                f"({type(transformer.model).__name__}) as a graph. Export it with `to` st or "
+                f"({type(encoder.transformer).__name__}) as a graph. Export it with `to` st or "
                 "`to` hf"
             ) from error
         gap = max(_gap(encoder, building, side) for side in encoder.prompts.sides)

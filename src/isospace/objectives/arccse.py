@@ -135,12 +135,9 @@ class ArcCSE(Contrast):
         edits = (None, *spans)
         return (*two, *(View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits))
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, Companion]:
         """None; but the triplet's spans need a mask token."""
-        host: Any = encoder
-        if self.triplet_weight and host.vocabulary.mask is None:
+        if self.triplet_weight and encoder.vocabulary.mask is None:
             raise ValueError(
                 "its tokenizer has no mask token for the spans of the triplet; leave it out: "
                 "`triplet_weight` 0"

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from isospace.objectives import heads, simcsepp
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views, Widths
-from isospace.objectives.mlp_head import MLPOrNone
+from isospace.objectives.mlp_head import MLPOrNone, Projected
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
@@ -49,7 +49,7 @@ def correlation_terms(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, t
 
 
 @settings
-class BarlowTwins(Objective):
+class BarlowTwins(Projected, Objective):
     r"""Cross-correlation of two views driven to the identity, without negatives.
 
     $$\ell = \sum_j (1 - C_{jj})^2 + \lambda \sum_{j \ne k} C_{jk}^2, \qquad
@@ -81,28 +81,10 @@ class BarlowTwins(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
     draws_together: ClassVar[bool] = True
 
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return describe_projector(self.projector)
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The projector, no layer of it with a bias."""
-        return heads.Projector(dim, self.projector, heads.seeded(seed), first_bias=False)
-
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Invariance and redundancy reduction."""
         on, off = correlation_terms(*(unit_columns(p, eps=self.eps) for p in views.projected))
         return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
-
-
-def describe_projector(widths: tuple[int, ...]) -> str:
-    """The projector in a few words.
-
-    >>> describe_projector((96, 96, 80))
-    'projector 96-96-80'
-    """
-    return f"projector {'-'.join(map(str, widths))}" if widths else "none"
 
 
 @settings

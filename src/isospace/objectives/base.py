@@ -13,13 +13,13 @@ import torch
 from pydantic import PositiveInt, Strict
 
 from isospace.errors import UserError
-from isospace.objectives.edits import Edit
+from isospace.objectives.edits import Edit, Template
 from isospace.objectives.perturbations import Perturbation
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
 
 if TYPE_CHECKING:
-    from isospace.objectives.companions import Companion
+    from isospace.objectives.companions import Companion, Convolutions
 
 HeadChoice = Literal["mlp", "none"]
 Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
@@ -297,9 +297,7 @@ class Objective(ABC):
         """The head of an objective that reads labels, of so many classes; else as `build_head`."""
         return self.build_head(dim, seed)
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, Companion]:
         """What trains, or remembers, beside the encoder; by itself nothing.
 
         It is not shipped, unless `shipped` makes it a part of the encoder.
@@ -308,7 +306,6 @@ class Objective(ABC):
 
         Args:
             encoder: an `encoders.encoder.Encoder`, at its start.
-            dim: of its vectors.
             seed: of weights and draws.
 
         Raises:
@@ -316,19 +313,13 @@ class Objective(ABC):
         """
         return {}
 
-    def shipped(
-        self, encoder: torch.nn.Module, companions: Mapping[str, Companion]
-    ) -> torch.nn.Module:
-        """The encoder as it is measured in training and shipped; by itself as it is.
+    def shipped(self, companions: Mapping[str, Companion]) -> Template | Convolutions | None:
+        """How the encoder is read where it is measured in training and shipped.
 
-        Args:
-            encoder: an `encoders.encoder.Encoder`, whose weights the result shares.
-            companions: what `build_companions` made.
-
-        Raises:
-            ValueError: the encoder cannot serve.
+        At the mask token of a template, or by the mean of what convolutions (one of the
+        `companions`) make of its tokens; by itself, `None`, by its own pooling.
         """
-        return encoder
+        return None
 
     @abstractmethod
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
@@ -343,7 +334,7 @@ class Objective(ABC):
         """
         if len(views.encoded) != len(self.views):
             raise ValueError(
-                f"{type(self).__name__} plans {len(self.views)} views ({self.describe_views()}); "
+                f"{type(self).__name__} plans {len(self.views)} views ({describe(self.views)}); "
                 f"got encoded of shape {tuple(views.encoded.shape)}"
             )
         expected = self.projected_views(batch=views.encoded.shape[1])
@@ -378,22 +369,17 @@ class Objective(ABC):
         """How many views the head returns for a batch of this size."""
         return len(self.views)
 
-    def describe_views(self) -> str:
-        """The plan in words.
-
-        >>> from isospace.objectives import SimCSE
-        >>> SimCSE().describe_views()
-        '2 dropout'
-        """
-        return describe(self.views)
-
     def to_json(self) -> dict[str, Any]:
         """Hyper-parameters as JSON values."""
         return to_dict(self)
 
 
 def describe(plan: Sequence[View]) -> str:
-    """Views in words, those that read alike counted together."""
+    """Views in words, those that read alike counted together.
+
+    >>> describe([View(), View(), View(dropout=0.0)])
+    '2 dropout + 1 clean'
+    """
     return " + ".join(f"{n} {view}" for view, n in Counter(map(_describe, plan)).items())
 
 

@@ -13,19 +13,6 @@ from isospace.objectives.perturbations import CutOff, Perturbation, ShuffledPosi
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
-PAPER = Paper(
-    """@inproceedings{yan-etal-2021-consert,
-    title = {{ConSERT}: A Contrastive Framework for Self-Supervised Sentence Representation
-             Transfer},
-    author = {Yan, Yuanmeng and Li, Rumei and Wang, Sirui and Zhang, Fuzheng and Wu, Wei and
-              Xu, Weiran},
-    booktitle = {Proceedings of ACL-IJCNLP 2021},
-    pages = {5065--5075},
-    year = {2021},
-    url = {https://aclanthology.org/2021.acl-long.393},
-}""",
-)
-
 Change = Literal["feature-cutoff", "token-cutoff", "element-cutoff", "shuffle", "none"]
 Variant = Literal["paper", "released"]
 RELEASED_WEIGHT = 0.15
@@ -64,7 +51,18 @@ class ConSERT(Objective):
     variant: Variant = "paper"
     """paper: mean over 2N rows. released: 0.15 times the sum of the two directions' means."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{yan-etal-2021-consert,
+    title = {{ConSERT}: A Contrastive Framework for Self-Supervised Sentence Representation
+             Transfer},
+    author = {Yan, Yuanmeng and Li, Rumei and Wang, Sirui and Zhang, Fuzheng and Wu, Wei and
+              Xu, Weiran},
+    booktitle = {Proceedings of ACL-IJCNLP 2021},
+    pages = {5065--5075},
+    year = {2021},
+    url = {https://aclanthology.org/2021.acl-long.393},
+}""",
+    )
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
     draws_together: ClassVar[bool] = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
@@ -95,9 +95,7 @@ class CT(Objective):
         """Clean by both towers."""
         return (View(dropout=0.0), View(dropout=0.0, by="second"))
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The second tower, and the draws of the negatives."""
         second = companions.Network(encoder, trained=True)
         return {"second": second, "pairs": companions.Draws(seed)}
@@ -145,9 +143,7 @@ class CTInBatch(Objective):
         """Under dropout by both towers."""
         return (View(), View(by="second"))
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The second tower and the scale."""
         second = companions.Network(encoder, trained=True)
         return {"second": second, "scale": companions.Scale(self.scale)}

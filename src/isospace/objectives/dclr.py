@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
@@ -135,9 +135,7 @@ class DCLR(MLPOrNone, Objective):
             return (View(), View(), View(by="frozen"), View(by="frozen"))
         return (View(), View(), View(dropout=0.0, by="frozen"))
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The frozen network and the draws of the noise."""
         return {"frozen": companions.Network(encoder), "noise": companions.Draws(seed)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
@@ -11,20 +11,9 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.errors import UserError
 from isospace.objectives import companions
 from isospace.objectives.base import Objective, Paper, Read, View, Views
-from isospace.objectives.spans import Sampling, Span
+from isospace.objectives.spans import Sampling, Span, Strategy
 from isospace.operators import similarity
 from isospace.system.settings import settings
-
-PAPER = Paper(
-    """@inproceedings{giorgi-etal-2021-declutr,
-    title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
-    author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
-    booktitle = {Proceedings of ACL-IJCNLP 2021},
-    pages = {879--895},
-    year = {2021},
-    url = {https://aclanthology.org/2021.acl-long.72},
-}""",
-)
 
 MASKED = 0.15
 """Share of an anchor's tokens that are guessed."""
@@ -65,13 +54,22 @@ class DeCLUTR(Objective):
     """L_min, tokens of the shortest span."""
     max_span: PositiveInt = 512
     """L_max, spans have fewer tokens, and documents 2 A L_max or more."""
-    strategy: Literal["free", "subsuming", "adjacent"] = "free"
+    strategy: Strategy = "free"
     """Where positives lie: free overlaps or touches the anchor, subsuming is within it, adjacent
     touches it."""
     mlm_weight: NonNegativeFloat = 1.0
     """lambda, of guessing 15 % of the anchors' tokens; 0 leaves it out."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{giorgi-etal-2021-declutr,
+    title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
+    author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
+    booktitle = {Proceedings of ACL-IJCNLP 2021},
+    pages = {879--895},
+    year = {2021},
+    url = {https://aclanthology.org/2021.acl-long.72},
+}""",
+    )
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "masked_language")
 
     def __post_init__(self) -> None:
@@ -107,9 +105,7 @@ class DeCLUTR(Objective):
         masked = MASKED if self.mlm_weight else 0.0
         return [Span("spans", self._sampling, i, masked=masked) for i in range(self.anchors)]
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The masked-language head, if there is one."""
         limit = getattr(encoder, "max_length", None)
         if limit is not None and self.max_span + 2 > limit:
@@ -118,8 +114,7 @@ class DeCLUTR(Objective):
             )
         if not self.mlm_weight:
             return {}
-        words: torch.nn.Embedding = encoder.word_embeddings  # type: ignore[assignment]
-        return {"masked_language": companions.MaskedHead(words, dim)}
+        return {"masked_language": companions.MaskedHead(encoder.word_embeddings, encoder.dim)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast over all anchors of the batch, and the tokens that were guessed."""

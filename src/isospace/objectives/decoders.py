@@ -50,18 +50,18 @@ class Decoder(Draws):
 
     general_path = "its attention stands between the layers"
 
-    def __init__(self, encoder: torch.nn.Module, dim: int, seed: int) -> None:
+    def __init__(self, encoder: Any, seed: int) -> None:
         super().__init__(seed)
-        host: Any = encoder
-        self._encoder = (host,)  # in a tuple: its weights are not saved a second time
+        dim = encoder.dim
+        self._encoder = (encoder,)  # in a tuple: its weights are not saved a second time
         try:
-            pretrained = host.language_model().head()
+            pretrained = encoder.language_model().head()
         except ValueError:  # most sentence encoders are published without one
             pretrained = None
         with self.own_draws(torch.device("cpu")):
-            crosses = [CrossAttention(attention, dim) for attention in host.attentions]
-            eps = host.attentions[0].output.LayerNorm.eps
-            self.head = MaskedHead(host.word_embeddings, dim, eps)
+            crosses = [CrossAttention(attention, dim) for attention in encoder.attentions]
+            eps = encoder.attentions[0].output.LayerNorm.eps
+            self.head = MaskedHead(encoder.word_embeddings, dim, eps)
             torch.nn.init.normal_(self.head.dense.weight, std=0.02)
         if pretrained is not None:
             self.head.load_state_dict(pretrained)
@@ -91,8 +91,8 @@ class Decoder(Draws):
         return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
 
 
-def _require_room(host: Any, dim: int) -> None:
-    """Whether a vector of `dim` can stand among the embeddings.
+def _require_room(encoder: Any) -> None:
+    """Whether the encoder's vector can stand among the embeddings.
 
     Raises:
         ValueError: they are of another width, or cannot be stepped into.
@@ -103,13 +103,13 @@ def _require_room(host: Any, dim: int) -> None:
         widths.append(embedded.shape[-1])
         return embedded
 
-    one = torch.zeros((1, 1), dtype=torch.int64, device=host.device)
+    one = torch.zeros((1, 1), dtype=torch.int64, device=encoder.device)
     with torch.no_grad():
-        host.token_states(one, torch.ones_like(one), 0.0, embedded=seen)
-    if widths != [dim]:
+        encoder.token_states(one, torch.ones_like(one), 0.0, embedded=seen)
+    if widths != [encoder.dim]:
         raise ValueError(
             f"its embeddings are of {widths[0]} dimensions and its vectors, which are to stand "
-            f"among them, of {dim}"
+            f"among them, of {encoder.dim}"
         )
 
 
@@ -119,28 +119,20 @@ class Detector(Draws):
     The discriminator is a copy of the encoder, which is trained.
 
     Args:
-        encoder: copied as it is.
-        dim: of its vectors.
+        encoder: an `encoders.encoder.Encoder`, copied as it is.
         language_model: the generator, (ids, mask) to logits; `None` draws words of the batch.
         seed: of weights and draws.
     """
 
     general_path = "the sentence's vector stands among the embeddings"
 
-    def __init__(
-        self,
-        encoder: torch.nn.Module,
-        dim: int,
-        language_model: torch.nn.Module | None,
-        seed: int,
-    ) -> None:
+    def __init__(self, encoder: Any, language_model: torch.nn.Module | None, seed: int) -> None:
         super().__init__(seed)
-        host: Any = encoder
-        _require_room(host, dim)
-        self.special = tuple(host.vocabulary.special)
+        _require_room(encoder)
+        self.special = tuple(encoder.vocabulary.special)
         self.language_model = language_model
         self.discriminator = Network(encoder, trained=True)
-        self.head = heads.linear(dim, 2, self.generator, bias=True)
+        self.head = heads.linear(encoder.dim, 2, self.generator, bias=True)
         with torch.no_grad():
             self.head.weight.normal_(0.0, 0.02, generator=self.generator)
             self.head.bias.zero_()
@@ -180,8 +172,8 @@ class Detector(Draws):
         def conditioned(embeddings: torch.Tensor) -> torch.Tensor:
             return torch.cat([sentences.unsqueeze(1).to(embeddings), embeddings[:, 1:]], dim=1)
 
-        host: Any = self.discriminator.encoder
+        encoder: Any = self.discriminator.encoder
         with self.own_draws(sentences.device):
-            states = host.token_states(ids, mask, embedded=conditioned)
+            states = encoder.token_states(ids, mask, embedded=conditioned)
         logits: torch.Tensor = self.head(states)
         return logits

@@ -17,19 +17,6 @@ from isospace.system.settings import settings
 Variant = Literal["released", "masked", "paper"]
 Positions = Literal["tokens", "words", "all"]
 
-PAPER = Paper(
-    """@inproceedings{chuang-etal-2022-diffcse,
-    title = {{DiffCSE}: Difference-based Contrastive Learning for Sentence Embeddings},
-    author = {Chuang, Yung-Sung and Dangovski, Rumen and Luo, Hongyin and Zhang, Yang and Chang,
-              Shiyu and Solja{\\v{c}}i{\\'c}, Marin and Li, Shang-Wen and Yih, Scott and Kim, Yoon
-              and Glass, James},
-    booktitle = {Proceedings of NAACL 2022},
-    pages = {4207--4218},
-    year = {2022},
-    url = {https://aclanthology.org/2022.naacl-main.311},
-}""",
-)
-
 
 def replaced(
     original: TokenIds, masked: TokenIds, guesses: torch.Tensor, *, everywhere: bool
@@ -105,7 +92,18 @@ class DiffCSE(Contrast):
     """Where replacement is detected: tokens; words, without the first token; all, padding included
     (released code)."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{chuang-etal-2022-diffcse,
+    title = {{DiffCSE}: Difference-based Contrastive Learning for Sentence Embeddings},
+    author = {Chuang, Yung-Sung and Dangovski, Rumen and Luo, Hongyin and Zhang, Yang and Chang,
+              Shiyu and Solja{\\v{c}}i{\\'c}, Marin and Li, Shang-Wen and Yih, Scott and Kim, Yoon
+              and Glass, James},
+    booktitle = {Proceedings of NAACL 2022},
+    pages = {4207--4218},
+    year = {2022},
+    url = {https://aclanthology.org/2022.naacl-main.311},
+}""",
+    )
     own_term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
     passes_beside: ClassVar[tuple[str, ...]] = ("2 generator", "2 discriminator")
 
@@ -124,18 +122,16 @@ class DiffCSE(Contrast):
         """The projector."""
         return heads.JointProjector(dim, generator)
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """Generator and discriminator."""
-        host: Any = encoder
+        own = self.generator
         try:
-            generator = None if self.generator == "words" else host.language_model(self.generator)
+            generator = None if own == "words" else encoder.language_model(own)
         except ValueError as error:
             raise ValueError(
                 f"{error}; name one by `generator`, or draw words of the batch: `generator` words"
             ) from error
-        return {"detector": decoders.Detector(encoder, dim, generator, seed)}
+        return {"detector": decoders.Detector(encoder, generator, seed)}
 
     def logits(self, views: Views) -> torch.Tensor:
         """Over the batch."""

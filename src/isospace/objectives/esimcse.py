@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field, NonNegativeInt
@@ -13,19 +13,6 @@ from isospace.objectives.contrast import Contrast
 from isospace.objectives.edits import Repeat
 from isospace.operators import similarity
 from isospace.system.settings import settings
-
-PAPER = Paper(
-    """@inproceedings{wu-etal-2022-esimcse,
-    title = {{ESimCSE}: Enhanced Sample Building Method for Contrastive Learning of Unsupervised
-             Sentence Embedding},
-    author = {Wu, Xing and Gao, Chaochen and Zang, Liangjun and Han, Jizhong and Wang, Zhongyuan
-              and Hu, Songlin},
-    booktitle = {Proceedings of COLING 2022},
-    pages = {3898--3907},
-    year = {2022},
-    url = {https://aclanthology.org/2022.coling-1.342},
-}""",
-)
 
 
 @settings
@@ -56,7 +43,18 @@ class ESimCSE(Contrast):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{wu-etal-2022-esimcse,
+    title = {{ESimCSE}: Enhanced Sample Building Method for Contrastive Learning of Unsupervised
+             Sentence Embedding},
+    author = {Wu, Xing and Gao, Chaochen and Zang, Liangjun and Han, Jizhong and Wang, Zhongyuan
+              and Hu, Songlin},
+    booktitle = {Proceedings of COLING 2022},
+    pages = {3898--3907},
+    year = {2022},
+    url = {https://aclanthology.org/2022.coling-1.342},
+}""",
+    )
 
     @property
     def own_views(self) -> tuple[View, ...]:
@@ -64,13 +62,11 @@ class ESimCSE(Contrast):
         repeated = View(edit=Repeat(rate=self.repetition_rate))
         return (View(), repeated, View(dropout=0.0, by="momentum"))
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The momentum network and the queue of its vectors."""
         return {
             "momentum": companions.Network(encoder, momentum=self.momentum),
-            "queue": companions.Queue(self.queue_size, dim, view=2),
+            "queue": companions.Queue(self.queue_size, encoder.dim, view=2),
         }
 
     def logits(self, views: Views) -> torch.Tensor:

@@ -38,10 +38,7 @@ class TanhMLP(nn.Module):
 
     def __init__(self, dim: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.dense = _empty_linear(dim, dim)
-        with torch.no_grad():
-            self.dense.weight.normal_(0.0, 0.02, generator=generator)
-            self.dense.bias.zero_()
+        self.dense = _normal_linear(dim, generator)
 
     def forward(self, views: Tensor) -> Tensor:
         """`(view, batch, dim) -> (view, batch, dim)`."""
@@ -114,6 +111,15 @@ class JointProjector(nn.Module):
 def _empty_linear(dim: int, width: int, *, bias: bool = True) -> nn.Linear:
     """A layer without values: PyTorch's own initialisation would draw from the global generator."""
     return nn.Linear(dim, width, bias=bias, device="meta").to_empty(device="cpu")
+
+
+def _normal_linear(dim: int, generator: torch.Generator) -> nn.Linear:
+    """BERT's initialisation of a square layer: weights N(0, 0.02^2), biases 0."""
+    layer = _empty_linear(dim, dim)
+    with torch.no_grad():
+        layer.weight.normal_(0.0, 0.02, generator=generator)
+        layer.bias.zero_()
+    return layer
 
 
 def linear(dim: int, width: int, generator: torch.Generator, *, bias: bool) -> nn.Linear:
@@ -304,19 +310,13 @@ class MomentumHead(RandomHead, Companion):
     ) -> None:
         super().__init__(generator)
 
-        def dense() -> nn.Linear:
-            layer = _empty_linear(dim, dim)
-            with torch.no_grad():
-                layer.weight.normal_(0.0, 0.02, generator=generator)
-                layer.bias.zero_()
-            return layer
-
         def normed() -> nn.Sequential:
             norm = nn.LayerNorm(dim, eps=1e-12)
-            return nn.Sequential(dense(), norm, SeededDropout(dropout, generator))
+            drop = SeededDropout(dropout, generator)
+            return nn.Sequential(_normal_linear(dim, generator), norm, drop)
 
-        self.pooler, self.projection = dense(), normed()
-        self.predictor = nn.Sequential(normed(), dense(), nn.Tanh())
+        self.pooler, self.projection = _normal_linear(dim, generator), normed()
+        self.predictor = nn.Sequential(normed(), _normal_linear(dim, generator), nn.Tanh())
         # Its dropout must go on drawing from the one generator that is saved.
         shared = {id(generator): generator}
         self.copied_pooler = copy.deepcopy(self.pooler).requires_grad_(False)

@@ -13,17 +13,6 @@ from isospace.objectives import companions, heads
 from isospace.objectives.base import Objective, Paper, View, Views, Widths
 from isospace.system.settings import settings
 
-PAPER = Paper(
-    """@inproceedings{zhang-etal-2020-unsupervised,
-    title = {An Unsupervised Sentence Embedding Method by Mutual Information Maximization},
-    author = {Zhang, Yan and He, Ruidan and Liu, Zuozhu and Lim, Kwan Hui and Bing, Lidong},
-    booktitle = {Proceedings of EMNLP 2020},
-    pages = {1601--1610},
-    year = {2020},
-    url = {https://aclanthology.org/2020.emnlp-main.124},
-}""",
-)
-
 Variant = Literal["released", "paper"]
 
 
@@ -75,7 +64,16 @@ class ISBERT(Objective):
     variant: Variant = "released"
     """released: no ReLU, log 2 taken off. paper: ReLU, and not."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{zhang-etal-2020-unsupervised,
+    title = {An Unsupervised Sentence Embedding Method by Mutual Information Maximization},
+    author = {Zhang, Yan and He, Ruidan and Liu, Zuozhu and Lim, Kwan Hui and Bing, Lidong},
+    booktitle = {Proceedings of EMNLP 2020},
+    pages = {1601--1610},
+    year = {2020},
+    url = {https://aclanthology.org/2020.emnlp-main.124},
+}""",
+    )
     term_names: ClassVar[tuple[str, ...]] = ("own_tokens", "other_tokens")
 
     def __post_init__(self) -> None:
@@ -89,29 +87,22 @@ class ISBERT(Objective):
         """One, of which all tokens are read."""
         return (View(read="tokens"),)
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
         layers = companions.Convolutions(
-            dim, self.channels, self.kernels, relu=relu, generator=generator
+            encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
         )
         return {"convolutions": layers}
 
-    def shipped(
-        self, encoder: torch.nn.Module, companions: Mapping[str, companions.Companion]
-    ) -> torch.nn.Module:
-        """The encoder with the convolutions before its mean over tokens."""
-        host: Any = encoder
-        shipped: torch.nn.Module = host.convolved(companions["convolutions"])
-        return shipped
+    def shipped(self, beside: Mapping[str, companions.Companion]) -> companions.Convolutions:
+        """By the convolutions before its mean over tokens."""
+        return companions.companion(beside, "convolutions", companions.Convolutions)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Minus the expectation over a sentence's own tokens, and that over other sentences'."""
         tokens = views.tokens[0]
-        beside = views.companions
-        local = companions.companion(beside, "convolutions", companions.Convolutions)(tokens)
+        local = self.shipped(views.companions)(tokens)
         sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)
         released = self.variant == "released"
         own, others = jensen_shannon(local, sentence, tokens.mask, constants=released)

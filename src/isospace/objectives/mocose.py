@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
@@ -114,18 +114,16 @@ class MoCoSE(Objective):
             train_copy=self.variant == "released",
         )
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The network that follows, the queue, and the last gradient if there is a step."""
         released = self.variant == "released"
         count = self.queue_size if released else self.queue_start
-        drawn = torch.randn(count, dim, generator=heads.seeded(seed))
+        drawn = torch.randn(count, encoder.dim, generator=heads.seeded(seed))
         start = torch.nn.functional.normalize(drawn, dim=1)
         queue = (
             companions.LateQueue(self.queue_start, start, view=1)
             if released
-            else companions.Queue(self.queue_size, dim, view=1, start=start)
+            else companions.Queue(self.queue_size, encoder.dim, view=1, start=start)
         )
         made = {
             "momentum": companions.Network(encoder, momentum=self.momentum_at),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -125,9 +125,7 @@ class PCL(MLPOrNone, Objective):
             for place, edit in enumerate(edits)
         )
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The peer."""
         return {"peer": companions.Network(encoder, trained=self.peer == "trained")}
 

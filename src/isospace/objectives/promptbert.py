@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import companions, heads
+from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.edits import Template
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import settings
 
-PAPER = Paper(
-    """@inproceedings{jiang-etal-2022-promptbert,
-    title = {{PromptBERT}: Improving {BERT} Sentence Embeddings with Prompts},
-    author = {Jiang, Ting and Jiao, Jian and Huang, Shaohan and Zhang, Zihan and Wang, Deqing and
-              Zhuang, Fuzhen and Wei, Furu and Huang, Haizhen and Deng, Denvy and Zhang, Qi},
-    booktitle = {Proceedings of EMNLP 2022},
-    pages = {8826--8837},
-    year = {2022},
-    url = {https://aclanthology.org/2022.emnlp-main.603},
-}""",
-)
+if TYPE_CHECKING:
+    from isospace.objectives.companions import Companion
 
 
 @settings
@@ -60,7 +51,17 @@ class PromptBERT(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{jiang-etal-2022-promptbert,
+    title = {{PromptBERT}: Improving {BERT} Sentence Embeddings with Prompts},
+    author = {Jiang, Ting and Jiao, Jian and Huang, Shaohan and Zhang, Zihan and Wang, Deqing and
+              Zhuang, Fuzhen and Wei, Furu and Huang, Haizhen and Deng, Denvy and Zhang, Qi},
+    booktitle = {Proceedings of EMNLP 2022},
+    pages = {8826--8837},
+    year = {2022},
+    url = {https://aclanthology.org/2022.emnlp-main.603},
+}""",
+    )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     draws_together: ClassVar[bool] = True
 
@@ -76,16 +77,15 @@ class PromptBERT(MLPOrNone, Objective):
     @property
     def views(self) -> tuple[View, ...]:
         """The sentence in both templates, and, to denoise, both templates without it."""
-        parts = (self.first.split("{}"), self.second.split("{}"))
         return tuple(
-            View(
-                edit=Template(before=before, after=after, empty=empty),
-                read="mask",
-                of_anchor=place == 0,
-            )
+            View(edit=template, read="mask", of_anchor=place == 0)
             for empty in ((False, True) if self.denoise else (False,))
-            for place, (before, after) in enumerate(parts)
+            for place, template in enumerate(self._templates(empty))
         )
+
+    def _templates(self, empty: bool) -> list[Template]:
+        parts = (self.first.split("{}"), self.second.split("{}"))
+        return [Template(before=before, after=after, empty=empty) for before, after in parts]
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """The tanh MLP, or nothing, on the denoised vectors."""
@@ -96,13 +96,9 @@ class PromptBERT(MLPOrNone, Objective):
         """One of each template."""
         return 2
 
-    def shipped(
-        self, encoder: torch.nn.Module, companions: Mapping[str, companions.Companion]
-    ) -> torch.nn.Module:
-        """The encoder that reads the mask token of the first template."""
-        host: Any = encoder
-        shipped: torch.nn.Module = host.at_mask(self.views[0].edit)
-        return shipped
+    def shipped(self, companions: Mapping[str, Companion]) -> Template:
+        """At the mask token of the first template."""
+        return self._templates(empty=False)[0]
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One cross-entropy."""

@@ -10,17 +10,6 @@ from isospace.objectives import heads
 from isospace.objectives.base import Objective, Paper, View, Views
 from isospace.system.settings import settings
 
-PAPER = Paper(
-    """@inproceedings{reimers-gurevych-2019-sentence,
-    title = {Sentence-{BERT}: Sentence Embeddings using {S}iamese {BERT}-Networks},
-    author = {Reimers, Nils and Gurevych, Iryna},
-    booktitle = {Proceedings of EMNLP-IJCNLP 2019},
-    pages = {3982--3992},
-    year = {2019},
-    url = {https://aclanthology.org/D19-1410},
-}""",
-)
-
 
 def relation_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Cross-entropy of the logits (batch, relations) with labels (batch,), mean: a scalar."""
@@ -50,7 +39,16 @@ class SBERTSoftmax(Objective):
     bias: bool = True
     """Add b to the logits, as the released code does; the paper prints none."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{reimers-gurevych-2019-sentence,
+    title = {Sentence-{BERT}: Sentence Embeddings using {S}iamese {BERT}-Networks},
+    author = {Reimers, Nils and Gurevych, Iryna},
+    booktitle = {Proceedings of EMNLP-IJCNLP 2019},
+    pages = {3982--3992},
+    year = {2019},
+    url = {https://aclanthology.org/D19-1410},
+}""",
+    )
     term_names: ClassVar[tuple[str, ...]] = ("relation",)
     reads_labels: ClassVar[bool] = True
 

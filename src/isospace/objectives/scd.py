@@ -8,8 +8,9 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import barlow_twins, heads
+from isospace.objectives import barlow_twins
 from isospace.objectives.base import Objective, Paper, View, Views, Widths
+from isospace.objectives.mlp_head import Projected
 from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
 
@@ -20,7 +21,7 @@ def printed_correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 @settings
-class SCD(Objective):
+class SCD(Projected, Objective):
     r"""Self-contrast plus decorrelation, without negatives.
 
     $$\ell = w\,\frac1N \sum_i \frac{\cos(h_i, h'_i)}{\tau}
@@ -71,6 +72,7 @@ class SCD(Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("self_contrast", "on_diagonal", "off_diagonal")
+    first_bias: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.low_dropout > self.high_dropout:
@@ -83,15 +85,6 @@ class SCD(Objective):
     def views(self) -> tuple[View, ...]:
         """The same sentence at a low and at a high rate."""
         return (View(dropout=self.low_dropout), View(dropout=self.high_dropout))
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return barlow_twins.describe_projector(self.projector)
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The projector; its first layer has a bias, the others have none."""
-        return heads.Projector(dim, self.projector, heads.seeded(seed), first_bias=True)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Self-contrast on what the encoder gave, decorrelation on the projection."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -11,18 +11,6 @@ from isospace.objectives import companions, decoders
 from isospace.objectives.base import Objective, Paper, View, Views
 from isospace.objectives.edits import DeleteWords
 from isospace.system.settings import settings
-
-PAPER = Paper(
-    """@inproceedings{wang-etal-2021-tsdae,
-    title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised
-             Sentence Embedding Learning},
-    author = {Wang, Kexin and Reimers, Nils and Gurevych, Iryna},
-    booktitle = {Findings of EMNLP 2021},
-    pages = {671--688},
-    year = {2021},
-    url = {https://aclanthology.org/2021.findings-emnlp.59},
-}""",
-)
 
 
 @settings
@@ -47,7 +35,17 @@ class TSDAE(Objective):
     deletion_rate: Annotated[float, Field(ge=0, lt=1)] = 0.6
     """Chance of a word to be deleted (section 5.1); one word always stays."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper(
+        """@inproceedings{wang-etal-2021-tsdae,
+    title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised
+             Sentence Embedding Learning},
+    author = {Wang, Kexin and Reimers, Nils and Gurevych, Iryna},
+    booktitle = {Findings of EMNLP 2021},
+    pages = {671--688},
+    year = {2021},
+    url = {https://aclanthology.org/2021.findings-emnlp.59},
+}""",
+    )
     term_names: ClassVar[tuple[str, ...]] = ("reconstruction",)
     passes_beside: ClassVar[tuple[str, ...]] = ("1 decoder",)
 
@@ -61,11 +59,9 @@ class TSDAE(Objective):
         """The whole sentence, to be rebuilt."""
         return (View(),)
 
-    def build_companions(
-        self, encoder: torch.nn.Module, dim: int, seed: int
-    ) -> dict[str, companions.Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The decoder."""
-        return {"decoder": decoders.Decoder(encoder, dim, seed)}
+        return {"decoder": decoders.Decoder(encoder, seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Mean over the tokens of the batch."""

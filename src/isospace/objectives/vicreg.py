@@ -7,8 +7,9 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.objectives import barlow_twins, heads
+from isospace.objectives import barlow_twins
 from isospace.objectives.base import Objective, Paper, Views, Widths
+from isospace.objectives.mlp_head import Projected
 from isospace.objectives.simcsepp import Variant
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -41,7 +42,7 @@ def shared_variance(x: torch.Tensor) -> torch.Tensor:
 
 
 @settings
-class VICReg(Objective):
+class VICReg(Projected, Objective):
     r"""Invariance, variance and covariance of two projected views, without negatives.
 
     $$\ell = \lambda\, \frac{1}{ND} \sum_i \|p_i - p'_i\|^2
@@ -88,15 +89,6 @@ class VICReg(Objective):
     def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """The paper's three, and InfoNCE where it has a weight."""
         return ("invariance", "variance", "covariance", *["info_nce"] * (self.contrast_weight > 0))
-
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return barlow_twins.describe_projector(self.projector)
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The projector, no layer of it with a bias."""
-        return heads.Projector(dim, self.projector, heads.seeded(seed), first_bias=False)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """The three, each with its weight."""

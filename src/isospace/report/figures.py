@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from isospace.system.files import atomic_path
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, PAIRS
 
-Picture = alt.LayerChart | alt.FacetChart
+Chart = alt.LayerChart | alt.FacetChart  # as Altair types what `layer` makes
 Values = list[dict[str, Any]]
 
 WIDTH, HEIGHT = 320, 240
@@ -46,7 +47,7 @@ SCORES = {
 """What an evaluation calls its score -> its name for people."""
 
 
-def _style(chart: Picture | alt.ConcatChart) -> Any:
+def _style(chart: Chart | alt.ConcatChart) -> Any:
     text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": _INK, "titleColor": _INK}
     lines = {"gridColor": _INK, "gridOpacity": 0.25, "domainColor": _INK, "tickColor": _INK}
     return chart.configure(
@@ -75,13 +76,31 @@ def _style(chart: Picture | alt.ConcatChart) -> Any:
     )
 
 
-def to_svg(chart: Picture, name: str, description: str, width: int = WIDTH) -> Markup:
-    """A picture to put into a page.
+@dataclass(frozen=True)
+class Picture:
+    """A picture on a page, and its words."""
+
+    title: str
+    caption: str
+    svg: Markup
+
+
+def picture(
+    chart: Chart,
+    name: str,
+    description: str,
+    title: str,
+    caption: str = "",
+    width: int = WIDTH,
+) -> Picture:
+    """A chart to put into a page.
 
     Args:
-        chart: the picture.
+        chart: the chart.
         name: unlike that of the page's other pictures.
         description: what is to be seen, for those who do not see it.
+        title: above it.
+        caption: behind the title.
         width: in the units of its letters, 11 high.
     """
     fit = alt.AutoSizeParams(type="fit", contains="padding")
@@ -92,7 +111,7 @@ def to_svg(chart: Picture, name: str, description: str, width: int = WIDTH) -> M
     for number, vega_id in enumerate(re.findall(r'id="(\w+)"', svg)):
         svg = re.sub(rf'(id="|url\(#){vega_id}\b', rf"\g<1>{name}-{number}", svg)
     label = f'role="graphics-document" aria-label="{escape(description)}"'
-    return Markup(svg.replace('class="marks"', label, 1))
+    return Picture(title, caption, Markup(svg.replace('class="marks"', label, 1)))
 
 
 def _chart(values: Values) -> alt.Chart:
@@ -108,15 +127,13 @@ def _short(number: float) -> str:
     return f"{number:.4g}"
 
 
-def score_name(runs: Sequence[Run]) -> str:
+def score_name(run_set: RunSet) -> str:
     """The score that every evaluation of every run has: on labels where all read labels."""
-    evaluations = [evaluation for run in runs for evaluation in run.evaluations()]
-    return (
-        LABELS if evaluations and all(LABELS in evaluation for evaluation in evaluations) else PAIRS
-    )
+    evaluations = [one for named in run_set.runs for one in named.run.evaluations()]
+    return LABELS if evaluations and all(LABELS in one for one in evaluations) else PAIRS
 
 
-def losses(run: Run) -> Picture:
+def losses(run: Run) -> Chart:
     """The training loss by term, faint, and its running mean."""
     steps = run.steps()
     values: Values = []
@@ -150,7 +167,7 @@ def _some(values: Values, line: str) -> Values:
 
 def curves(run_set: RunSet) -> list[tuple[str, str]]:
     """What is drawn of the evaluations: measure, and title for people."""
-    score = score_name([named.run for named in run_set.runs])
+    score = score_name(run_set)
     return [
         (score, f"{SCORES[score]} (higher is better)"),
         ("alignment", "Alignment (lower is better)"),
@@ -159,7 +176,7 @@ def curves(run_set: RunSet) -> list[tuple[str, str]]:
     ]
 
 
-def curve(run_set: RunSet, measure: str) -> Picture:
+def curve(run_set: RunSet, measure: str) -> Chart:
     """One measurement over the sentences seen, a line for each run, as in `key`."""
     values: Values = [
         {
@@ -193,9 +210,9 @@ def key(run_set: RunSet) -> list[tuple[str, str, str]]:
     return [(name, *lines[i % len(lines)]) for i, name in enumerate(names)]
 
 
-def plane(run_set: RunSet) -> Picture:
+def plane(run_set: RunSet) -> Chart:
     """Alignment and uniformity of every evaluation; a line joins those of a run."""
-    score = score_name([named.run for named in run_set.runs])
+    score = score_name(run_set)
     values: Values = []
     for named in run_set.runs:
         evaluations, results = named.run.evaluations(), named.run.results
@@ -232,7 +249,7 @@ def plane(run_set: RunSet) -> Picture:
     return alt.layer(lines, points.encode(color=colour, shape=shape, description="label:N"))
 
 
-def spectra(spaces: Mapping[str, Vectors]) -> Picture:
+def spectra(spaces: Mapping[str, Vectors]) -> Chart:
     """Singular values of one or two spaces, largest first, as shares of their sum.
 
     Values below the rounding of a run's sample, which is kept in half precision, are left out.
@@ -263,7 +280,7 @@ def spectra(spaces: Mapping[str, Vectors]) -> Picture:
     )
 
 
-def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.float64]) -> Picture:
+def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.float64]) -> Chart:
     """Sentences in the plane; colour is the share of neighbours kept, the label is the sentence.
 
     `points` are (sentence, 2), `kept` (sentence,) from 0 to 1.
@@ -284,7 +301,7 @@ def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.flo
     )
 
 
-def ladder(rungs: Values) -> Picture:
+def ladder(rungs: Values) -> Chart:
     """Rungs from the first on, top down: what each found, and the interval of its gain.
 
     Args:
@@ -329,6 +346,6 @@ def write_picture(run_set: RunSet, path: Path) -> None:
     titled |= {title: curve(run_set, measure) for measure, title in curves(run_set)}
     titled["Alignment and uniformity, by score"] = plane(run_set)
     sized = [p.properties(title=t, width=WIDTH, height=HEIGHT) for t, p in titled.items()]
-    picture = alt.concat(*sized, columns=2).resolve_scale(color="independent", shape="independent")
+    charts = alt.concat(*sized, columns=2).resolve_scale(color="independent", shape="independent")
     with atomic_path(path) as temporary:
-        _style(picture).save(str(temporary), format=suffix)
+        _style(charts).save(str(temporary), format=suffix)

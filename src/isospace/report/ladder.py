@@ -7,7 +7,6 @@ from typing import Any
 
 from isospace.adaptation.results import Changed, Ladder, read_ladder
 from isospace.report import figures
-from isospace.report.pictures import Picture
 from isospace.statistics.gains import Gain
 from isospace.system.tables import Table
 from isospace.training.run import Run
@@ -17,7 +16,7 @@ from isospace.training.run import Run
 class LadderPart:
     """What a page shows of a ladder."""
 
-    picture: Picture
+    picture: figures.Picture
     rungs: Table
     tried: Table
     better: tuple[Changed, ...]
@@ -35,13 +34,14 @@ def ladder_part(run: Run, number: int, split: bool) -> LadderPart | None:
     ladder = read_ladder(run.folder)
     if ladder is None:
         return None
-    described = "Chart: MRR of each rung of the ladder"
-    svg = figures.to_svg(
-        figures.ladder(_marks(ladder)), f"ladder-{number}", described, width=2 * figures.WIDTH
-    )
-    caption = (
+    picture = figures.picture(
+        figures.ladder(_marks(ladder)),
+        f"ladder-{number}",
+        "Chart: MRR of each rung of the ladder",
+        "The ladder",
         "Pairs that choose. A line is the 95 % interval of the gain over the start, which the "
-        "dashed line goes through."
+        "dashed line goes through.",
+        2 * figures.WIDTH,
     )
     verdict = "is of others" if split else "allows for that, as there are no others"
     rungs = Table(
@@ -65,7 +65,6 @@ def ladder_part(run: Run, number: int, split: bool) -> LadderPart | None:
         "Other columns are changes on other text. What loses more there than "
         f"{ladder.may_lose:g} points may not be taken.",
     )
-    picture = Picture("The ladder", caption, svg)
     return LadderPart(picture, rungs, tried, ladder.better, ladder.worse)
 
 

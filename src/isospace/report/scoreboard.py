@@ -73,10 +73,8 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
             row["95 % interval"] = found.over_start.interval
             row["p (Holm)"] = _p(found.holm_p)
         rows.append(row)
-    protocol, seeds = (
-        results.protocol,
-        max(columns[measure].n for columns in results.scores.values()),
-    )
+    protocol = results.protocol
+    seeds = max(columns[measure].n for columns in results.scores.values())
     spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
         f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, chose the row "

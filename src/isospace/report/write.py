@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,10 +15,10 @@ from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures, space
+from isospace.report.figures import Picture
 from isospace.report.ladder import LadderPart, ladder_part
 from isospace.report.pages import templates
 from isospace.report.papers import is_published
-from isospace.report.pictures import Picture
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
 from isospace.system.files import write_text
@@ -132,18 +132,15 @@ def _curves(run_set: RunSet) -> Iterator[Picture]:
         return
     for measure, title in figures.curves(run_set):
         description = f"Line chart: {title} over the sentences seen"
-        svg = figures.to_svg(figures.curve(run_set, measure), measure, description)
-        yield Picture(title, "", svg)
-    score = figures.SCORES[figures.score_name([named.run for named in run_set.runs])]
-    yield Picture(
+        yield figures.picture(figures.curve(run_set, measure), measure, description, title)
+    score = figures.SCORES[figures.score_name(run_set)]
+    yield figures.picture(
+        figures.plane(run_set),
+        "plane",
+        "Scatter plot: alignment over uniformity, coloured by score",
         "Alignment and uniformity",
         f"A line is a run, a point an evaluation; colour is the score, {score}. Down and to the "
         "left is better.",
-        figures.to_svg(
-            figures.plane(run_set),
-            "plane",
-            "Scatter plot: alignment over uniformity, coloured by score",
-        ),
     )
 
 
@@ -168,11 +165,13 @@ def _section(
     run, results = named.run, named.run.results
     losses = None
     if run.steps():
-        svg = figures.to_svg(
-            figures.losses(run), f"loss-{number}", "Line chart: training loss by term"
+        losses = figures.picture(
+            figures.losses(run),
+            f"loss-{number}",
+            "Line chart: training loss by term",
+            "Training loss, by term",
+            f"Faint: updates; strong: running mean over {figures.RUNNING_MEAN} updates.",
         )
-        caption = f"Faint: updates; strong: running mean over {figures.RUNNING_MEAN} updates."
-        losses = Picture("Training loss, by term", caption, svg)
     cleaning = None
     if results is not None:
         counts = results.corpus.counts.items()
@@ -239,21 +238,26 @@ def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
             f"The {EXAMPLES} sentences of the sample that kept the fewest of their ten neighbours."
         )
         neighbours = space.most_changed(sample, kept_share, EXAMPLES)
-    svg = figures.to_svg(
-        figures.spectra({"before": sample.before, "after": sample.after}),
+    spectra = spectra_picture(
+        {"before": sample.before, "after": sample.after},
         f"spectra-{number}",
         "Line chart: singular values before and after",
     )
-    caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     return Space(
         len(sample.sentences),
-        Picture("Singular values", caption, svg),
+        spectra,
         _measures(sample),
         tuple(maps(sample, kept_share, ("Before", "After"), f"-{number}")),
         min(MAPPED, len(sample.sentences)),
         rule,
         neighbours,
     )
+
+
+def spectra_picture(spaces: Mapping[str, space.Vectors], name: str, description: str) -> Picture:
+    """`figures.spectra` with its words."""
+    caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
+    return figures.picture(figures.spectra(spaces), name, description, "Singular values", caption)
 
 
 def _measures(sample: Sample) -> Table:
@@ -278,4 +282,4 @@ def maps(
     for side, title, points in zip(("first", "second"), titles, layouts, strict=True):
         chart = figures.sentence_map(points, sample.sentences[shown], kept_share[shown])
         description = f"Map of {len(points)} sentences, {title}"
-        yield Picture(title, "", figures.to_svg(chart, f"map-{side}{suffix}", description))
+        yield figures.picture(chart, f"map-{side}{suffix}", description, title)

@@ -273,10 +273,11 @@ class Database:
             for batch in self._table.search().select(["vector"]).to_batches():
                 yield batch["vector"].flatten().to_numpy().reshape(-1, self.dim)
 
-    def sample(self, rows: Sequence[int]) -> tuple[list[str], np.ndarray]:
-        """Ids and vectors, (n, dim), of rows by their places in the table."""
+    def sample(self, rows: int, at_most: int) -> tuple[list[str], np.ndarray]:
+        """Ids and vectors, (n, dim), of rows that are spread evenly over the first `rows`."""
+        places = np.unique(np.linspace(0, rows - 1, at_most, dtype=np.int64)).tolist()
         with self._working("read"):
-            table = self._table.take_offsets(list(rows)).select(["id", "vector"]).to_arrow()
+            table = self._table.take_offsets(places).select(["id", "vector"]).to_arrow()
         vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dim)
         return table["id"].to_pylist(), vectors
 

@@ -422,7 +422,7 @@ class SearchIndex:
         k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
 
-        sample = self._sample() if fused else None
+        sample = self._database.sample(len(self), _SAMPLE)[1] if fused else None
 
         def find(query: str, vector: np.ndarray) -> list[Hit]:
             if sample is None:
@@ -438,12 +438,6 @@ class SearchIndex:
         by = f"cosine and words (BM25, weight {weight:g}), fused" if fused else "cosine"
         among = number_of(rows, "texts") + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
-
-    def _sample(self) -> np.ndarray:
-        """Vectors (n, dim) spread evenly over the rows."""
-        last = max(0, self._database.count() - 1)
-        places = np.unique(np.linspace(0, last, _SAMPLE, dtype=np.int64)).tolist()
-        return self._database.sample(places)[1]
 
     def _fuse(
         self,
@@ -530,8 +524,7 @@ def measure_recall(database: Database, rows: int) -> tuple[float, int]:
         Share of the 10 nearest that is found, the query itself left out, mean over queries that are
         spread evenly over the rows; and how many queries there were.
     """
-    places = np.unique(np.linspace(0, rows - 1, RECALL_QUERIES, dtype=np.int64)).tolist()
-    ids, queries = database.sample(places)
+    ids, queries = database.sample(rows, RECALL_QUERIES)
     shares = []
     # One more than is asked for, since the query is nearest to itself.
     truly_nearest = nearest(queries, database.vectors(), RECALL_AT + 1)

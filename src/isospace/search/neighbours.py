@@ -6,27 +6,35 @@ slice by slice and only the best are kept: a corpus of any size needs the same m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeAlias, overload
+from typing import Any, Protocol
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.lines import Lines, clean
+from isospace.corpus.lines import clean
 from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode, SidedEncode, sided
+from isospace.evaluation.pairs import SidedEncode
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
 
-Texts: TypeAlias = Sequence[str] | Lines
-
 SLICE = 1 << 15
 """Texts whose vectors are held at once, at most."""
+
+
+class Texts(Protocol):
+    """Texts by their positions, in memory or on disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int, /) -> str: ...
+
+    def __iter__(self) -> Iterator[str]: ...
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ def find_neighbours(
 
 
 def nearest_texts(
-    encode: Encode, queries: Sequence[str], corpus: Texts, k: int
+    encode: SidedEncode, queries: Sequence[str], corpus: Texts, k: int
 ) -> list[list[Neighbour]]:
     """The k texts of a corpus with the highest cosine to each query, the nearest first.
 
@@ -136,7 +144,7 @@ def nearest_texts(
     first. Each text is encoded once.
 
     Args:
-        encode: texts -> `(text, dim)`; may have sides.
+        encode: texts of either side -> `(text, dim)`.
         queries: n texts.
         corpus: distinct texts.
         k: how many.
@@ -144,7 +152,6 @@ def nearest_texts(
     Returns:
         n lists of k neighbours (of fewer where the corpus has fewer texts).
     """
-    encode = sided(encode)
     slices = (
         unit_rows(
             encode.documents([corpus[row] for row in range(start, min(start + SLICE, len(corpus)))])
@@ -206,7 +213,7 @@ def read_corpus(
     return texts
 
 
-class _Passages(Sequence[str]):
+class _Passages:
     """The passages of a corpus, on disk as it is."""
 
     def __init__(self, corpus: Corpus) -> None:
@@ -215,13 +222,8 @@ class _Passages(Sequence[str]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    @overload
-    def __getitem__(self, place: int) -> str: ...
+    def __getitem__(self, place: int) -> str:
+        return self._corpus[self._rows[place]]
 
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self._corpus[row] for row in self._rows[place].tolist()]
-        return self._corpus[int(self._rows[place])]
+    def __iter__(self) -> Iterator[str]:
+        return map(self._corpus.__getitem__, self._rows)

@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.2
-_KNOCK_SECONDS = 10
+_CONNECT_SECONDS = 10
 _RETRIES = 3
 """How often an item is begun again whose worker died; one that kills its workers is no accident."""
 _AHEAD = 2
@@ -91,24 +91,24 @@ def map_on_cluster(
         Exception: what `begin` or the function raised.
         Stopped: workers died again and again over one item.
     """
-    crew = _Crew(begin, at_once)
+    pool = _Pool(begin, at_once)
     following = deque(islice(items, 1))
-    waiting: deque[_Errand] = deque()  # of what was not given yet, in order
+    waiting: deque[_Task] = deque()  # of what was not given yet, in order
     try:
         while following or waiting:
-            while crew.idle and following and not (in_order and len(waiting) >= _AHEAD * at_once):
-                waiting.append(_Errand(following.popleft()))
-                crew.send(waiting[-1])
+            while pool.idle and following and not (in_order and len(waiting) >= _AHEAD * at_once):
+                waiting.append(_Task(following.popleft()))
+                pool.send(waiting[-1])
                 following.extend(islice(items, 1))
-            crew.wait()
-            there = [errand for errand in waiting if errand.done]
+            pool.wait()
+            there = [task for task in waiting if task.done]
             if in_order:
-                there = list(takewhile(lambda errand: errand.done, waiting))
-            for errand in there:
-                waiting.remove(errand)
-                yield errand.result
+                there = list(takewhile(lambda task: task.done, waiting))
+            for task in there:
+                waiting.remove(task)
+                yield task.result
     finally:
-        crew.end()
+        pool.end()
 
 
 def run_on_cluster(
@@ -173,7 +173,7 @@ def require_seen(path: Path) -> None:
 
 
 @dataclass(eq=False)
-class _Errand:
+class _Task:
     """What a worker is sent to do: something with an item, or only to start."""
 
     item: Any
@@ -183,7 +183,7 @@ class _Errand:
     deaths: int = 0
 
 
-class _Crew:
+class _Pool:
     """Workers that each begin once; those that die are replaced.
 
     Ray would do that too, and gives up within seconds where a whole machine is gone.
@@ -201,42 +201,42 @@ class _Crew:
             begin,
         )
         self._workers: list[Any] = []
-        self._running: dict[Any, tuple[Any, _Errand]] = {}
-        self._again: deque[_Errand] = deque()  # whose workers died
+        self._running: dict[Any, tuple[Any, _Task]] = {}
+        self._again: deque[_Task] = deque()  # whose workers died
         self.idle: list[Any] = []
         for _ in range(count):  # there may be no place for some of them, now or ever
-            self._start(_Errand(None, starts=True))
+            self._start(_Task(None, starts=True))
 
-    def _start(self, errand: _Errand) -> None:
+    def _start(self, task: _Task) -> None:
         worker = self._class.remote(*self._arguments)
         self._workers.append(worker)
-        self._running[worker.start.remote()] = worker, errand
+        self._running[worker.start.remote()] = worker, task
 
-    def send(self, errand: _Errand) -> None:
+    def send(self, task: _Task) -> None:
         """Have an idle worker do something."""
         worker = self.idle.pop()
-        self._running[worker.work.remote(errand.item)] = worker, errand
+        self._running[worker.work.remote(task.item)] = worker, task
 
     def wait(self) -> None:
         """Until something is done, or somebody has died.
 
         Raises:
             Exception: what a worker raised.
-            Stopped: workers died again and again over one errand.
+            Stopped: workers died again and again over one task.
         """
         for result in self._ray.wait(list(self._running))[0]:
-            worker, errand = self._running.pop(result)
+            worker, task = self._running.pop(result)
             try:
-                errand.result, errand.done = _get(self._ray, result), True
+                task.result, task.done = _get(self._ray, result), True
                 self.idle.append(worker)
             except self._ray.exceptions.RayError as error:
                 self._ray.kill(worker)
-                errand.deaths += 1
-                if errand.deaths > _RETRIES:
+                task.deaths += 1
+                if task.deaths > _RETRIES:
                     raise _gave_up(error) from error
-                if not errand.starts:
-                    self._again.append(errand)
-                self._start(errand if errand.starts else _Errand(None, starts=True))
+                if not task.starts:
+                    self._again.append(task)
+                self._start(task if task.starts else _Task(None, starts=True))
         while self.idle and self._again:
             self.send(self._again.popleft())
 
@@ -304,7 +304,7 @@ def _reach(address: str) -> None:
     """
     host, colon, port = address.split("://")[-1].rpartition(":")
     if colon and port.isdigit():
-        socket.create_connection((host, int(port)), _KNOCK_SECONDS).close()
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
 
 
 def _ray() -> Any:

@@ -175,9 +175,22 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
+def hash_of(content: bytes) -> str:
+    """32 hexadecimal digits that name some bytes."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
 def file_hash(path: Path) -> str:
-    """32 hexadecimal digits that name a file's bytes."""
+    """What `hash_of` gives for the bytes of a file."""
     return _digest_of(path, blake2b(digest_size=16))
+
+
+def readable_hash(path: Path) -> str:
+    """The same; "" for a file that cannot be read, such as a link to nowhere."""
+    try:
+        return file_hash(path)
+    except OSError:
+        return ""
 
 
 def file_sha256(path: Path) -> str:

@@ -43,21 +43,21 @@ class Table:
         """All columns, in the order in which the rows bring them."""
         return columns_of(self.rows)
 
-    def cells(self) -> list[list[str]]:
-        """The rows in the order of the columns."""
-        columns = self.columns
-        return [[row.get(column, "") for column in columns] for row in self.rows]
-
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers only."""
-        return [
-            all(map(is_number, filter(None, column))) for column in zip(*self.cells(), strict=True)
-        ]
+        _, *body = _cells(self.rows)
+        return [all(map(is_number, filter(None, column))) for column in zip(*body, strict=True)]
 
 
 def columns_of(rows: Rows) -> tuple[str, ...]:
     """All columns of the rows, in the order in which they first appear."""
     return tuple(dict.fromkeys(name for row in rows for name in row))
+
+
+def _cells(rows: Rows) -> list[list[str]]:
+    """The names of the columns, and the rows in the order of the columns."""
+    columns = columns_of(rows)
+    return [list(columns), *([row.get(name, "") for name in columns] for row in rows)]
 
 
 def is_number(cell: str) -> bool:
@@ -78,11 +78,10 @@ def markdown_table(rows: Rows) -> str:
     | 1 |  |
     | 2 | 3 \| 4 |
     """
-    columns = columns_of(rows)
-    lines = [columns, *([row.get(name, "") for name in columns] for row in rows)]
+    lines = _cells(rows)
     cells = [[cell.replace("|", r"\|").replace("\n", " ") for cell in line] for line in lines]
     head, *body = ("| " + " | ".join(line) + " |" for line in cells)
-    return "\n".join([head, "|" + "---|" * len(columns), *body])
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *body])
 
 
 def _markdown(table: Table) -> str:
@@ -93,7 +92,7 @@ def _markdown(table: Table) -> str:
 def _csv(table: Table) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows([table.columns, *table.cells()])
+    writer.writerows(_cells(table.rows))
     return buffer.getvalue()
 
 
@@ -114,7 +113,7 @@ def _latex(table: Table) -> str:
 
     align = "".join("r" if number else "l" for number in table.numeric())
     comments = [f"% {text}" for text in (table.caption, table.note) if text]
-    head, body = line(table.columns), [line(cells) for cells in table.cells()]
+    head, *body = map(line, _cells(table.rows))
     tabular = [f"\\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *body]
     return "\n".join([*comments, *tabular, r"\bottomrule", r"\end{tabular}", ""])
 

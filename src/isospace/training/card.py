@@ -13,7 +13,7 @@ from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
 from isospace.system.tables import markdown_table
-from isospace.training.lists import BM25
+from isospace.training.lists import BM25, names_of
 from isospace.training.origin import Origin
 from isospace.training.results import RunResults
 
@@ -201,7 +201,7 @@ def _training(config: TrainConfig, results: RunResults) -> str:
 def _without_folders(teacher: str) -> str:
     """What `teacher` names; the folders above a folder or a file are nobody's business."""
     shown = []
-    for name in (name.strip() for name in teacher.split(",")):
+    for name in names_of(teacher):
         base = name.removesuffix(BM25)
         path = expanded(base.rpartition(":")[2])  # glove:FILE
         local = path.exists() or path.is_absolute() or base.startswith(".")

@@ -56,7 +56,7 @@ def run_evaluation(
         torch.manual_seed(config.seed)
         evaluation = held_out.measure(encode, encode_noisy)
         if benchmark.labels is not None:
-            evaluation["labels_spearman"] = evaluate_pairs(encode, benchmark.labels).value
+            evaluation["labels_spearman"] = evaluate_pairs(encode, benchmark.labels)
         return evaluation
     finally:
         set_random_state(state)

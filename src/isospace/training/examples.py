@@ -26,9 +26,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.objectives.edits import Vocabulary
 from isospace.statistics.counts import number_of
 from isospace.training.queries import Queries, read_queries
-from isospace.training.similar import Similar
-
-Rows = NDArray[np.int64]
+from isospace.training.similar import Rows, Similar
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
 """Of the tokens of a passage (Izacard et al. 2022, appendix)."""

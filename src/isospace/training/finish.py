@@ -111,13 +111,7 @@ def write_run(
 ) -> None:
     """Write the model, the items and the results; these last, as they say that a run is finished.
 
-    Args:
-        run: its folder.
-        results: what it came to.
-        encoder: the result; the start is written in its place where that is to be kept.
-        data: what both were measured on.
-        before: the start.
-        after: the result.
+    `encoder` is the result; the start is written in its place where that is to be kept.
     """
     config, benchmark = run.config, data.benchmark
     if results.ships_start:

@@ -173,14 +173,8 @@ def make_lists(
 ) -> Lists:
     """The lists of a run; vectors are made, or found in the cache.
 
-    Args:
-        config: its settings.
-        corpus: the text.
-        examples: what it trains on; the second text of a query may still be missing.
-        start: the encoder as it starts.
-        choose_weight: the weight of BM25 beside an encoder.
-        cache: where vectors are kept.
-        progress: told what the teacher is, and what it costs.
+    The second text of a query among the examples may still be missing. `choose_weight` gives the
+    weight of BM25 beside an encoder; `progress` is told what the teacher is, and what it costs.
 
     Raises:
         UserError: a teacher that cannot be used, or too little text to mine from.
@@ -267,7 +261,7 @@ def gives_cosines(teacher: str) -> bool:
 
 def _cross_encoder(teacher: str) -> str | None:
     """The cross-encoder that `teacher` names, if it names one."""
-    names = _names(teacher)
+    names = names_of(teacher)
     found = next(filter(_is_cross_encoder, names), None)
     if found is not None and names != [found.removesuffix(BM25)]:
         raise UserError(
@@ -277,7 +271,8 @@ def _cross_encoder(teacher: str) -> str | None:
     return found
 
 
-def _names(teacher: str) -> list[str]:
+def names_of(teacher: str) -> list[str]:
+    """What `teacher` names; of each BM25 may be a part (`BM25` at its end)."""
     return [name.strip() for name in teacher.split(",")]
 
 
@@ -308,7 +303,7 @@ def _teacher(
                 "positive and what is mined for it; set `mined`, such as 4"
             )
         return Together(PairScorer(cross, str(start.device)), of.read), f"cross-encoder {cross}"
-    for name in _names(config.teacher):
+    for name in names_of(config.teacher):
         base = name.removesuffix(BM25)
         encoder = start if base == "start" else load_encoder(base, device=str(start.device))
         made, story = cosines(encoder), base

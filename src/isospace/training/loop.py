@@ -6,7 +6,6 @@ import copy
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,13 +105,9 @@ def gather(local: Tensor) -> Tensor:
 def require_distinct_views(
     encoder: Encoder, batch: Batch, plan: Sequence[View], texts: Sequence[int]
 ) -> list[Tensor]:
-    """The encoder's views of a batch; the CPU's random state does not move.
+    """The encoder's views of a batch, in training; the CPU's random state does not move.
 
-    Args:
-        encoder: in training.
-        batch: of the sources of the plan.
-        plan: of the objective.
-        texts: (view,) which source each view encodes.
+    `texts` (view,) says which source of the batch each view of the plan encodes.
 
     Raises:
         UserError: dropout cannot tell two views of one text apart.
@@ -358,12 +353,14 @@ class Loop:
         made: dict[int, Tensor] = {}
         for by in dict.fromkeys(view.by for view in plan):
             places = [i for i, view in enumerate(plan) if view.by == by]
-            network, trained = self._network(by)
-            texts = [self.sources.of_view[i] for i in places]
-            # Accelerate has only the encoder compute in its precision, and give float32, by itself.
-            precision = nullcontext() if by == "encoder" else self.accelerator.autocast()
-            with torch.set_grad_enabled(trained and torch.is_grad_enabled()), precision:
-                vectors = network(batch, [plan[i] for i in places], texts)
+            own, texts = [plan[i] for i in places], [self.sources.of_view[i] for i in places]
+            if by == "encoder":  # which Accelerate has compute in its precision, and give float32
+                vectors = self.encoder(batch, own, texts)
+            else:
+                network = companion(self.companions, by, Network)
+                trained = network.trained and torch.is_grad_enabled()
+                with torch.set_grad_enabled(trained), self.accelerator.autocast():
+                    vectors = network.encoder(batch, own, texts)
             made |= zip(places, map(upcast, vectors), strict=True)
         return [made[i] for i in range(len(plan))]
 
@@ -411,13 +408,6 @@ class Loop:
     def _gather_tokens(self, tokens: Tensor) -> Tensor:
         """What tokens have, (batch, length, ...), of all processes; zero where it is padded."""
         return gather(self.accelerator.pad_across_processes(tokens, dim=1)[None])[0]
-
-    def _network(self, name: str) -> tuple[nn.Module, bool]:
-        """What makes views under this name, and whether it is trained."""
-        if name == "encoder":
-            return self.encoder, True
-        network = companion(self.companions, name, Network)
-        return network.encoder, network.trained
 
     def _terms(self, batch: Batch, passes: Iterable[Tensor] | None = None) -> dict[str, Tensor]:
         """The terms, each the mean over the ways in which the objective sees the views."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from torch import nn
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.readings import at_mask, convolved
 from isospace.errors import UserError
-from isospace.objectives.companions import Companion
+from isospace.objectives.companions import Companion, Convolutions
+from isospace.objectives.edits import Template
 from isospace.training.plan import Plan
 from isospace.training.sources import Sources
 
@@ -33,12 +35,10 @@ class Parts(NamedTuple):
 
 
 def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
-    """Make them for this encoder.
+    """Make them for an encoder at its start.
 
-    Args:
-        config: the settings of the training.
-        encoder: at its start.
-        classes: of the labels, where the objective reads some; what ships is the same for any.
+    `classes` are those of the labels, where the objective reads some; what ships is the same for
+    any.
 
     Raises:
         UserError: the objective does not fit the encoder.
@@ -54,9 +54,15 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
         )
     try:
         head = objective.build_classifier(encoder.dim, classes, config.seed)
-        companions = objective.build_companions(encoder, encoder.dim, config.seed)
+        companions = objective.build_companions(encoder, config.seed)
         sources = Sources((*plan.views, *plan.inputs), encoder, config.seed)
-        shipped = cast(Encoder, objective.shipped(encoder, companions))
+        match objective.shipped(companions):
+            case Template() as template:
+                shipped = at_mask(encoder, template)
+            case Convolutions() as layers:
+                shipped = convolved(encoder, layers)
+            case None:
+                shipped = encoder
     except ValueError as error:
         raise UserError(f"{encoder.source} and this objective: {error}") from error
     return Parts(plan, head, companions, sources, shipped)

@@ -112,11 +112,7 @@ def prepare(
 ) -> tuple[Data, Loop]:
     """The texts, and the training at step 0; bad input is refused before the encoder is touched.
 
-    Args:
-        config: the settings.
-        accelerator: devices, processes and precision.
-        progress: where it is shown.
-        data: the texts, where they are loaded already.
+    `data` are the texts, where they are loaded already.
 
     Raises:
         UserError: what is wrong, where, and what to do.
@@ -300,9 +296,7 @@ def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> No
 def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
     """Read the user's own files first, then the corpus, and divide what is held out of it.
 
-    Args:
-        config: the settings.
-        elsewhere_chooses: whether a part of other text may choose, as of STS the dev sets.
+    `elsewhere_chooses`: a part of other text may choose, as of STS the dev sets.
 
     Raises:
         UserError: a file cannot be used, or the corpus leaves too little to measure on.

@@ -22,6 +22,8 @@ from isospace.operators.nearest import unit_rows
 from isospace.system.arrays import row_writer
 from isospace.system.cache import built_once
 
+Rows = NDArray[np.int64]
+
 _SCALE = 2000
 """Length of the vectors, in whole numbers: sums of their products stay below 2**24, so that float32
 holds them exactly and no order of adding, of any number of threads or processes, changes a batch.
@@ -46,14 +48,14 @@ class Similar:
     """
 
     size: int
-    lines: NDArray[np.int64]
+    lines: Rows
     vectors: NDArray[np.int16]
 
     @classmethod
     def of(
         cls,
         size: int,
-        lines: NDArray[np.int64],
+        lines: Rows,
         read: Callable[[int], str],
         texts: str,
         encoder: Encoder,
@@ -94,12 +96,7 @@ class Similar:
 
         return built_once(cache / "vectors" / name, build, stored)
 
-    def order(
-        self,
-        lines: NDArray[np.int64],
-        origins: NDArray[np.int64] | None,
-        random: np.random.Generator,
-    ) -> NDArray[np.int64]:
+    def order(self, lines: Rows, origins: Rows | None, random: np.random.Generator) -> Rows:
         """Examples one after the other, each once, those of a group together; groups shuffled.
 
         Those whose text has no vector come at the end, as they are drawn.
@@ -117,7 +114,7 @@ class Similar:
         known = np.isin(lines, self.lines)
         examples, unknown = np.flatnonzero(known), np.flatnonzero(~known)
         places = np.searchsorted(self.lines, lines)
-        groups: list[NDArray[np.int64]] = []
+        groups: list[Rows] = []
         rest = [np.empty(0, np.int64)]
         for members in self._leaves(examples, places, random):
             for group in self._groups(members, places, origins):
@@ -129,12 +126,7 @@ class Similar:
         shuffled = (groups[i] for i in random.permutation(len(groups)))
         return np.concatenate([*shuffled, last, random.permutation(unknown)])
 
-    def _leaves(
-        self,
-        examples: NDArray[np.int64],
-        places: NDArray[np.int64],
-        random: np.random.Generator,
-    ) -> Iterator[NDArray[np.int64]]:
+    def _leaves(self, examples: Rows, places: Rows, random: np.random.Generator) -> Iterator[Rows]:
         """Examples that lie in few parts of the space, each once, in a drawn order."""
         largest = max(_LEAF, 16 * self.size)
         waiting = [random.permutation(examples)]
@@ -143,7 +135,7 @@ class Similar:
             if len(members) <= largest:
                 yield members
                 continue
-            leaf: list[NDArray[np.int64]] = []
+            leaf: list[Rows] = []
             for cell in self._cells(members, places, random):
                 if len(cell) > largest:
                     # Like texts may be too many for any pivot to part; chance then does.
@@ -156,12 +148,7 @@ class Similar:
             if leaf:
                 yield np.concatenate(leaf)
 
-    def _cells(
-        self,
-        members: NDArray[np.int64],
-        places: NDArray[np.int64],
-        random: np.random.Generator,
-    ) -> list[NDArray[np.int64]]:
+    def _cells(self, members: Rows, places: Rows, random: np.random.Generator) -> list[Rows]:
         """The members, each with those that have the same nearest one among some that are drawn."""
         count = min(_PIVOTS, 2 * len(members) // _LEAF)
         pivots = self._read(places[random.choice(members, count, replace=False)])
@@ -174,12 +161,7 @@ class Similar:
         ends = np.bincount(nearest, minlength=count).cumsum()
         return np.split(members[np.argsort(nearest, kind="stable")], ends[:-1])
 
-    def _groups(
-        self,
-        members: NDArray[np.int64],
-        places: NDArray[np.int64],
-        origins: NDArray[np.int64] | None,
-    ) -> Iterator[NDArray[np.int64]]:
+    def _groups(self, members: Rows, places: Rows, origins: Rows | None) -> Iterator[Rows]:
         """Positions in `members` of those that make a group; fewer where others share an origin."""
         vectors = self._read(places[members])
         products = vectors @ vectors.T
@@ -202,5 +184,5 @@ class Similar:
             left[group] = False
             yield np.array(group)
 
-    def _read(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _read(self, places: Rows) -> NDArray[np.float32]:
         return self.vectors[places].astype(np.float32)

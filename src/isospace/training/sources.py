@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from isospace.encoders.batch import Batch
-from isospace.encoders.changes import Changes
+from isospace.encoders.changes import Changes, refusal, width
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
@@ -71,7 +71,7 @@ class Sources:
                 f"{encoder.source}: its tokenizer puts a template around every text, which this "
                 "objective would edit as if it were text; start from an encoder without one"
             )
-        if any(view.changes_embeddings for view in plan) and (why := encoder.refusal_of_changes()):
+        if any(view.changes_embeddings for view in plan) and (why := refusal(encoder.transformer)):
             raise UserError(
                 f"{encoder.source}: {why}, which this objective needs; take an encoder such as "
                 "BERT's relatives"
@@ -108,7 +108,7 @@ class Sources:
         batch = self.encoder.collate(ids, len(inputs), sides)
         length = batch.input_ids.shape[1]
         changed = {
-            place: _changes(made, length, self.encoder.embedding_dim)
+            place: _changes(made, length, width(self.encoder.transformer))
             for place, (source, made) in enumerate(zip(self._distinct, inputs, strict=True))
             if source.changes_embeddings
         }
@@ -127,7 +127,7 @@ class Sources:
             return _Input(ids, positions)
         places = source.perturb.positions(len(ids), random)
         positions = places if positions is None else positions[places]
-        kept = source.perturb.kept(len(ids), self.encoder.embedding_dim, random)
+        kept = source.perturb.kept(len(ids), width(self.encoder.transformer), random)
         return _Input(ids, positions, kept)
 
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:

@@ -20,7 +20,7 @@ from isospace.statistics.verdict import Verdict
 from isospace.system.cache import cache_folder
 from isospace.system.processes import agreed
 from isospace.system.progress import Logged, Progress
-from isospace.system.signals import StopRequest, polite_stop
+from isospace.system.signals import polite_stop
 from isospace.training import checkpoint
 from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
@@ -67,7 +67,7 @@ def train(
                 settings = replace(config, data=sts_data(config.data))
             else:
                 raise UserError("give either the settings of a new run or the folder of a run")
-            finished = _Session(settings, progress or Logged(), stop).go(run)
+            finished = _trained(Fit(settings, progress or Logged(), stop), run)
             run = finished.run
             return finished
     except KeyboardInterrupt as error:
@@ -77,71 +77,57 @@ def train(
         checkpoint.set_random_state(callers_state)
 
 
-class _Session:
-    """One process's part in a run: everything loaded, then `go`."""
-
-    def __init__(self, config: TrainConfig, progress: Progress, stop: StopRequest) -> None:
-        self.config = config
-        self.fit = Fit(config, progress, stop)
-        self.benchmark, self.progress = self.fit.benchmark, self.fit.progress
-
-    def go(self, run: Run | None) -> FinishedRun:
-        """Start or resume, train, choose, score, write."""
-        fit = self.fit
-        if run is None:
-            folder = Run.create(self.config).folder if fit.main else None
-            run = Run(agreed(fit.accelerator, folder))
-        with fit.holding(run, run.how_to_resume):
-            fit.begin()
-            self.progress.line("start", f"scoring the encoder ({self.benchmark.protocol}) ...")
-            before = None
-            if fit.main:
-                start = cached(fit.encoder, cache_folder())
-                weight = self.benchmark.choose_weight(start, fit.held_out)
-                before = Judged.of(start, fit.data, weight)
-            fit.accelerator.wait_for_everyone()
-            fit.measure_start()
-            if before is not None:
-                rows = table_rows("", {"start": before.measured.scores})
-                self.progress.table("before training, x 100", rows)
-                self.progress.line("pairs", self.benchmark.what_can_be_shown(before.measured))
-                self.progress.line("elsewhere", fit.data.elsewhere.described)
-            fit.go()
-            return self._finish(run, before)
-
-    def _finish(self, run: Run, before: Judged | None) -> FinishedRun:
-        """Load the checkpoint to keep, score it, say whether it helped, write the model."""
-        results = None
+def _trained(fit: Fit, run: Run | None) -> FinishedRun:
+    """One process's part in a run: start or resume, train, choose, score, write."""
+    benchmark, progress = fit.benchmark, fit.progress
+    if run is None:
+        folder = Run.create(fit.config).folder if fit.main else None
+        run = Run(agreed(fit.accelerator, folder))
+    with fit.holding(run, run.how_to_resume):
+        fit.begin()
+        progress.line("start", f"scoring the encoder ({benchmark.protocol}) ...")
+        before = None
+        if fit.main:
+            start = cached(fit.encoder, cache_folder())
+            weight = benchmark.choose_weight(start, fit.held_out)
+            before = Judged.of(start, fit.data, weight)
+        fit.accelerator.wait_for_everyone()
+        fit.measure_start()
         if before is not None:
-            fit = self.fit
-            choice, encoder, data = fit.choice, fit.loop.shipped, fit.data
-            checkpoint.put_weights(run.kept_weights, encoder.model)
-            after = before
-            if choice.step:
-                encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
-                weight = before.measured.beside.weight
-                after = Judged.of(encode, data, weight)
-            verdict = self._verdict(choice, before.measured, after.measured)
-            results = run_results(fit, choice.step, before, after, verdict)
-            write_run(run, results, encoder, data, before, after)
-            self._show_results(run, results)
-        return FinishedRun(run, agreed(self.fit.accelerator, results))
+            rows = table_rows("", {"start": before.measured.scores})
+            progress.table("before training, x 100", rows)
+            progress.line("pairs", benchmark.what_can_be_shown(before.measured))
+            progress.line("elsewhere", fit.data.elsewhere.described)
+        fit.go()
+        results = None if before is None else _judged(fit, run, before)
+        return FinishedRun(run, agreed(fit.accelerator, results))
 
-    def _show_results(self, run: Run, results: RunResults) -> None:
-        """Scores before and after, the verdict, and how to load the model."""
-        states = {"start": results.start, f"result ({results.selected_by})": results.result}
-        self.progress.table("before and after, x 100", table_rows("", states))
-        self.progress.line("kept", results.kept)
-        self.progress.line("verdict", results.verdict.text)
-        if results.beside is not None:
-            self.progress.line("BM25", results.beside.text)
-        self.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
-        self.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
 
-    def _verdict(self, choice: Choice, before: Measured, after: Measured) -> Verdict:
-        kept, fit = None if choice.step else choice.reason, self.fit
-        candidates = fit.tried
-        if not candidates:
-            return self.benchmark.verdict(before, after, kept)
-        chosen = list(candidates).index(choice.step)
-        return self.benchmark.verdict(before, after, kept, list(candidates.values()), chosen)
+def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
+    """Load the checkpoint to keep, score it, say whether it helped, write the model."""
+    choice, encoder, data = fit.choice, fit.loop.shipped, fit.data
+    checkpoint.put_weights(run.kept_weights, encoder.model)
+    after = before
+    if choice.step:
+        encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
+        after = Judged.of(encode, data, before.measured.beside.weight)
+    verdict = _verdict(fit, choice, before.measured, after.measured)
+    results = run_results(fit, choice.step, before, after, verdict)
+    write_run(run, results, encoder, data, before, after)
+    states = {"start": results.start, f"result ({results.selected_by})": results.result}
+    fit.progress.table("before and after, x 100", table_rows("", states))
+    fit.progress.line("kept", results.kept)
+    fit.progress.line("verdict", results.verdict.text)
+    if results.beside is not None:
+        fit.progress.line("BM25", results.beside.text)
+    fit.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
+    fit.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
+    return results
+
+
+def _verdict(fit: Fit, choice: Choice, before: Measured, after: Measured) -> Verdict:
+    kept, candidates = None if choice.step else choice.reason, fit.tried
+    if not candidates:
+        return fit.benchmark.verdict(before, after, kept)
+    chosen = list(candidates).index(choice.step)
+    return fit.benchmark.verdict(before, after, kept, list(candidates.values()), chosen)

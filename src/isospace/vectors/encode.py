@@ -180,11 +180,9 @@ def _encode_missing(
 
 def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
     """The shards that are not there yet; `seen` sees every row of the text as it is now."""
-    rows = iter(texts)
+    rows = seen.noting(texts)
     for index in range(len(shards)):
         shard = list(islice(rows, shards.size(index)))
-        for row in shard:
-            seen.add(row)
         if len(shard) < shards.size(index):
             return  # the text is shorter than it was; `seen` tells
         if index not in shards.done:

@@ -105,21 +105,17 @@ class RowsSeen:
     def noting(self, rows: Iterable[TextRow]) -> Iterator[TextRow]:
         """The same rows, each seen as it comes."""
         for row in rows:
-            self.add(row)
+            self.rows += 1
+            if row.missing is not None:
+                self.missing += 1
+                self.first_missing = self.first_missing or row.missing
+            if row.missing_key is not None:
+                self.missing_keys += 1
+                self.first_missing_key = self.first_missing_key or row.missing_key
+            for part in (row.text, row.key):
+                encoded = part.encode()
+                self._content.update(len(encoded).to_bytes(8, "little") + encoded)
             yield row
-
-    def add(self, row: TextRow) -> None:
-        """See the next row."""
-        self.rows += 1
-        if row.missing is not None:
-            self.missing += 1
-            self.first_missing = self.first_missing or row.missing
-        if row.missing_key is not None:
-            self.missing_keys += 1
-            self.first_missing_key = self.first_missing_key or row.missing_key
-        for part in (row.text, row.key):
-            encoded = part.encode()
-            self._content.update(len(encoded).to_bytes(8, "little") + encoded)
 
     @property
     def digest(self) -> str:
@@ -176,8 +172,8 @@ class Texts:
     def scan(self) -> RowsSeen:
         """Count and hash the rows; reads everything once, so that errors come first."""
         seen = RowsSeen()
-        for row in self:
-            seen.add(row)
+        for _ in seen.noting(self):
+            pass
         return seen
 
     @property

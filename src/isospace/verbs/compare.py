@@ -87,8 +87,7 @@ class Compare(SharesWork):
             return 0
         tables = [make(folder.name, results) for make in COMPARISON_TABLES]
         for table in filter(None, tables):
-            print_table(table.caption, table.rows)
-            print_result(f"{table.note}\n")
+            print_table(table.caption, table.rows, table.note)
         print_result(results.verdict.text)
         if results.beside_text:
             print_result(results.beside_text)

@@ -53,8 +53,7 @@ class Corpus(LoadsModels):
             raise UserError("give files or a folder to look at: isospace corpus FOLDER")
         console = Console(self.json)
         console.line("reading", ", ".join(self.config.corpus))
-        settings = {name: getattr(self.config, name) for name in asdict(self.config)}
-        text = CorpusConfig(**settings)
+        text = CorpusConfig(**vars(self.config))
         corpus = load_corpus(text, cache_folder())
         texts = sample(corpus)
         found = overview(corpus, texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isospace.objectives import OBJECTIVES
+from isospace.objectives.base import describe
 from isospace.verbs.printing import print_json, print_table
 
 
@@ -32,7 +33,7 @@ def objective_row(name: str) -> dict[str, str]:
         "objective": name,
         "from": objective.paper.title.split(":")[0],
         "year": str(objective.paper.year),
-        "views": objective.describe_views(),
+        "views": describe(objective.views),
         "head": objective.head_summary,
         "terms": ", ".join(objective.term_names),
         "passes": objective.all_passes,

@@ -48,14 +48,8 @@ _SKIPPED = {"TS": ("TE", "tables"), "EQ": ("EN", "formulas"), "PS": ("PE", "draw
 
 _ALTERNATING = frozenset({"BR", "BI", "IB", "IR", "RB", "RI"})
 _FONTS = frozenset({"B", "I", "SM", "SB", "R", "CW"})
-_BREAKS = frozenset({"sp", "RE"})
-_PARAGRAPHS = frozenset({"PP", "P", "LP"})
 _CODE = {"nf": "fi", "EX": "EE", "Vb": "Ve"}
-_OTHER = frozenset("TH SH SS TP TQ IP HP RS UR UE MT ME MR OP SY YS br fi EE Ve so".split())
-_STANDARD = frozenset(
-    {*_ALTERNATING, *_FONTS, *_BREAKS, *_PARAGRAPHS, *_CODE, *_OTHER, *_SKIPPED, *mdoc.MACROS}
-) - {"PS"}
-"""What no page defines anew; a PS of its own is code more often than a picture."""
+_SILENT = frozenset({"MT", "OP", "SY", "YS", "br"})
 
 
 def section_kind(heading: str) -> str | None:
@@ -234,7 +228,7 @@ class Page:
                 self.text(" ".join(words), glue=args[-1].endswith("\\c"))
         elif name in _CODE:
             self.code(_CODE[name])
-        elif self._code and name in ("fi", "EE", "Ve"):
+        elif self._code and name in _CODE.values():
             self.end_code()
         else:
             action = _ACTIONS.get(name)
@@ -252,12 +246,6 @@ class Page:
         else:
             self.end_list()
             self._heading_level = level
-
-    def _break(self, words: list[str]) -> None:
-        self.end()
-
-    def _plain_paragraph(self, words: list[str]) -> None:
-        self.end_list()
 
     def _tagged(self, words: list[str]) -> None:
         self.end()
@@ -304,7 +292,6 @@ _ACTIONS: dict[str, Callable[[Page, list[str]], None]] = {
     "SS": lambda page, words: page._heading(words, 2),
     "TP": Page._tagged,
     "TQ": Page._tagged,
-    "HP": Page._plain_paragraph,
     "IP": Page._indented,
     "RS": Page._further_in,
     "UR": Page._address,
@@ -312,6 +299,10 @@ _ACTIONS: dict[str, Callable[[Page, list[str]], None]] = {
     "ME": Page._address_end,
     "MR": Page._reference,
     "so": Page._other_file,
-    **dict.fromkeys(_BREAKS, Page._break),
-    **dict.fromkeys(_PARAGRAPHS, Page._plain_paragraph),
+    **dict.fromkeys(("sp", "RE"), lambda page, words: page.end()),
+    **dict.fromkeys(("PP", "P", "LP", "HP"), lambda page, words: page.end_list()),
 }
+_STANDARD = frozenset(
+    {*_ALTERNATING, *_FONTS, *_CODE, *_CODE.values(), *_SILENT, *_ACTIONS, *_SKIPPED, *mdoc.MACROS}
+) - {"PS"}
+"""What no page defines anew; a PS of its own is code more often than a picture."""

@@ -65,7 +65,7 @@ class Mdoc:
         if macro == "El" and self._lists:
             self._lists.pop()
             self._columns = max(self._columns - 1, 0)
-            self._end_of_list()
+            self._end_paragraph()
         elif macro == "Bl":
             self._page.end()
             self._begin_list(words)
@@ -92,9 +92,7 @@ class Mdoc:
         elif macro in ("Sh", "Ss"):
             self._page.section(self.words(words), 1 if macro == "Sh" else 2)
         elif macro in ("Pp", "Lp"):
-            self._page.end()
-            if not self._lists:
-                self._page.end_list()
+            self._end_paragraph()
         elif macro == "It":
             self._page.begin_item()
             if self._lists and self._lists[-1]:
@@ -114,7 +112,7 @@ class Mdoc:
             self._columns = 1
             self._page.draft.leave_out("tables")
 
-    def _end_of_list(self) -> None:
+    def _end_paragraph(self) -> None:
         if self._lists:
             self._page.end()
         else:

@@ -114,19 +114,7 @@ def _attention(
     tokens: Packing,
     only: Tensor | None,
 ) -> Tensor:
-    """Self-attention; sentences are padded for it alone.
-
-    Args:
-        part: the attention.
-        states: (packed tokens, dim).
-        turns: what `_turns` made.
-        bias: (batch, 1, length or 1, length), what is added to the scores.
-        tokens: where they are.
-        only: packed rows of the tokens that ask, one in each sentence; `None` for all.
-
-    Returns:
-        (packed tokens or sentences, dim).
-    """
+    """As `post_norm._attention`, of queries and keys that are turned."""
     rate = part.attention_dropout if part.training else 0.0
     width, dim = part.head_dim, states.shape[1]
     heads = dim // width

@@ -19,21 +19,10 @@ from isospace.encoders.fast.packed import Packing
 
 @dataclass(frozen=True)
 class Layer:
-    """The parts of a layer, and the dropout rates in force.
+    """The parts of a layer, and the dropout rates in force, in the order in which they act.
 
-    Attributes:
-        query: of the attention.
-        key: of the attention.
-        value: of the attention.
-        heads: of the attention.
-        share_rate: dropout of the attention's shares.
-        attended: dense, behind the attention.
-        attended_rate: dropout behind it.
-        attended_norm: of the residual.
-        inner: dense, before the activation.
-        outer: dense, behind the activation.
-        outer_rate: dropout behind it.
-        outer_norm: of the residual.
+    `share_rate` is that of the attention's shares, `attended` the dense layer behind the attention,
+    `inner` and `outer` are those before and behind the activation; each norm is of the residual.
     """
 
     query: nn.Linear
@@ -112,23 +101,28 @@ class PostNorm:
             elif self.behind_padding:
                 padding = part.position_embeddings.padding_idx
                 positions = packed.positions_behind(input_ids, padding)
-                states = embed(part, tokens.ids, tokens.pack(positions))
+                states = _embedded(part, tokens.ids, tokens.pack(positions))
             else:
-                states = embed(part, tokens.ids, tokens.positions)
+                states = _embedded(part, tokens.ids, tokens.positions)
             chosen = [self.parts(layer) for layer in self.layers(model)[layers]]
-            return run(chosen, states, self.bias(model, tokens), tokens, first_only)
+            bias = self.bias(model, tokens)
+            for layer in chosen:
+                only = tokens.first if first_only and layer is chosen[-1] else None
+                context = _attention(layer, states.to(tokens.dtype), bias, tokens, only)
+                states = states if only is None else states[only]
+                hidden = packed.linear(context, layer.attended)
+                hidden = packed.dropout_add(hidden, states, layer.attended_rate)
+                states = layer.attended_norm(hidden)
+                hidden = F.gelu(packed.linear(states.to(tokens.dtype), layer.inner))
+                hidden = packed.linear(hidden, layer.outer)
+                states = layer.outer_norm(packed.dropout_add(hidden, states, layer.outer_rate))
+            return tokens.result(states, first_only)
 
 
-def embed(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
+def _embedded(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
     """Words, their type where a family has such, and positions; layer norm, dropout.
 
-    Args:
-        part: the embeddings of a Hugging Face model.
-        ids: (packed tokens,) int64.
-        positions: (packed tokens,) int64.
-
-    Returns:
-        (packed tokens, dim).
+    `part` is the embeddings of a Hugging Face model; (packed tokens,) -> (packed tokens, dim).
     """
     states = part.word_embeddings(ids)
     if hasattr(part, "token_type_embeddings"):
@@ -137,47 +131,13 @@ def embed(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
     return packed.dropout(part.LayerNorm(states), packed.rate_in_force(part.dropout))
 
 
-def run(
-    layers: Sequence[Layer], states: Tensor, bias: Tensor, tokens: Packing, first_only: bool
-) -> Tensor:
-    """The states behind these layers.
-
-    Args:
-        layers: those that run.
-        states: (packed tokens, dim), what the first of them gets.
-        bias: (batch, heads or 1, length or 1, length), what is added to the scores.
-        tokens: where they are.
-        first_only: the last of the layers computes the first token of each sentence alone.
-
-    Returns:
-        (batch, length or 1, dim), zero at the padding.
-    """
-    for number, layer in enumerate(layers, 1):
-        only = tokens.first if first_only and number == len(layers) else None
-        context = _attention(layer, states.to(tokens.dtype), bias, tokens, only)
-        states = states if only is None else states[only]
-        hidden = packed.linear(context, layer.attended)
-        states = layer.attended_norm(packed.dropout_add(hidden, states, layer.attended_rate))
-        hidden = F.gelu(packed.linear(states.to(tokens.dtype), layer.inner))
-        hidden = packed.linear(hidden, layer.outer)
-        states = layer.outer_norm(packed.dropout_add(hidden, states, layer.outer_rate))
-    return tokens.result(states, first_only)
-
-
 def _attention(
     layer: Layer, states: Tensor, bias: Tensor, tokens: Packing, only: Tensor | None
 ) -> Tensor:
     """Self-attention; sentences are padded for it alone.
 
-    Args:
-        layer: whose attention.
-        states: (packed tokens, dim).
-        bias: what is added to the scores.
-        tokens: where they are.
-        only: packed rows of the tokens that ask, one in each sentence; `None` for all.
-
-    Returns:
-        (packed tokens or sentences, dim).
+    `only` has the packed rows of the tokens that ask, one in each sentence; `None`: all ask.
+    (packed tokens, dim) -> (packed tokens or sentences, dim).
     """
     heads, width = layer.heads, layer.query.out_features // layer.heads
     if only is None:
