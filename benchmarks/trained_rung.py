@@ -1,6 +1,6 @@
 """What the trained rung of a ladder is: settings of training on pairs, by the pairs that choose.
 
-    python benchmarks/trained_rung.py FOLDER [--only CORPUS ...]
+    python benchmarks/trained_rung.py FOLDER [--only CORPUS ...] [--rows ROW ...]
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them. Every setting trains once on each, for
 as many tokens as take as many passes of a layer; what was found goes to
@@ -51,7 +51,7 @@ def settings() -> dict[str, TrainConfig]:
     """The rows, each another way to train on pairs; the first is the recipe as it was.
 
     Those of "again" are compared among each other: since the others ran, a crop counts as many
-    tokens as it has.
+    tokens as it has. All but the last two drew crops of the first 64 tokens of a passage.
     """
     pairs = replace(
         find("pairs").config,
@@ -81,6 +81,8 @@ def settings() -> dict[str, TrainConfig]:
         "again: a quarter of the tokens": replace(fast, budget=(TOKENS / 4, "tokens")),
         "again: half the tokens, 5e-5": replace(pairs, budget=(TOKENS / 2, "tokens")),
         "again: held to the start": replace(fast, hold_to_start=100.0),
+        "whole passages cropped, 1e-4": fast,
+        "whole passages cropped, 5e-5": pairs,
     }
 
 
@@ -89,9 +91,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", choices=SOURCES, default=BY_RELATION)
+    parser.add_argument("--rows", nargs="+", choices=settings(), default=list(settings()))
     options = parser.parse_args()
     found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    for setting, config in settings().items():
+    for setting in options.rows:
+        config = settings()[setting]
         for name in options.only:
             rows = found.setdefault(name, {})
             if setting not in rows:

@@ -324,3 +324,17 @@ def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, 
 
 def test_the_vocabulary_is_read_once(encoder):
     assert encoder.vocabulary is encoder.vocabulary
+
+
+@pytest.mark.parametrize("truncation_side", ["right", "left"])
+@pytest.mark.parametrize("prompt", ["", "big red: "])
+def test_ids_are_cut_as_the_tokenizer_truncates(toy_model, truncation_side, prompt):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.prompts = Prompts(document=prompt)
+    encoder.tokenizer.truncation_side = truncation_side
+    texts = ["the cat", "the cat sat on a xyz " * 5, "big red dog reads " * 9 + "xyz"]
+    whole = encoder.token_ids(texts, side="document")
+    assert max(map(len, whole)) > 20
+    for longest in (6, 12, 20):
+        cut = [encoder.cut(np.array(ids), longest, "document").tolist() for ids in whole]
+        assert cut == encoder.token_ids(texts, longest, side="document")

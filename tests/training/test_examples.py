@@ -83,6 +83,18 @@ def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
     assert cropped.mean_tokens([tokens, tokens]) == pytest.approx((30 + 0.3 * 180) / 3)
 
 
+def test_what_is_cut_counts_as_long_as_it_is_read():
+    tokens = SimpleNamespace(lengths=np.array([10, 30, 200, 2000]))
+    rows = np.array([[0, 1], [2, 2], [3, 3]])
+    plain = Examples(rows).mean_tokens([tokens, tokens], 20)
+    assert plain == pytest.approx((10 + 20 + 4 * 20) / 3)
+    cropped = Examples(rows, cropped=np.array([False, True, True]))
+    shares = np.linspace(0.1, 0.5, 100_001)
+    of_crops = [2 * np.minimum(shares * length, 64).mean() for length in (200, 2000)]
+    expected = (40 + sum(of_crops)) / 3
+    assert cropped.mean_tokens([tokens, tokens], 64) == pytest.approx(expected, rel=1e-4)
+
+
 def test_without_title_words_the_passage_says_more_than_its_title(base, corpus):
     config = replace(base, relations=("title-passage",))
     plain = Examples.of(config, corpus)

@@ -431,6 +431,18 @@ class Encoder(nn.Module):
         prompted = [without_surrogates(prompt + text) for text in texts]
         return self._tokenise([self._beginning(text, limit) for text in prompted], limit)
 
+    def cut(self, ids: np.ndarray, max_length: int, side: Side | None = None) -> np.ndarray:
+        """(token,) ids of a text as `token_ids` gives them where it truncates to `max_length`."""
+        limit = self._limit(max_length, side=side)
+        if limit is None or len(ids) <= limit:
+            return ids
+        inner = self.vocabulary.inner(ids)
+        room = limit - (len(ids) - (inner.stop - inner.start))
+        kept = slice(inner.start, inner.start + room)
+        if self.tokenizer.truncation_side != "right":
+            kept = slice(inner.stop - room, inner.stop)
+        return np.concatenate([ids[: inner.start], ids[kept], ids[inner.stop :]])
+
     def _beginning(self, text: str, limit: int | None) -> str:
         """So much of a long text as is read at all, since a tokenizer takes a text whole.
 

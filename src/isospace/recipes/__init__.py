@@ -54,11 +54,11 @@ RECIPES: dict[str, Recipe] = {
             views="pairs",
             max_length=64,
             budget=(3_200, "sentences"),
-            learning_rate=1e-4,
+            learning_rate=5e-5,
         ),
         "ours",
         note="Adapts a finished sentence encoder to documents that will be searched. Chosen by "
-        "trials on three corpora (docs/results/domains.md); what adapt trains with.",
+        "trials on six corpora (docs/results/domains.md); what adapt trains with.",
         corpus="yours: documents",
     ),
     **SIMCSE,

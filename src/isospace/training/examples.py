@@ -29,7 +29,8 @@ from isospace.training.queries import Queries, read_queries
 from isospace.training.similar import Rows, Similar
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
-"""Of the tokens of a passage (Izacard et al. 2022, appendix)."""
+"""Of the tokens of a passage that the encoder can read (Izacard et al. 2022, appendix), and not of
+its beginning to which a training cuts texts: of that crops are a few words."""
 _UNDER_TITLES = ("title-passage", "heading-section")
 
 
@@ -43,7 +44,7 @@ class Examples:
         origins: (example, n) numbers of the documents of its texts, where they are of documents,
             and of the texts themselves, equal where these (nearly) repeat each other; a batch has
             one of them in one example only. `None` where batches are drawn freely.
-        cropped: (example,) whether a crop of each text is drawn in its place.
+        cropped: (example,) whether a crop of each text is drawn in its place; `None`: of none.
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
         similar: what groups like texts in a batch; `None` where nothing does.
         story: what the examples are, in words.
@@ -110,13 +111,20 @@ class Examples:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def mean_tokens(self, tokens: Sequence[Tokens]) -> float:
-        """Tokens in the texts of an example, on average; each text counts once, a crop as such."""
-        share = np.ones(len(self))
-        if self.cropped is not None:
-            share[self.cropped] = (SHORTEST_CROP + LONGEST_CROP) / 2
-        columns = zip(tokens, self.rows.T, strict=True)
-        return float(sum((share * of_text.lengths[rows]).mean() for of_text, rows in columns))
+    def mean_tokens(self, tokens: Sequence[Tokens], longest: int | None = None) -> float:
+        """Tokens in the texts of an example, on average; each text counts once, a crop as such.
+
+        `longest`: to how many tokens texts and crops are cut that are not cut yet.
+        """
+        most = np.inf if longest is None else longest
+        total = 0.0
+        for of_text, rows in zip(tokens, self.rows.T, strict=True):
+            lengths = of_text.lengths[rows]
+            read = np.minimum(lengths, most)
+            if self.cropped is not None:
+                read = np.where(self.cropped, _mean_crop(lengths, most), read)
+            total += float(read.mean())
+        return total
 
     def _with_singles(self, corpus: Corpus, lines: Rows) -> Examples:
         """With every text that may be trained on, on these lines, beside itself."""
@@ -278,7 +286,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     if judge:
         story += f"; {judge} judges" + (" too" if judge in names else "")
     crops_of = np.concatenate([np.empty(0, bool), *crops])
-    return Examples(lines, origins, crops_of, shortened, story=story)
+    return Examples(lines, origins, crops_of if crops_of.any() else None, shortened, story=story)
 
 
 _AT_ONCE = 1 << 16
@@ -401,6 +409,18 @@ def _one_by_one(order: Rows, origins: Rows) -> Iterator[tuple[int, list[int]]]:
     for start in range(0, len(order), _AT_ONCE):
         part = order[start : start + _AT_ONCE]
         yield from zip(part.tolist(), origins[part].tolist(), strict=True)
+
+
+def _mean_crop(lengths: Rows, most: float) -> NDArray[np.float64]:
+    """(text,) mean length of the crops of texts of these lengths, of which `most` tokens are read.
+
+    Up to the share at which a crop is as long as that, it grows with the share; from there on not.
+    """
+    full = np.clip(most / np.maximum(lengths, 1), SHORTEST_CROP, LONGEST_CROP)
+    below = lengths * (full**2 - SHORTEST_CROP**2) / 2
+    above = np.where(full < LONGEST_CROP, np.minimum(most, lengths) * (LONGEST_CROP - full), 0.0)
+    found: NDArray[np.float64] = (below + above) / (LONGEST_CROP - SHORTEST_CROP)
+    return found
 
 
 def crop(

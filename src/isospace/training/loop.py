@@ -232,9 +232,9 @@ class Loop:
         classes = 0 if labels is None else int(labels.max()) + 1
         parts = parts_of(config, encoder, classes)
         self.plan, self.head, self.companions, self.sources, self.shipped = parts
-        sides = [side_of(text, self.plan.texts) for text in range(len(tokens))]
+        self._sides = [side_of(text, self.plan.texts) for text in range(len(tokens))]
         self._prompts = [
-            encoder.prompt_tokens(side) if encoder.prompts.of(side) else 0 for side in sides
+            encoder.prompt_tokens(side) if encoder.prompts.of(side) else 0 for side in self._sides
         ]
         first = self._micro_batch(0)
         if not first.changed:
@@ -290,9 +290,12 @@ class Loop:
     def tokens_per_step(self) -> float:
         """Tokens in the texts of the examples of an update, on average; each text counts once."""
         own = self.examples.rows.shape[1]
-        tokens = self.examples.mean_tokens(self.tokens[:own])
+        longest = self.config.max_length
+        tokens = self.examples.mean_tokens(self.tokens[:own], longest)
         if self.lists is not None:
-            tokens += sum(mined.lengths[self.lists.pool].mean() for mined in self.tokens[own:])
+            most = np.inf if longest is None else longest
+            for mined in self.tokens[own:]:
+                tokens += float(np.minimum(mined.lengths[self.lists.pool], most).mean())
         return tokens * self.sentences_per_step
 
     def _freeze(self, encoded: Sequence[Tensor]) -> None:
@@ -318,6 +321,12 @@ class Loop:
                 draws = np.random.default_rng([self.config.seed, micro, int(rows[place, 0])])
                 for ids, prompt in zip(texts, self._prompts, strict=True):
                     ids[place] = crop(ids[place], draws, self.encoder.vocabulary, prompt)
+            longest = self.config.max_length
+            assert longest is not None  # of what was prepared
+            texts = [
+                [self.encoder.cut(ids, longest, side) for ids in of_text]
+                for of_text, side in zip(texts, self._sides, strict=True)
+            ]
         batch = self.sources.batch(texts, rows[:, 0], micro)
         if self.lists is not None:
             second = self.examples.rows[everything, -1]

@@ -194,7 +194,8 @@ def _grouped(
     count, (amount, unit) = len(examples), config.budget
     reached = {
         "sentences": amount,
-        "tokens": amount / examples.mean_tokens(tokens[: examples.rows.shape[1]]),
+        "tokens": amount
+        / examples.mean_tokens(tokens[: examples.rows.shape[1]], config.max_length),
         "epochs": amount * count,
         "minutes": count,
     }
@@ -223,13 +224,17 @@ def _tokenise(
     side: Side | None,
     advance: Callable[[int], None],
 ) -> Tokens:
-    """The texts of the examples as they are read on one side."""
+    """The texts of the examples as they are read on one side.
+
+    Where some are cropped, no text is cut but to what the encoder can read: the loop does that.
+    """
     whole = config.objective.reads_whole_texts
+    longest = config.max_length if examples.cropped is None else None
     return tokenise(
         examples.texts(corpus),
         examples.digest(corpus),
-        lambda texts: encoder.token_ids(texts, config.max_length, whole, side),
-        encoder.fingerprint(config.max_length, whole, side),
+        lambda texts: encoder.token_ids(texts, longest, whole, side),
+        encoder.fingerprint(longest, whole, side),
         cache_folder(),
         progress=advance,
     )
