@@ -141,10 +141,17 @@ def trial(config: TrainConfig) -> dict[str, Any]:
 
 
 def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row a setting, x 100: what is found, and what that does elsewhere."""
-    base = next(iter(rows.values()))["states"]
-    lines = [{"": "start", "MRR": f"{100 * base[START.words]['MRR']:.2f}"}]
+    """A row a setting, x 100: what is found, and what that does elsewhere.
+
+    Where later rows were measured on other pairs the start is told again.
+    """
+    lines: list[dict[str, str]] = []
+    start = ""
     for setting, row in rows.items():
+        found = f"{100 * row['states'][START.words]['MRR']:.2f}"
+        if found != start:
+            lines.append({"": "start", "MRR": found})
+            start = found
         line = {"": setting}
         for state, short in zip(STATES, ("", ", half-way"), strict=True):
             values = row["states"][state.words]
