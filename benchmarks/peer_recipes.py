@@ -75,16 +75,8 @@ PEERS = {
         64,
         5e-5,
     ),
-    "st-mnrl-1e-4": PeerRecipe(
-        True,
-        lambda texts: {"anchor": texts[::2], "positive": texts[1::2]},
-        "MultipleNegativesRankingLoss",
-        64,
-        1e-4,
-    ),
 }
-"""CT is the one with negatives from the batch, which its documentation recommends. The last row has
-the learning rate of isospace's recipe."""
+"""CT is the one with negatives from the batch, which its documentation recommends."""
 
 
 def train_peer(name: str, config: TrainConfig, folder: Path) -> float:

@@ -245,9 +245,11 @@ def test_only_the_named_tasks_are_read(folder):
     assert list(load_transfer(folder, ["TREC", "MR"])) == ["TREC", "MR"]
 
 
-def test_an_unknown_task_is_refused(folder):
+def test_an_unknown_task_and_an_unknown_protocol_are_refused(folder):
     with pytest.raises(UserError, match=r"no transfer task 'SNLI'.*MR, CR"):
         load_transfer(folder, ["SNLI"])
+    with pytest.raises(UserError, match=r"no protocol 'svm'.*senteval, senteval-fast, sklearn"):
+        evaluate_transfer(class_encoder, load_transfer(folder, ["MR"]), "svm")
 
 
 @pytest.mark.exhaustive

@@ -178,7 +178,12 @@ def evaluate_transfer(
     """Score an encoder on the tasks; each distinct sentence is encoded once, in one call.
 
     `protocol` is a name in `classifiers.PROTOCOLS`; "senteval" is the papers'.
+
+    Raises:
+        UserError: no such protocol.
     """
+    if protocol not in PROTOCOLS:
+        raise UserError(f"no protocol {protocol!r}; expected one of {', '.join(PROTOCOLS)}")
     splits = [split for transfer_set in sets.values() for split in transfer_set.splits.values()]
     rows, embeddings = encode_distinct(
         encode, (text for split in splits for side in split.sides for text in side)

@@ -29,8 +29,8 @@ from isospace.training.queries import Queries, read_queries
 from isospace.training.similar import Rows, Similar
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
-"""Of the tokens of a passage that the encoder can read (Izacard et al. 2022, appendix), and not of
-its beginning to which a training cuts texts: of that crops are a few words."""
+"""Of the tokens of a passage, as far as the encoder can read it (Izacard et al. 2022, appendix). Of
+the beginning to which a training cuts texts they would be a few words."""
 _UNDER_TITLES = ("title-passage", "heading-section")
 
 
