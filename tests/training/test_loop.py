@@ -252,8 +252,10 @@ def test_every_network_computes_in_the_precision_of_the_run(toy_model, tmp_path)
     assert not torch.equal(first, exact)
 
 
-def test_timing_leaves_no_trace(toy_model, tmp_path):
-    config = replace(CONFIG, objective=WhitenedCSE())
+@pytest.mark.parametrize("name", ["whitenedcse", "mocose"])
+def test_timing_leaves_no_trace(toy_model, tmp_path, name):
+    """In weights, moments, queues, copies that follow, or random states."""
+    config = replace(CONFIG, objective=small(name))
     timed, plain = (make_loop(toy_model, tmp_path, config) for _ in range(2))
     state = checkpoint.random_state()
     assert timed.seconds_per_step() > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import time
@@ -33,6 +34,8 @@ from isospace.training.parts import parts_of
 
 _TRIED = 4
 """Examples by which it is seen what a loss reaches, and whether views differ."""
+_TIMED = 6
+"""Updates by which it is estimated how many there is time for; the first warms up."""
 EXPLODED = 100.0
 """A term this many times larger than in the first steps (and than 1) has exploded."""
 
@@ -495,15 +498,22 @@ class Loop:
             parameter.lerp_(start, rate * self.config.hold_to_start)
 
     def seconds_per_step(self) -> float:
-        """Time one update's forward and backward, leaving no trace in weights or random states."""
+        """Time whole updates, leaving no trace in weights, moments or random states.
+
+        For a run that has done none yet: they are its first ones, at a learning rate of 0.
+        """
         random_state = checkpoint.random_state()
         beside = copy.deepcopy(self._beside_state())
         seconds = []
-        for _ in range(4):
+        for self.step in range(_TIMED):
             started = time.perf_counter()
-            self._backward()
-            self.optimizer.zero_grad(set_to_none=True)
+            with contextlib.suppress(Diverged):  # The training itself will tell.
+                self._update(0.0)
             seconds.append(time.perf_counter() - started)
+        self.step = 0
+        self._first_terms.clear()
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
         self._load_beside(beside)
         checkpoint.set_random_state(random_state)
         return float(np.median(seconds[1:]))
@@ -517,20 +527,7 @@ class Loop:
         while self.step < self.total_steps:
             started = time.perf_counter()
             rate = self.learning_rate(self.step)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            terms = self._backward()
-            self._guard(terms)
-            norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.clip_norm))
-            if not math.isfinite(norm):
-                raise Diverged(self.step + 1, "gradient norm", norm)
-            self._pull_to_start(rate)
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
-            self._remember_gradients()
-            if self._seen is not None:
-                for told in self._told:
-                    told.after_update(self.encoder, self._seen)
+            terms, norm = self._update(rate)
             self.step += 1
             yield Step(
                 self.step,
@@ -540,6 +537,24 @@ class Loop:
                 norm,
                 time.perf_counter() - started,
             )
+
+    def _update(self, rate: float) -> tuple[dict[str, float], float]:
+        """One update by this learning rate; its terms, and the gradient's norm before clipping."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        terms = self._backward()
+        self._guard(terms)
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.clip_norm))
+        if not math.isfinite(norm):
+            raise Diverged(self.step + 1, "gradient norm", norm)
+        self._pull_to_start(rate)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._remember_gradients()
+        if self._seen is not None:
+            for told in self._told:
+                told.after_update(self.encoder, self._seen)
+        return terms, norm
 
     def _beside_state(self) -> dict[str, Any]:
         """Of head and companions, without what never changes."""
