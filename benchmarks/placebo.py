@@ -37,7 +37,7 @@ from isospace.evaluation.retrieval import RetrievalScores, rank_targets
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.choosing import best_other, choose, judge_chosen
+from isospace.statistics.choosing import ChosenAmong, best_other, choose, judge_chosen
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores, spearman_scores
@@ -596,7 +596,7 @@ def _chosen(
         else:
             scores = [mean_scores(row[None], groups) for row in everything]
             place, told = choose(scores), best_other(scores)
-            reported = judge_chosen(scores, told)
+            reported = judge_chosen(ChosenAmong(scores, told))
         adapted.count += bool(place) and kind_of(reported) is VerdictKind.ADAPTED
         covered.count += reported.low <= truth[told] <= reported.high
         off.append(reported.mean - truth[told])

@@ -7,7 +7,13 @@ import pytest
 from scipy import stats
 
 from isospace.adaptation.states import START, State, allowed_states
-from isospace.statistics.choosing import added_by_choosing, best_other, choose, judge_chosen
+from isospace.statistics.choosing import (
+    ChosenAmong,
+    added_by_choosing,
+    best_other,
+    choose,
+    judge_chosen,
+)
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import VerdictKind, kind_of
@@ -40,7 +46,7 @@ def test_what_gains_nothing_is_advised_as_rarely_as_the_level_says(split):
             judging = drawn(rng, [0.0] * RUNGS)
             found = gain(judging[place], judging[0])
         else:
-            found = judge_chosen(choosing, place)
+            found = judge_chosen(ChosenAmong(choosing, place))
         adapted += kind_of(found) is VerdictKind.ADAPTED
     assert adapted <= stats.binom.ppf(0.99, CASES, 0.025)
 
@@ -117,9 +123,9 @@ def test_evaluations_of_a_training_count_among_what_the_same_pairs_chose(cases):
         if place == 0:
             continue
         flattered = added_by_choosing(tried) if place > maps else 0.0
-        found = judge_chosen(candidates, place, evaluations - 1, flattered)
+        found = judge_chosen(ChosenAmong(candidates, place, evaluations - 1, flattered))
         wrong += adapted(found)
-        without_unseen += adapted(judge_chosen(candidates, place))
+        without_unseen += adapted(judge_chosen(ChosenAmong(candidates, place)))
         told.append(found.mean)
         without_flattered.append(found.mean + flattered)
     assert wrong <= most(cases, 0.025)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from isospace.statistics.choosing import best_other, choose, judge_chosen
+from isospace.statistics.choosing import ChosenAmong, best_other, choose, judge_chosen
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 
 
 def choose_and_judge(candidates):
     """On the same items."""
-    return choose(candidates), judge_chosen(candidates, best_other(candidates))
+    return choose(candidates), judge_chosen(ChosenAmong(candidates, best_other(candidates)))
 
 
 def scores(values, groups=None):
@@ -93,5 +93,5 @@ def test_the_p_of_the_best_of_many_is_that_of_its_interval():
     for _ in range(60):
         base = random.random(150)
         tried = [scores(base), *(scores(base + random.normal(0, 0.1, 150)) for _ in range(8))]
-        shown += judge_chosen(tried, best_other(tried)).p < 0.05
+        shown += judge_chosen(ChosenAmong(tried, best_other(tried))).p < 0.05
     assert shown <= 7

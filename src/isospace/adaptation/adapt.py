@@ -47,7 +47,7 @@ from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import table_rows
 from isospace.objectives import RankCSE, SimCSE
-from isospace.statistics.choosing import added_by_choosing, choose
+from isospace.statistics.choosing import ChosenAmong, added_by_choosing, choose
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind, start_unless_adapted
@@ -471,12 +471,10 @@ class _Climb:
         kept = self._no_rung if chosen == START else None
         if self.benchmark.split:
             return self.benchmark.verdict(before, after, kept)
-        candidates = [found.scores for found in self._tried.values()]
-        place = list(self._tried).index(chosen)
+        scores = {state: found.scores for state, found in self._tried.items()}
         flattered = float(np.mean(self._flattered or [0.0])) if chosen.share else 0.0
-        return self.benchmark.verdict(
-            before, after, kept, candidates, place, self._unseen, flattered
-        )
+        among = ChosenAmong.named(scores, chosen, self._unseen, flattered)
+        return self.benchmark.verdict(before, after, kept, among)
 
     @property
     def _no_rung(self) -> str:

@@ -23,7 +23,7 @@ from isospace.evaluation.elsewhere import STS, elsewhere_sentence, gains_over
 from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.statistics.choosing import choose, judge_chosen
+from isospace.statistics.choosing import ChosenAmong, choose, judge_chosen
 from isospace.statistics.counts import number_of
 from isospace.statistics.decision import differences, holm
 from isospace.statistics.gains import Gain, gain
@@ -237,11 +237,10 @@ class _Judge:
         after, before = tested[name][column], tested[over][column]
         if self.measure != "MRR" or self.protocol.split:
             return gain(after, before)
-        others = [row for row in tested if row != over]
-        candidates = [before, *(tested[row][column] for row in others)]
-        unseen = len(others) * (self._evaluations() - 1)
+        candidates = {over: before} | {row: tested[row][column] for row in tested}
+        unseen = (len(candidates) - 1) * (self._evaluations() - 1)
         flattered = float(np.mean([_flattered(run) for run in runs] or [0.0]))
-        return judge_chosen(candidates, 1 + others.index(name), unseen, flattered)
+        return judge_chosen(ChosenAmong.named(candidates, name, unseen, flattered))
 
     def _judged(self, name: str) -> int:
         """How many results the test items have judged on this machine, with the runs' own."""

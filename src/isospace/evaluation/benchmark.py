@@ -48,7 +48,7 @@ from isospace.evaluation.sts import (
     load_sts,
 )
 from isospace.operators.fusion import WEIGHT
-from isospace.statistics.choosing import best_other, judge_chosen
+from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen
 from isospace.statistics.gains import gain, sign_flip_p
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
@@ -308,10 +308,7 @@ class Benchmark:
         before: Measured,
         after: Measured,
         kept: str | None,
-        candidates: Sequence[Scores] = (),
-        chosen: int = 0,
-        unseen: int = 0,
-        flattered: float = 0.0,
+        among: ChosenAmong | None = None,
     ) -> Verdict:
         """Compare start and result on the verdict's pairs, and note it in the ledger.
 
@@ -319,20 +316,17 @@ class Benchmark:
             before: the start.
             after: the result.
             kept: why selection kept the start, where it did.
-            candidates: what the same pairs chose among, the start's scores first; none where other
-                items chose.
-            chosen: the place of the result among them.
-            unseen: how many more were chosen among before, whose scores on all pairs are not there.
-            flattered: what that has added to the gain.
+            among: what the same pairs chose the result among; `None` where other items chose.
         """
         if kept is not None:
             best = None
-            if len(candidates) > 1:  # one alone is the start, whose checkpoints have all collapsed
-                best = judge_chosen(candidates, best_other(candidates), unseen)
+            # One alone is the start, whose checkpoints have all collapsed.
+            if among is not None and len(among.scores) > 1:
+                best = judge_chosen(replace(among, place=best_other(among.scores)))
             return start_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
-        if candidates:
-            found = judge_chosen(candidates, chosen, unseen, flattered, (result, start))
+        if among is not None:
+            found = judge_chosen(among, (result, start))
         else:
             found = gain(result, start)
             if found.changed_groups < FEW_GROUPS:

@@ -16,8 +16,9 @@ where the start is chosen too.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from scipy import stats
@@ -28,6 +29,32 @@ from isospace.statistics.influence import Scores, group_sums
 
 _DRAWS, _SEED = 10_000, 0
 _FOLDS = 10
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True)
+class ChosenAmong:
+    """What items chose among that are to judge as well.
+
+    Attributes:
+        scores: of the candidates, as they were compared, the start's first; of several seeds each,
+            where they have them.
+        place: of the one that was chosen among them.
+        unseen: how many more these items have chosen among before, whose scores are not there.
+        flattered: what that choice has added to the gain of the one that was chosen.
+    """
+
+    scores: Sequence[Scores]
+    place: int
+    unseen: int = 0
+    flattered: float = 0.0
+
+    @classmethod
+    def named(
+        cls, scores: Mapping[Name, Scores], chosen: Name, unseen: int = 0, flattered: float = 0.0
+    ) -> ChosenAmong:
+        """Of candidates that have names, the start first."""
+        return cls(list(scores.values()), list(scores).index(chosen), unseen, flattered)
 
 
 def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
@@ -50,22 +77,14 @@ def best_other(candidates: Sequence[Scores]) -> int:
     return 1 + choose(candidates[1:])
 
 
-def judge_chosen(
-    candidates: Sequence[Scores],
-    place: int,
-    unseen: int = 0,
-    flattered: float = 0.0,
-    measured: tuple[Scores, Scores] | None = None,
-) -> Gain:
+def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = None) -> Gain:
     """The gain over the start of a candidate that was chosen on the same items.
 
+    The level is shared with what is unseen (Bonferroni), in portions of as many as there are
+    candidates.
+
     Args:
-        candidates: as they were compared when one was chosen, the start's first; of several seeds
-            each, where they have them.
-        place: of the one that was chosen, not the start.
-        unseen: how many more the items have chosen among before, whose scores are not there. The
-            level is shared with them (Bonferroni), each as many of them as there are candidates.
-        flattered: what that choice has added to the gain of the one that was chosen.
+        among: one that is not the start was chosen.
         measured: the chosen one and the start, where they were measured again, and better, than
             when they were compared; default: as they were.
 
@@ -73,17 +92,17 @@ def judge_chosen(
         An interval that holds for all candidates at once, and the gain less what choosing has
         added to it (`added_by_choosing`).
     """
-    start, others = candidates[0], candidates[1:]
-    after, before = measured or (candidates[place], start)
+    start, others = among.scores[0], among.scores[1:]
+    after, before = measured or (among.scores[among.place], start)
     influences = np.stack([influence_of_gain(scores, start) for scores in others])
     sizes = np.linalg.norm(influences, axis=1)
     if not sizes.any():
         return gain(after, before)
-    every = len(others) + unseen
+    every = len(others) + among.unseen
     level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
     level /= math.ceil(every / len(others))
     found = gain(after, before, confidence=1 - level)
-    mean = found.mean - added_by_choosing(candidates) - flattered
+    mean = found.mean - added_by_choosing(among.scores) - among.flattered
     return replace(
         found,
         mean=mean,

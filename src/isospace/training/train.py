@@ -16,6 +16,7 @@ from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
+from isospace.statistics.choosing import ChosenAmong
 from isospace.statistics.verdict import Verdict
 from isospace.system.cache import cache_folder
 from isospace.system.processes import agreed
@@ -126,8 +127,6 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
 
 
 def _verdict(fit: Fit, choice: Choice, before: Measured, after: Measured) -> Verdict:
-    kept, candidates = None if choice.step else choice.reason, fit.tried
-    if not candidates:
-        return fit.benchmark.verdict(before, after, kept)
-    chosen = list(candidates).index(choice.step)
-    return fit.benchmark.verdict(before, after, kept, list(candidates.values()), chosen)
+    kept = None if choice.step else choice.reason
+    among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
+    return fit.benchmark.verdict(before, after, kept, among)

@@ -54,7 +54,7 @@ from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments
 from isospace.operators.flow import Flow
-from isospace.statistics.choosing import choose
+from isospace.statistics.choosing import ChosenAmong, choose
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_folder, is_occupied, require_writable
@@ -223,12 +223,11 @@ class _Session:
             after = self._measure(maps[power], weight)
             elsewhere = self._elsewhere(maps[power], before, after)
         kept = "no power was chosen" if power is None else None
-        if self.benchmark.split or not ranks:
-            verdict = self.benchmark.verdict(before, after, kept)
-        else:
-            candidates = [self.benchmark.pair_scores(found) for found in ranks.values()]
-            chosen = list(ranks).index(power)
-            verdict = self.benchmark.verdict(before, after, kept, candidates, chosen)
+        among = None
+        if ranks and not self.benchmark.split:
+            scores = {name: self.benchmark.pair_scores(found) for name, found in ranks.items()}
+            among = ChosenAmong.named(scores, power)
+        verdict = self.benchmark.verdict(before, after, kept, among)
         return WhiteningResults(
             isospace=isospace.__version__,
             model=self.config.model,
