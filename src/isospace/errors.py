@@ -1,5 +1,8 @@
 """The exceptions that are meant for the person at the keyboard."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Bad input or an impossible request.
@@ -23,6 +26,13 @@ class Stopped(Exception):
 
 class Interrupted(Stopped):
     """Ended early by a signal: Ctrl-C, a polite kill, a closed terminal."""
+
+
+def no_such(kind: str, name: str, known: Iterable[str]) -> str:
+    """What to say of a name that is none: the closest ones, else the verb that lists all."""
+    close = difflib.get_close_matches(name, known, n=5, cutoff=0.4)
+    hint = f"close: {', '.join(close)}" if close else f"`isospace {kind}s` lists all"
+    return f"{name or '(empty)'}: no such {kind}; {hint}"
 
 
 def first_line(error: Exception) -> str:

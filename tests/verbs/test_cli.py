@@ -149,7 +149,7 @@ def test_help_is_given_for_a_run_that_goes_on_too(capsys):
     ("word", "message"),
     [
         ("simsce", "simsce: no such objective; close: simcse"),
-        ("zzz", "zzz: no such objective; isospace objectives lists them"),
+        ("zzz", "zzz: no such objective; `isospace objectives` lists all"),
         ("docstrings", "give it as one: isospace train --corpus docstrings"),
         (".", "give it as one: isospace train --corpus ."),
     ],

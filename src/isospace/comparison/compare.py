@@ -21,7 +21,7 @@ from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import TrainConfig, shared_options
-from isospace.errors import Interrupted, UserError
+from isospace.errors import Interrupted, UserError, no_such
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
@@ -60,7 +60,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
     """
     name, _, rest = text.partition(":")
     if name not in OBJECTIVES:
-        raise UserError(f"{text}: no objective {name!r}; expected one of {', '.join(OBJECTIVES)}")
+        raise UserError(no_such("objective", name, OBJECTIVES))
     kind = OBJECTIVES[name]
     own = {field.name for field in fields(kind)}
     options = shared_options(base.objective, kind)

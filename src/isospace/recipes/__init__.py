@@ -5,10 +5,8 @@ One file per paper holds the rows, `base` what they have in common; the table he
 
 from __future__ import annotations
 
-import difflib
-
 from isospace.config import TrainConfig
-from isospace.errors import UserError
+from isospace.errors import UserError, no_such
 from isospace.objectives import SimCSE
 from isospace.recipes.arccse import ARCCSE
 from isospace.recipes.base import HERE, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
@@ -91,6 +89,4 @@ def find(name: str) -> Recipe:
     """
     if name in RECIPES:
         return RECIPES[name]
-    close = difflib.get_close_matches(name, RECIPES, n=5, cutoff=0.4)
-    hint = f"close: {', '.join(close)}" if close else "`isospace recipes` lists all"
-    raise UserError(f"{name or '(empty)'}: no such recipe; {hint}")
+    raise UserError(no_such("recipe", name, RECIPES))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from isospace.config import TrainConfig
-from isospace.errors import UserError
+from isospace.errors import UserError, no_such
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
 from isospace.recipes import find
@@ -99,6 +98,4 @@ def _no_objective(word: str) -> str:
 
     if is_docstrings(word) or Path(word).exists():
         return f"{word}: no objective, but a text; give it as one: isospace train --corpus {word}"
-    close = difflib.get_close_matches(word, OBJECTIVES, n=5, cutoff=0.4)
-    hint = f"close: {', '.join(close)}" if close else "isospace objectives lists them"
-    return f"{word}: no such objective; {hint}"
+    return no_such("objective", word, OBJECTIVES)
