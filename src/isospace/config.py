@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import field
 from os import PathLike
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 from pydantic import (
@@ -55,6 +55,30 @@ RelationName = Literal[
 """Names of `corpus.relations.RELATIONS`."""
 Layout = Literal["lines", "paragraphs"]
 Tracker = Literal["tensorboard", "wandb"]
+
+
+def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[float, str]]:
+    """How the command line reads a number and one of these units, such as `10 minutes`."""
+    names = get_args(units)
+
+    def read(words: list[str]) -> tuple[float, str]:
+        amount, unit = words
+        try:
+            if unit in names:
+                return float(amount), unit
+        except ValueError:
+            pass
+        raise ValueError(
+            f"{amount} {unit}: expected a number and one of {', '.join(names)}, such as 10 minutes"
+        )
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=2,
+        metavar=f"NUMBER {{{','.join(names)}}}",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [f"{value[0]:.15g}", value[1]],
+    )
 
 
 def _as_list(value: Any) -> Any:
@@ -307,7 +331,10 @@ class TrainConfig:
     """So many tokens of a batch pass the encoder at a time, so that a large batch fits in memory;
     each passes twice (gradient caching, Gao et al. 2021), and the gradient is that of the whole
     batch. Default: a batch passes at once."""
-    budget: Annotated[tuple[PositiveFloat, Unit], Strict(False)] = (6_400, "sentences")
+    budget: Annotated[tuple[PositiveFloat, Unit], Strict(False), amount_of(Unit)] = (
+        6_400,
+        "sentences",
+    )
     """How long to train: a number, and sentences (or examples of several texts), tokens, epochs or
     minutes. Evaluations take time beside these minutes."""
     learning_rate: PositiveFloat = 1e-5

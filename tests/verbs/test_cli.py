@@ -48,6 +48,11 @@ def test_says_which_version_this_is(capsys):
         (["train", "--recipe", "nonsense"], "no such recipe"),
         (["train", "--corpus", "no-such-file.txt"], "no-such-file.txt"),
         (["train", "--corpus", "x", "--batch-size", "many"], "batch-size"),
+        (
+            ["train", "--corpus", "x", "--budget", "ten", "minutes"],
+            "ten minutes: expected a number",
+        ),
+        (["adapt", "x", "--budget", "10", "days"], "days: expected a number and one of minutes,"),
         (["train", "--corpus", "x", "--bogus"], "bogus"),
         (["train", "--corpus", "x", "simcse", "--temperature", "0"], "temperature"),
         (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),

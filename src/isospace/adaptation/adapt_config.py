@@ -9,11 +9,20 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, Strict
 
-from isospace.config import CorpusConfig, Names, PrecisionChoice, TrainConfig, as_corpus
+from isospace.config import (
+    CorpusConfig,
+    Names,
+    PrecisionChoice,
+    TrainConfig,
+    amount_of,
+    as_corpus,
+)
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.recipes import find
 from isospace.system.settings import NameOrPath, PathOrText, settings, to_dict
+
+_Unit = Literal["minutes", "tokens"]
 
 
 @settings
@@ -28,7 +37,7 @@ class AdaptConfig:
     """The text to adapt to, and how it is cleaned."""
     model: NameOrPath = "minilm"
     """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
-    budget: Annotated[tuple[PositiveFloat, Literal["minutes", "tokens"]], Strict(False)] = (
+    budget: Annotated[tuple[PositiveFloat, _Unit], Strict(False), amount_of(_Unit)] = (
         6.0,
         "minutes",
     )
