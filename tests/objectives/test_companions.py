@@ -10,7 +10,7 @@ from isospace.objectives import ESimCSE
 from isospace.objectives.base import View, Views, describe
 from isospace.objectives.companions import (
     Draws,
-    GradientSign,
+    LastGradient,
     LateQueue,
     Network,
     Queue,
@@ -76,7 +76,7 @@ def test_costs_are_of_what_is_kept_for_training():
 
 
 def test_steps_are_signs_at_the_same_places():
-    moved = GradientSign(0.5)
+    moved = LastGradient(0.5)
     batch = torch.zeros(2, 3, 1)
     assert torch.equal(moved.added(batch, 0), batch)
     moved.remember(torch.tensor([[[2.0], [-3.0]], [[0.0], [1.0]], [[-1.0], [0.0]]]))
@@ -84,7 +84,7 @@ def test_steps_are_signs_at_the_same_places():
     assert found.requires_grad
     assert found.squeeze(2).tolist() == [[0.0, 0.5, 0.0], [-0.5, 0.0, 0.0]]
     assert moved.added(batch[:, :1], 0).squeeze(2).tolist() == [[0.5], [0.0]]
-    again = GradientSign(0.5)
+    again = LastGradient(0.5)
     again.load_state_dict(moved.state_dict())
     assert torch.equal(again.added(batch, 1), found)
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from isospace.errors import UserError
 from isospace.objectives.base import Views
-from isospace.objectives.companions import GradientSign, LateQueue, Network, Queue, follow
+from isospace.objectives.companions import LastGradient, LateQueue, Network, Queue, follow
 from isospace.objectives.heads import MomentumHead, seeded
 from isospace.objectives.mocose import MoCoSE
 from isospace.operators.similarity import cosine_matrix, info_nce
@@ -191,7 +191,7 @@ def test_four_steps_are_the_authors(path):
     momentum = Network(encoder, momentum=objective.momentum_at)
     start = file["queue0"].double().T.flip(0)  # the file has the newest first
     queue = LateQueue(int(file["K_start"]), start, view=1).double()
-    sign = GradientSign(float(file["fgsm"]))
+    sign = LastGradient(float(file["fgsm"]))
     parameters = [*embeddings.parameters(), *encoder.parameters(), *head.parameters()]
     trained = [p for p in parameters if p.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=float(file["lr_sgd"]))

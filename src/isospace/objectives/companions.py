@@ -179,7 +179,7 @@ class RandomHead(torch.nn.Module):
         self.generator.set_state(state.cpu())
 
 
-class GradientSign(Companion):
+class LastGradient(Companion):
     """Moves the embeddings of words along the sign of the gradient of the batch before.
 
     That is of the word at the same place of the sentence at the same place, so of other words: it

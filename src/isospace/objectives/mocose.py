@@ -130,7 +130,7 @@ class MoCoSE(Objective):
             "queue": queue,
         }
         if self.gradient_step:
-            made["gradient"] = companions.GradientSign(self.gradient_step)
+            made["gradient"] = companions.LastGradient(self.gradient_step)
         return made
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

@@ -25,7 +25,7 @@ class Perturbation(ABC):
     stream: str = field(default="", kw_only=True)
 
     added_by = ""
-    """The companion that adds to the embeddings of the words (a `companions.GradientSign`)."""
+    """The companion that adds to the embeddings of the words (a `companions.LastGradient`)."""
 
     def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
         """(length,) the position of each token, special ones counted; by itself its place."""

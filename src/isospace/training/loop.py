@@ -25,7 +25,7 @@ from isospace.encoders.loading import state_hash
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
 from isospace.objectives.base import TokenIds, TokenStates, View, Views
-from isospace.objectives.companions import Companion, GradientSign, Network, companion
+from isospace.objectives.companions import Companion, LastGradient, Network, companion
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order, crop
@@ -346,7 +346,7 @@ class Loop:
         changed = dict(batch.changed)
         for source, name in self.sources.added_by.items():
             first = self.accelerator.process_index * len(batch)
-            added = companion(self.companions, name, GradientSign).added(
+            added = companion(self.companions, name, LastGradient).added(
                 changed[source].kept.float(), first
             )
             changed[source] = replace(changed[source], added=added)
@@ -357,7 +357,7 @@ class Loop:
         """Give companions the gradient of what they added."""
         for name, added in self._added.items():
             assert added.grad is not None
-            companion(self.companions, name, GradientSign).remember(self._gather_tokens(added.grad))
+            companion(self.companions, name, LastGradient).remember(self._gather_tokens(added.grad))
 
     def _passes(self, batch: Batch) -> list[Tensor]:
         """Each view of the plan of this process's batch, made by its network."""
