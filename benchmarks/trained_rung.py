@@ -51,7 +51,8 @@ def settings() -> dict[str, TrainConfig]:
     """The rows, each another way to train on pairs; the first is the recipe as it was.
 
     Those of "again" are compared among each other: since the others ran, a crop counts as many
-    tokens as it has. All but the last two drew crops of the first 64 tokens of a passage.
+    tokens as it has. Those of "whole passages cropped" crop all that is read of a passage; the
+    others crop its first 64 tokens.
     """
     pairs = replace(
         find("pairs").config,
@@ -73,9 +74,7 @@ def settings() -> dict[str, TrainConfig]:
         "rankcse, start+bm25": replace(
             pairs, objective=RankCSE(head="none", temperature=0.05), teacher="start+bm25"
         ),
-        "similar 16": replace(pairs, similar=16),
         "last 3 layers, 1e-4": replace(last, learning_rate=1e-4),
-        "128 tokens": replace(pairs, max_length=128),
         "again: learning rate 1e-4": fast,
         "again: half the tokens": replace(fast, budget=(TOKENS / 2, "tokens")),
         "again: a quarter of the tokens": replace(fast, budget=(TOKENS / 4, "tokens")),
@@ -83,6 +82,12 @@ def settings() -> dict[str, TrainConfig]:
         "again: held to the start": replace(fast, hold_to_start=100.0),
         "whole passages cropped, 1e-4": fast,
         "whole passages cropped, 5e-5": pairs,
+        "whole passages cropped, similar 16": replace(pairs, similar=16),
+        "whole passages cropped, 128 tokens": replace(pairs, max_length=128),
+        "whole passages cropped, iso": replace(pairs, objective=Iso(temperature=0.05)),
+        "whole passages cropped, iso without clean negatives": replace(
+            pairs, objective=Iso(temperature=0.05, clean_negatives=False)
+        ),
     }
 
 
