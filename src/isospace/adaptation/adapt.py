@@ -85,7 +85,8 @@ _RUNGS = "rungs"  # in the folder of a ladder: vectors and times, until it is fi
 _DEV_SETS = "dev sets of STS, which bound what may be lost"
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TAKEN = "what the ladder had taken"  # of what is not shipped all the same
-_SPARE = 1.1  # beside encoding: ranking, maps, what is written in the end
+_SPARE = 1.1
+"""Over what was timed: processors slow down as they warm, and ranking, maps and files take time."""
 
 
 def adapt(
@@ -358,7 +359,8 @@ class _Climb:
             return 0
         each, beside = loop.tokens_per_step, 0.0
         if unit == "minutes" and fit.begun is None:
-            each, (measuring, evaluation) = loop.seconds_per_step() / 60, self._measuring(fit)
+            each = _SPARE * loop.seconds_per_step() / 60
+            measuring, evaluation = self._measuring(fit)
             since = counted_from(self._started, self._read, 60 * amount)
             beside = (time.monotonic() - since + measuring) / 60
             usual = loop.config.evaluations
