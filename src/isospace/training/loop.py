@@ -34,7 +34,7 @@ from isospace.training.parts import parts_of
 
 _TRIED = 4
 """Examples by which it is seen what a loss reaches, and whether views differ."""
-_TIMED = 6
+_TIMED = 4
 """Updates by which it is estimated how many there is time for; the first warms up."""
 EXPLODED = 100.0
 """A term this many times larger than in the first steps (and than 1) has exploded."""
