@@ -74,7 +74,6 @@ def settings() -> dict[str, TrainConfig]:
         "rankcse, start+bm25": replace(
             pairs, objective=RankCSE(head="none", temperature=0.05), teacher="start+bm25"
         ),
-        "last 3 layers, 1e-4": replace(last, learning_rate=1e-4),
         "again: learning rate 1e-4": fast,
         "again: half the tokens": replace(fast, budget=(TOKENS / 2, "tokens")),
         "again: a quarter of the tokens": replace(fast, budget=(TOKENS / 4, "tokens")),

@@ -505,7 +505,8 @@ class Loop:
         random_state = checkpoint.random_state()
         beside = copy.deepcopy(self._beside_state())
         seconds = []
-        for self.step in range(_TIMED):
+        for step in range(_TIMED):
+            self.step = step
             started = time.perf_counter()
             with contextlib.suppress(Diverged):  # The training itself will tell.
                 self._update(0.0)
