@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
@@ -145,6 +145,41 @@ def read_rows(source: Source) -> Iterator[tuple[int, Cells]]:
         for line, cells in _table_rows(source):
             if any(cell.strip() for cell in cells):
                 yield line, cells
+
+
+def read_named_rows(
+    source: Source, is_header: Callable[[Sequence[Any]], bool]
+) -> Iterator[tuple[int, Cells]]:
+    """The rows of a file without its header: by column, where there is one.
+
+    Args:
+        source: the file.
+        is_header: whether the cells of a first row name the columns. It is not asked about objects
+            and parquet, whose columns have names, nor about arrays of jsonl.
+
+    Raises:
+        UserError: naming the file and the line, as for a row with more cells than the header.
+    """
+    header: list[Any] = []
+    for number, (line, cells) in enumerate(read_rows(source)):
+        if isinstance(cells, dict):
+            yield line, cells
+        elif number == 0 and source.format != "jsonl" and is_header(cells):
+            header = cells
+            twice = [name for name in header if header.count(name) > 1]
+            if twice:
+                raise UserError(
+                    f'{source.name}:{line}: several columns are called "{twice[0]}"; rename them'
+                )
+        elif not header:
+            yield line, cells
+        elif len(cells) != len(header):
+            raise UserError(
+                f"{source.name}:{line}: {number_of(len(cells), 'columns')}; expected {len(header)} "
+                f"as in the header ({', '.join(header)})"
+            )
+        else:
+            yield line, dict(zip(header, cells, strict=True))
 
 
 def _line_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import Cells, read_rows
-from isospace.corpus.sources import Source, file_source
+from isospace.corpus.records import Cells, read_named_rows
+from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import DataKind
 from isospace.statistics.counts import number_of
@@ -91,7 +91,8 @@ def read_user_file(
     """
     path = Path(path)
     source = file_source(path)
-    rows = _read_rows(source, group)
+    # The name `group` makes a header of a first row, whatever else that has.
+    rows = list(read_named_rows(source, lambda cells: group in cells or _is_header(cells)))
     groups = None if group is None else _take_groups(path, rows, group)
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))
@@ -126,35 +127,6 @@ def parse_score(path: Path, line: int, cell: Any) -> float:
     if score is None:
         raise UserError(f"{path}:{line}: the score {cell!r} is no number; expected one like 3.8")
     return score
-
-
-def _read_rows(source: Source, group: str | None) -> list[tuple[int, Cells]]:
-    """Every row with its line; by column where a header in the first row names the columns.
-
-    A first row with the name `group` in it is a header whatever else it has.
-    """
-    rows: list[tuple[int, Cells]] = []
-    header: list[str] = []
-    for number, (line, cells) in enumerate(read_rows(source)):
-        if isinstance(cells, dict):
-            rows.append((line, cells))
-        elif number == 0 and source.format != "jsonl" and (group in cells or _is_header(cells)):
-            header = cells
-            twice = [name for name in header if header.count(name) > 1]
-            if twice:
-                raise UserError(
-                    f'{source.name}:{line}: several columns are called "{twice[0]}"; rename them'
-                )
-        elif not header:
-            rows.append((line, cells))
-        elif len(cells) != len(header):
-            raise UserError(
-                f"{source.name}:{line}: {number_of(len(cells), 'columns')}; expected {len(header)} "
-                f"as in the header ({', '.join(header)})"
-            )
-        else:
-            rows.append((line, dict(zip(header, cells, strict=True))))
-    return rows
 
 
 def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple[str, ...]:

@@ -14,12 +14,11 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.lines import clean
-from isospace.corpus.records import read_rows
+from isospace.corpus.records import read_named_rows
 from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.pairs import load_pairs
 from isospace.evaluation.user_files import COLUMNS, match_columns
-from isospace.statistics.counts import number_of
 
 _NUMBER = re.compile(r"[-+]?[\d.,]+")
 
@@ -113,9 +112,7 @@ def _rows(path: Path) -> list[tuple[str, str]]:
 
 def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
     """Line of each row, and its cells: of named columns those of query and passage."""
-    source = file_source(path)
-    header: list[str] = []
-    for number, (line, cells) in enumerate(read_rows(source)):
+    for line, cells in read_named_rows(file_source(path), _is_header):
         if isinstance(cells, dict):
             names = _columns(tuple(cells))
             if names is None:
@@ -124,17 +121,8 @@ def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
                     "and passage"
                 )
             yield line, [cells[name] for name in names]
-        elif number == 0 and source.format != "jsonl" and _is_header(cells):
-            header = cells
-        elif not header:
-            yield line, cells
-        elif len(cells) == len(header):
-            yield line, [cells[header.index(name)] for name in _columns(tuple(header)) or ()]
         else:
-            raise UserError(
-                f"`queries` {path}:{line}: {number_of(len(cells), 'columns')}; expected "
-                f"{len(header)} as in the header ({', '.join(header)})"
-            )
+            yield line, cells
 
 
 def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -144,7 +132,7 @@ def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:
     return match_columns("pairs", names)
 
 
-def _is_header(cells: list[str]) -> bool:
+def _is_header(cells: Sequence[str]) -> bool:
     """Whether a first line names the columns; of a single one many a name could be a query."""
     if len(cells) == 1:
         return cells[0].strip().lower() == "query"
