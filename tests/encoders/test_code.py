@@ -11,6 +11,7 @@ from huggingface_hub.errors import RevisionNotFoundError
 
 import isospace
 from isospace.cli import main
+from isospace.comparison.cells import resume_command
 from isospace.encoders import loading
 from isospace.encoders.cross import PairScorer
 from isospace.encoders.encoder import Encoder
@@ -18,7 +19,6 @@ from isospace.encoders.language import masked_language_model
 from isospace.encoders.loading import Place, load_encoder, resolve
 from isospace.errors import UserError
 from isospace.search import SearchIndex
-from isospace.system.jobs import verb_command
 from isospace.system.trust import trusting_code, trusts_code
 from isospace.training.origin import Origin
 
@@ -151,9 +151,9 @@ def test_no_file_can_say_that_code_is_trusted(modules_folder, toy_model, ran, tm
 
 
 def test_processes_that_are_started_trust_what_this_one_trusts():
-    assert "--trust-remote-code" not in verb_command("train", resume="run")
+    assert "--trust-remote-code" not in resume_command(Path("run"))
     with trusting_code():
-        assert verb_command("train", resume="run")[-1] == "--trust-remote-code"
+        assert resume_command(Path("run"))[-1] == "--trust-remote-code"
 
 
 def test_a_run_is_gone_on_with_by_the_same_word(capsys):

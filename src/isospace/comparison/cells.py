@@ -7,6 +7,7 @@ that was stopped is resumed, the rest are begun.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,10 @@ from isospace.config import TrainConfig
 from isospace.encoders.loading import require_undamaged
 from isospace.errors import Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
-from isospace.system.jobs import Ended, Job, run_jobs, verb_command
+from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.launch import first, launched
 from isospace.system.progress import Logged, Progress, Silent
+from isospace.system.trust import trusts_code
 from isospace.training.run import Run, begun
 from isospace.training.train import train
 
@@ -112,6 +114,12 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
             train(None if resume else cell.config, resume, progress)
 
 
+def resume_command(run: Path) -> list[str]:
+    """The words that train a run in another process, which trusts what this one trusts."""
+    words = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(run)]
+    return words + ["--trust-remote-code"] * trusts_code()
+
+
 def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
     """Run the cells that are missing, each a process of its own with a log in its folder."""
     missing = [cell for cell in cells if not cell.finished]
@@ -128,7 +136,7 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
 
     def begin_job(cell: Cell) -> Job:
         begin(cell)
-        return Job(verb_command("train", resume=str(cell.folder)), cell.log)
+        return Job(resume_command(cell.folder), cell.log)
 
     def end(cell: Cell, ended: Ended) -> None:
         results = Run(cell.folder).results

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import TypeVar
 import torch
 
 from isospace.system.signals import END_WITH_INPUT, polite_stop
-from isospace.system.trust import SAFE_PATH, trusts_code
+from isospace.system.trust import SAFE_PATH
 
 Item = TypeVar("Item")
 
@@ -52,17 +51,6 @@ class Ended:
             hint = "9 by the system: was there memory enough?"
             return f"was killed by signal {-self.status} ({hint})"
         return self.last_line or f"exit status {self.status}"
-
-
-def verb_command(verb: str, **options: str) -> list[str]:
-    """The words that run a verb of isospace in another process; an option is named as its field.
-
-    What this process trusts it trusts too; the verb is one that loads models.
-    """
-    words = [sys.executable, "-m", "isospace.cli", verb]
-    for field, value in options.items():
-        words += [f"--{field.replace('_', '-')}", value]
-    return words + ["--trust-remote-code"] * trusts_code()
 
 
 def run_jobs(
