@@ -18,7 +18,7 @@ from isospace.evaluation.beside_bm25 import (
     pairs_beside_bm25,
 )
 from isospace.evaluation.bm25 import BM25, words
-from isospace.evaluation.pairs import SidedEncode, TextPairs
+from isospace.evaluation.pairs import Candidates, SidedEncode, TextPairs
 from isospace.evaluation.ranking import MEASURES, JudgedQueries
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.operators.fusion import WEIGHT, fuse
@@ -185,6 +185,22 @@ def test_what_is_found_without_the_words_of_the_query():
         beside.table("", "toy").rows[0][NO_SHARED] == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
     )
     assert find_pairs(by_words, pairs.take([2, 3]))[1].no_shared is None
+
+
+def test_a_query_among_the_candidates_does_not_scale_what_is_fused():
+    """It is not looked for; as the best match of its own words it would flatten all the others."""
+    nobodys = (None,) * len(QUERIES)
+    right = {query: np.array([i]) for i, query in enumerate(QUERIES)}
+    among = Candidates(QUERIES, nobodys, right, "documents and queries")
+    pairs = TextPairs("toy", QUERIES, DOCUMENTS, among=among)
+    texts = DOCUMENTS + QUERIES
+    cosines = unit_rows(random(QUERIES)) @ unit_rows(random(texts)).T
+    found = BM25(texts).scores(QUERIES)
+    for i, rank in enumerate(find_pairs(random, pairs)[1].fused.ranks):
+        own_cosines, shared = (np.delete(row[i], len(QUERIES) + i) for row in (cosines, found))
+        fused = own_cosines + WEIGHT * own_cosines.std() * shared / shared.max()
+        assert rank == 1 + (fused > fused[i] + 1e-6).sum()
+    assert choose_weight(random, pairs) == max(WEIGHTS)
 
 
 def test_pairs_choose_how_much_bm25_counts():

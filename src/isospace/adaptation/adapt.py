@@ -42,7 +42,7 @@ from isospace.corpus.overview import sample
 from isospace.encoders.loading import LADDER
 from isospace.errors import Interrupted, Stopped, TooLittle, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
-from isospace.evaluation.beside_bm25 import rank_by_way
+from isospace.evaluation.beside_bm25 import rank_beside
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import table_rows
@@ -207,10 +207,10 @@ class _Climb:
         with self._rung("start"):
             encode = self._encode(START)
             self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
-            ways = rank_by_way(encode, self.choosers, self._weight)
+            bm25, fused = rank_beside(encode, self.choosers, self._weight)
             self._beside = {
-                "BM25": mrr_scores(self.choosers, ways["BM25"]),
-                "start + BM25": mrr_scores(self.choosers, ways["fused"]),
+                "BM25": mrr_scores(self.choosers, bm25),
+                "start + BM25": mrr_scores(self.choosers, fused),
             }
             start = self._judge(START).measured
         self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))

@@ -152,7 +152,8 @@ def judged_beside_bm25(encode: Encode, judged: JudgedQueries, weight: float = WE
         weight: of BM25, as in `fusion.fuse`.
     """
     vectors = unit_vectors(encode, judged.queries, judged.documents)
-    blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight)
+    nowhere = np.full(len(judged.queries), -1)
+    blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight, nowhere)
     values = {way: measure_ranking(blocks[way](), judged.judgements) for way in WAYS}
     groups = np.arange(len(judged))
     return _compare(
@@ -202,7 +203,8 @@ def find_pairs(
     """
     targets = Targets.of(pairs)
     first, second = unit_vectors(encode, pairs.first, targets.texts)
-    blocks = _blocks_by_way(first, second, pairs.first, BM25(targets.texts), weight)
+    bm25 = BM25(targets.texts)
+    blocks = _blocks_by_way(first, second, pairs.first, bm25, weight, targets.itself)
     bare = [without_words_of(*pair) for pair in pairs]
     changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
     no_shared = None
@@ -220,17 +222,15 @@ def find_pairs(
     return targets.rank(blocks["encoder"]()), beside
 
 
-def rank_by_way(
+def rank_beside(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
-) -> dict[Way, RetrievalScores]:
-    """Rank each pair's second text for its first by the encoder, by BM25, and by both.
-
-    Arguments are those of `find_pairs`.
-    """
+) -> tuple[RetrievalScores, RetrievalScores]:
+    """The ranks by BM25 alone and by both, as `find_pairs` has them with the same arguments."""
     targets = Targets.of(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
-    blocks = _blocks_by_way(*vectors, pairs.first, BM25(targets.texts), weight)
-    return {way: targets.rank(blocks[way](), way) for way in WAYS}
+    bm25 = BM25(targets.texts)
+    blocks = _blocks_by_way(*vectors, pairs.first, bm25, weight, targets.itself)
+    return targets.rank(blocks["BM25"]()), targets.rank(blocks["fused"]())
 
 
 def choose_weight(encode: Encode, pairs: TextPairs) -> float:
@@ -243,13 +243,10 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
     targets = Targets.of(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     words = BM25(targets.texts).scores(pairs.first)  # few enough to be held for all weights
-    tried = []
-    for weight in WEIGHTS:
-        fused = (
-            (start, fuse(cosines, words[start : start + len(cosines)], weight))
-            for start, cosines in product_blocks(*vectors)
-        )
-        tried.append(targets.rank(fused).mrr)
+    tried = [
+        targets.rank(_fused_blocks(*vectors, words.__getitem__, weight, targets.itself)).mrr
+        for weight in WEIGHTS
+    ]
     return WEIGHTS[choose(tried)]
 
 
@@ -293,16 +290,43 @@ def _blocks_by_way(
     queries: Sequence[str],
     bm25: BM25,
     weight: float,
+    itself: NDArray[np.int64],
 ) -> dict[Way, Callable[[], _Blocks]]:
     """Way -> a function that makes its scores (query, document) anew, block by block."""
 
-    def fused() -> _Blocks:
-        for start, cosines in product_blocks(first, second):
-            words = bm25.scores(queries[start : start + len(cosines)])
-            yield start, fuse(cosines, words, weight)
+    def words(rows: slice) -> NDArray[np.float32]:
+        return bm25.scores(queries[rows])
 
     return {
         "encoder": lambda: product_blocks(first, second),
         "BM25": lambda: bm25.blocks(queries),
-        "fused": fused,
+        "fused": lambda: _fused_blocks(first, second, words, weight, itself),
     }
+
+
+def _fused_blocks(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    words_of: Callable[[slice], NDArray[np.float32]],
+    weight: float,
+    itself: NDArray[np.int64],
+) -> _Blocks:
+    """Fused scores, block by block.
+
+    Args:
+        first: (query, dim).
+        second: (document, dim).
+        words_of: gives the BM25 of some queries with all documents.
+        weight: of BM25.
+        itself: (query,) the document that is the query, -1 where none is. It is not looked for, and
+            so it does not say how high and how far apart the scores of the others are.
+    """
+    for start, cosines in product_blocks(first, second):
+        rows = slice(start, start + len(cosines))
+        words, spread = words_of(rows), cosines.std(axis=1)
+        there = np.flatnonzero(itself[rows] >= 0)
+        own = itself[rows][there]
+        words[there, own] = 0
+        for row, place in zip(there.tolist(), own.tolist(), strict=True):
+            spread[row] = np.delete(cosines[row], place).std()
+        yield start, fuse(cosines, words, weight, spread)

@@ -212,6 +212,8 @@ class Targets:
         own: (pair,) positions of the right ones.
         left_out: for each pair the positions of all that are right for its first text, or are
             itself: while one is ranked the others are left out. `None` where there are no others.
+        itself: (pair,) the position of its first text, where that is a target too, and not the
+            right one; else -1.
         second_half: (pair,) which half each is of, by groups.
         bearers: (target,) the pair whose chance each is too: the first that has it, or the first of
             its group; -1 where there is none.
@@ -221,6 +223,7 @@ class Targets:
     texts: tuple[str, ...]
     own: NDArray[np.int64]
     left_out: Sequence[NDArray[np.int64]] | None
+    itself: NDArray[np.int64]
     second_half: NDArray[np.bool_]
     bearers: NDArray[np.int64]
     described: str
@@ -249,10 +252,12 @@ class Targets:
         # One array per query, however many rows it has: rows times answers would not fit in memory.
         right = {query: np.array(sorted(places)) for query, places in answers.items()}
         several = any(len(places) > 1 for places in answers.values())
+        itself = np.array([place_of.get(query, -1) for query in pairs.first], dtype=np.int64)
         return cls(
             tuple(place_of),
             own,
             [right[query] for query in pairs.first] if several else None,
+            np.where(itself == own, -1, itself),
             pairs.group_numbers() % 2 == 1,
             bearers,
             "" if among is None else among.described,
