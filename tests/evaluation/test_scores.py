@@ -7,6 +7,7 @@ import pytest
 from report_runs import results_of
 
 from isospace.evaluation.scores import GAIN, BesideWords, beside_in_words, table_rows
+from isospace.statistics.choosing import ChosenAmong, judge_chosen
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 
@@ -53,6 +54,23 @@ def test_the_start_alone_needs_no_other_name():
 def test_gains_over_the_start_are_of_the_start_whatever_is_shipped(not_shipped):
     found = BesideWords.of(WAYS, START, RESULT, not_shipped)
     assert found.over_start == {name: gain(own, START) for name, own in WAYS.items()}
+
+
+def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it():
+    """Of 15 without effect "result + BM25" was said to find more in a quarter of the cases."""
+    noise = RNG.normal(0, 0.1, (15, 200))
+    noise -= noise.mean(1, keepdims=True) - np.linspace(0, 0.017, 15)[:, None]
+    candidates = [START, *(mean_scores(START.values + row, np.arange(200)) for row in noise)]
+    among = ChosenAmong(candidates, 15)
+    ways = WAYS | {"result + BM25": candidates[15]}
+    found = BesideWords.of(ways, START, candidates[15], among=among)
+    corrected = found.over_start["result + BM25"]
+    assert corrected == judge_chosen(among)
+    plain = gain(candidates[15], START)
+    assert corrected.low < 0 < plain.low
+    assert found.gains == found.over_start
+    assert found.text.startswith("Plain BM25 finds more than the start (")
+    assert "result" not in found.text
 
 
 def test_a_row_of_a_comparison_keeps_its_name():

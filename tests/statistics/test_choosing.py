@@ -77,6 +77,25 @@ def test_the_gain_of_the_best_of_twenty_is_not_flattered():
     )  # three standard errors of 80 samples are a third
 
 
+def test_what_could_not_be_chosen_hides_nothing_of_what_choosing_adds():
+    """One far ahead that may not be taken won every fold, so that nothing was taken off."""
+    random = np.random.default_rng(7)
+    told = []
+    for _ in range(40):
+        start = random.random(60)
+        noise = [0.1 * random.normal(size=60) for _ in range(13)]
+        rungs = {"start": scores(start)} | {str(i): scores(start + x) for i, x in enumerate(noise)}
+        allowed = list(rungs)
+        rungs["forbidden"] = scores(start + 0.1 + 0.1 * random.normal(size=60))
+        chosen = max(allowed[1:], key=lambda name: rungs[name].mean)
+        among = ChosenAmong.named(rungs, chosen, allowed, unseen=3)
+        assert (len(among.scores), among.unseen) == (14, 4)
+        told.append(judge_chosen(among))
+    error = np.std([one.mean for one in told]) / 40**0.5
+    assert abs(np.mean([one.mean for one in told])) < 3 * error
+    assert told[0].candidates == 17
+
+
 def test_where_nothing_beats_the_start_it_stays():
     place, found = choose_and_judge(ladder([0, -0.1, -0.2]))
     assert place == 0

@@ -270,7 +270,7 @@ class _Climb:
             self._start_elsewhere = found
         gains = {name: gain(own, self._start_elsewhere[name]) for name, own in found.items()}
         self._tried[state] = _Choosing(scores, gains)
-        shown = [f"MRR {100 * _mean(scores):.2f}"]
+        shown = [f"MRR {100 * scores.mean:.2f}"]
         if state != START:
             shown += [f"{name} {100 * own.mean:+.2f}" for name, own in gains.items()]
         self.progress.line("tried", f"{state.words}: {', '.join(shown)}")
@@ -283,7 +283,7 @@ class _Climb:
         return self._judged[state]
 
     def _mrr(self) -> dict[State, float]:
-        return {state: _mean(found.scores) for state, found in self._tried.items()}
+        return {state: found.scores.mean for state, found in self._tried.items()}
 
     def _allowed(self) -> list[State]:
         """The states that lose little enough, as far as the choosing part elsewhere shows."""
@@ -401,14 +401,17 @@ class _Climb:
         mrr = self._mrr()
         chosen = allowed[choose([mrr[state] for state in allowed])]
         before, after = self._judge(START), self._judge(chosen)
-        verdict = start_unless_adapted(self._verdict(chosen, before.measured, after.measured))
+        among = None if self.benchmark.split else self._among(chosen, allowed)
+        kept = self._no_rung if chosen == START else None
+        verdict = self.benchmark.verdict(before.measured, after.measured, kept, among)
+        verdict = start_unless_adapted(verdict)
         trainings = len(self.states.trained)
         plain = chosen == START or (chosen == State(1.0) and self.config.seeds == 1)
         made = "" if plain else chosen.words
         if chosen.share and trainings > 1:
             made += f", averaged over {trainings} trainings"
         step = self._steps[0] if chosen.share else 0
-        results = run_results(fit, step, before, after, verdict, made, _TAKEN)
+        results = run_results(fit, step, before, after, verdict, made, _TAKEN, among)
         results = replace(
             results,
             choice=self._choice(fit.choice, chosen, verdict),
@@ -431,7 +434,7 @@ class _Climb:
                 for state in kind.states
             ),
             tuple(self._rung_of(kind, kind.best(mrr, allowed), chosen) for kind in self._kinds),
-            {name: _mean(scores) for name, scores in self._beside.items()},
+            {name: scores.mean for name, scores in self._beside.items()},
             tuple(self.story),
             f"{len(self.choosers):,} {self.choosers.name}",
             self.config.may_lose,
@@ -457,7 +460,7 @@ class _Climb:
             kind.name,
             state.words,
             state == chosen,
-            _mean(found.scores),
+            found.scores.mean,
             None if state == START else gain(found.scores, self._tried[START].scores),
             {} if state == START else found.elsewhere,
             self._times.rungs[kind.name],
@@ -466,17 +469,17 @@ class _Climb:
     def _tried_of(self, kind: Kind, state: State, allowed: Sequence[State]) -> Tried:
         found = self._tried[state]
         change = {name: one.mean for name, one in found.elsewhere.items()}
-        return Tried(state.words, kind.name, _mean(found.scores), change, state in allowed)
+        return Tried(state.words, kind.name, found.scores.mean, change, state in allowed)
 
-    def _verdict(self, chosen: State, before: Measured, after: Measured) -> Verdict:
-        """On the state that was chosen; by the pairs that chose too, where there are no others."""
-        kept = self._no_rung if chosen == START else None
-        if self.benchmark.split:
-            return self.benchmark.verdict(before, after, kept)
+    def _among(self, chosen: State, allowed: Sequence[State]) -> ChosenAmong:
+        """What the pairs that judge have chosen the state among.
+
+        Where the start is kept the best of all others is told, whether it could be taken or not.
+        """
         scores = {state: found.scores for state, found in self._tried.items()}
         flattered = float(np.mean(self._flattered or [0.0])) if chosen.share else 0.0
-        among = ChosenAmong.named(scores, chosen, self._unseen, flattered)
-        return self.benchmark.verdict(before, after, kept, among)
+        could_be = None if chosen == START else allowed
+        return ChosenAmong.named(scores, chosen, could_be, self._unseen, flattered)
 
     @property
     def _no_rung(self) -> str:
@@ -626,7 +629,3 @@ def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
             return settings
     assert refused is not None
     raise refused
-
-
-def _mean(scores: Scores) -> float:
-    return float(scores.by_seed.mean())

@@ -103,7 +103,7 @@ def judge_runs(
     verdict = _Judge(runs, rows, shared, measure, protocol).verdict()
     beside = fused_rows(states, items, shared)
     other = {name: [one.elsewhere] for name, one in baselines.items()} | rows.elsewhere
-    elsewhere = _elsewhere_gains(other, tested, shared)
+    elsewhere = _elsewhere_gains(other, tested, shared.shown("Avg") if measure == "MRR" else None)
     if verdict.name is not None and verdict.name in elsewhere:
         said = f"{verdict.text} {elsewhere_sentence(elsewhere[verdict.name])}"
         verdict = replace(verdict, text=said)
@@ -130,7 +130,13 @@ def judge_runs(
         },
         verdict=verdict,
         beside=beside,
-        beside_text=beside_text(beside, items, shared, verdict.name or "start"),
+        beside_text=beside_text(
+            # Where the same pairs chose, BM25 is held against what they did not choose.
+            beside,
+            items,
+            shared,
+            verdict.name if verdict.name and protocol.split else "start",
+        ),
         elsewhere=elsewhere,
     )
 
@@ -240,7 +246,7 @@ class _Judge:
         candidates = {over: before} | {row: tested[row][column] for row in tested}
         unseen = (len(candidates) - 1) * (self._evaluations() - 1)
         flattered = float(np.mean([_flattered(run) for run in runs] or [0.0]))
-        return judge_chosen(ChosenAmong.named(candidates, name, unseen, flattered))
+        return judge_chosen(ChosenAmong.named(candidates, name, None, unseen, flattered))
 
     def _judged(self, name: str) -> int:
         """How many results the test items have judged on this machine, with the runs' own."""
@@ -383,17 +389,17 @@ def _scores(scores: BenchmarkScores) -> dict[str, float]:
 def _elsewhere_gains(
     items: Mapping[str, Sequence[Items]],
     tested: Mapping[str, Mapping[str, Scores]],
-    shared: SharedItems,
+    average: str | None,
 ) -> dict[str, dict[str, Gain]]:
     """Row -> set -> gain over the row "start"; none where the start is of before this was measured.
 
     Nothing was chosen by these sets, so that their intervals need no correction. The average of STS
-    is of `tested`, as the items of other text lack it.
+    is column `average` of `tested`, as the items of other text lack it; `None` where there is none,
+    or the verdict is about it.
     """
     [start] = items["start"]
     if not start:
         return {}
-    average = shared.shown("Avg")
     found: dict[str, dict[str, Gain]] = {}
     for row, seeds in items.items():
         if row != "start":

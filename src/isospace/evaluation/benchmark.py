@@ -35,6 +35,7 @@ from isospace.evaluation.pairs import (
 )
 from isospace.evaluation.retrieval import BURDENS, RetrievalScores, halves, mrr_scores
 from isospace.evaluation.scores import (
+    FUSED_RESULT,
     BenchmarkScores,
     BesideWords,
     FusedScores,
@@ -286,7 +287,11 @@ class Benchmark:
         return what_can_be_shown(self.pair_scores(before.retrieval), self.pairs.unit)
 
     def beside(
-        self, before: Measured, after: Measured, not_shipped: str | None = None
+        self,
+        before: Measured,
+        after: Measured,
+        not_shipped: str | None = None,
+        among: ChosenAmong | None = None,
     ) -> BesideWords:
         """What is shipped is beside plain BM25.
 
@@ -294,14 +299,16 @@ class Benchmark:
             before: the start.
             after: the result, which is shipped.
             not_shipped: what the result is in words, where the start is shipped all the same.
+            among: as in `verdict`.
         """
         ways = {"BM25": before.beside.bm25, "start + BM25": before.beside.fused}
         result = None
         if after is not before:
-            ways["result + BM25"] = after.beside.fused
+            ways[FUSED_RESULT] = after.beside.fused
             result = self.pair_scores(after.retrieval)
         scores = {way: self.pair_scores(ranks) for way, ranks in ways.items()}
-        return BesideWords.of(scores, self.pair_scores(before.retrieval), result, not_shipped)
+        start = self.pair_scores(before.retrieval)
+        return BesideWords.of(scores, start, result, not_shipped, among)
 
     def verdict(
         self,

@@ -9,6 +9,7 @@ from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
+from isospace.statistics.choosing import ChosenAmong, judge_chosen
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 
@@ -16,6 +17,8 @@ DEPTHS = (1, 5, 10, 100)
 """The k of recall@k."""
 GAIN = "MRR over the start"
 """The column of gains with their intervals."""
+FUSED_RESULT = "result + BM25"
+"""What the result fused with BM25 is called, as a way to search."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ class BesideWords:
     Attributes:
         gains: in MRR over that encoder alone (over the result in files of format 6 and below, also
             where the start is shipped): of "BM25", of "start + BM25", and where there was another
-            result of "result + BM25".
+            result of "result + BM25". Over the start too where the same pairs chose the result:
+            beside that all others would look less than they are.
         text: the same in a sentence.
         over_start: of the same ways over the start; empty of older runs.
     """
@@ -147,6 +151,7 @@ class BesideWords:
         start: Scores,
         result: Scores | None = None,
         not_shipped: str | None = None,
+        among: ChosenAmong | None = None,
     ) -> BesideWords:
         """Of the scores of the ways that `gains` names.
 
@@ -155,10 +160,14 @@ class BesideWords:
             start: of the start alone.
             result: of the result alone; `None` where it is the start.
             not_shipped: what the result is in words, where the start is shipped all the same.
+            among: what the same items chose the result among; `None` where others chose.
         """
         over_start = {way: gain(own, start) for way, own in ways.items()}
-        if result is None or not_shipped is not None:
-            # Nobody gets the result: it is not what BM25 has to be worth its while beside.
+        if among is not None and result is not None:
+            # What choosing has added to the result it has added to what is fused with it.
+            over_start[FUSED_RESULT] = judge_chosen(among, (ways[FUSED_RESULT], start))
+        if result is None or not_shipped is not None or among is not None:
+            # Nobody gets the result, or it is flattered: BM25 is held against the start.
             return cls(
                 over_start, beside_in_words(over_start, "the start", not_shipped), over_start
             )

@@ -32,10 +32,13 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
             cells["MRR over its row alone"] = found.over_alone.points
             cells["weight of BM25"] = f"{found.weight:g}"
         rows.append(cells)
+    chosen = "nothing was chosen among these rows"
+    if not results.protocol.split:
+        chosen = "the same pairs chose the checkpoints, which flatters all but BM25 and the starts"
     note = (
         f"x 100. Fused: cosine and BM25. In brackets 95 % intervals {chance(results)}, each by "
-        "itself; nothing was chosen among these rows. The weight was chosen by each start on the "
-        "pairs that choose, where there are such."
+        f"itself; {chosen}. The weight was chosen by each start on the pairs that choose, where "
+        "there are such."
     )
     return Table("bm25", f"Comparison {name}: beside BM25", rows, note)
 

@@ -16,7 +16,7 @@ where the start is chosen too.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -51,10 +51,21 @@ class ChosenAmong:
 
     @classmethod
     def named(
-        cls, scores: Mapping[Name, Scores], chosen: Name, unseen: int = 0, flattered: float = 0.0
+        cls,
+        scores: Mapping[Name, Scores],
+        chosen: Name,
+        allowed: Collection[Name] | None = None,
+        unseen: int = 0,
+        flattered: float = 0.0,
     ) -> ChosenAmong:
-        """Of candidates that have names, the start first."""
-        return cls(list(scores.values()), list(scores).index(chosen), unseen, flattered)
+        """Of candidates that have names, the start first.
+
+        Only those that are `allowed` (default: all) could be chosen: the others have added nothing
+        to the gain, and count as unseen.
+        """
+        seen = [name for name in scores if allowed is None or name in allowed]
+        unseen += len(scores) - len(seen)
+        return cls([scores[name] for name in seen], seen.index(chosen), unseen, flattered)
 
 
 def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
@@ -64,7 +75,7 @@ def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
         choosing: score of each candidate on the choosing items, the start's first, then outwards;
             the values alone will do. The first of equals wins.
     """
-    values = [float(s.by_seed.mean()) if isinstance(s, Scores) else s for s in choosing]
+    values = [s.mean if isinstance(s, Scores) else s for s in choosing]
     return max(range(len(values)), key=values.__getitem__)
 
 
@@ -120,7 +131,7 @@ def added_by_choosing(candidates: Sequence[Scores]) -> float:
 
     Cross-fitting estimates it: on each fold of groups the best of the other folds gains less.
     """
-    means = [float(scores.by_seed.mean()) for scores in candidates]
+    means = [scores.mean for scores in candidates]
     return max(0.0, max(means[1:]) - means[0] - _cross_fitted(candidates))
 
 

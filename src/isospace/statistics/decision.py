@@ -62,10 +62,7 @@ class Difference:
 
 def differences(rows: Mapping[str, Scores]) -> tuple[Difference, ...]:
     """Every pair of rows in one score, largest difference first."""
-    pairs = [
-        (a, b) if rows[a].by_seed.mean() >= rows[b].by_seed.mean() else (b, a)
-        for a, b in combinations(rows, 2)
-    ]
+    pairs = [(a, b) if rows[a].mean >= rows[b].mean else (b, a) for a, b in combinations(rows, 2)]
     gains = {(ahead, behind): gain(rows[ahead], rows[behind]) for ahead, behind in pairs}
     adjusted = holm({pair: found.p for pair, found in gains.items()})
     ordered = sorted(gains, key=lambda pair: -gains[pair].mean)

@@ -59,6 +59,11 @@ class Scores:
     groups: NDArray[np.int64]
 
     @property
+    def mean(self) -> float:
+        """Over the seeds."""
+        return float(self.by_seed.mean())
+
+    @property
     def effective_groups(self) -> float:
         """How many groups of one size would say as much; from it come the degrees of freedom."""
         return 1.0 / sum_of_products(self.groups, self.weights, self.weights)

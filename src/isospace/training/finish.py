@@ -10,6 +10,7 @@ from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import Measured
 from isospace.evaluation.elsewhere import elsewhere_scores, elsewhere_sentence
 from isospace.evaluation.pairs import Encode
+from isospace.statistics.choosing import ChosenAmong
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.devices import environment
@@ -49,6 +50,7 @@ def run_results(
     verdict: Verdict,
     made: str = "",
     taken: str = "the checkpoint that was chosen",
+    among: ChosenAmong | None = None,
 ) -> RunResults:
     """What a training came to.
 
@@ -60,6 +62,7 @@ def run_results(
         verdict: on the two; it is told what became of other text.
         made: what else was done to the state that was kept, in words.
         taken: what the result is called where the verdict keeps the start.
+        among: what the verdict's own pairs chose the result among; `None` where others chose.
     """
     config, benchmark, corpus, choice = fit.config, fit.benchmark, fit.corpus, fit.choice
     elsewhere = elsewhere_scores(before.elsewhere, after.elsewhere)
@@ -90,6 +93,7 @@ def run_results(
             before.measured,
             after.measured,
             taken if verdict.kind is VerdictKind.KEEP_START else None,
+            among,
         ),
         elsewhere=elsewhere,
         split=benchmark.split,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isospace.evaluation.elsewhere import ElsewhereScores
-from isospace.evaluation.scores import BenchmarkScores, BesideWords
+from isospace.evaluation.scores import FUSED_RESULT, BenchmarkScores, BesideWords
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import SMALLEST_GAIN, Verdict, VerdictKind
 from isospace.system import typed_json
@@ -105,7 +105,7 @@ class RunResults:
         if self.beside is None:
             return {}
         found = {way.replace("result", result): own for way, own in self.beside.over_start.items()}
-        if "result + BM25" in self.beside.over_start and self.verdict.gain is not None:
+        if FUSED_RESULT in self.beside.over_start and self.verdict.gain is not None:
             found[result] = self.verdict.gain
         return found
 

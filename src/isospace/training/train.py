@@ -12,12 +12,11 @@ from pathlib import Path
 from isospace.config import TrainConfig
 from isospace.encoders.loading import LADDER
 from isospace.errors import Interrupted, UserError
-from isospace.evaluation.benchmark import Measured, sts_data
+from isospace.evaluation.benchmark import sts_data
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
 from isospace.statistics.choosing import ChosenAmong
-from isospace.statistics.verdict import Verdict
 from isospace.system.cache import cache_folder
 from isospace.system.processes import agreed
 from isospace.system.progress import Logged, Progress
@@ -27,7 +26,6 @@ from isospace.training.finish import Judged, run_results, write_run
 from isospace.training.fit import Fit
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, require_free
-from isospace.training.selection import Choice
 
 
 def train(
@@ -112,8 +110,10 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
     if choice.step:
         encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
         after = Judged.of(encode, data, before.measured.beside.weight)
-    verdict = _verdict(fit, choice, before.measured, after.measured)
-    results = run_results(fit, choice.step, before, after, verdict)
+    kept = None if choice.step else choice.reason
+    among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
+    verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)
+    results = run_results(fit, choice.step, before, after, verdict, among=among)
     write_run(run, results, encoder, data, before, after)
     states = {"start": results.start, f"result ({results.selected_by})": results.result}
     fit.progress.table("before and after, x 100", table_rows("", states))
@@ -124,9 +124,3 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
     fit.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
     fit.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
     return results
-
-
-def _verdict(fit: Fit, choice: Choice, before: Measured, after: Measured) -> Verdict:
-    kept = None if choice.step else choice.reason
-    among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
-    return fit.benchmark.verdict(before, after, kept, among)
