@@ -8,7 +8,7 @@ from isospace.comparison.results import FusedRow, SeedScores
 from isospace.comparison.shared_items import SharedItems
 from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores, PairScores, beside_in_words
-from isospace.statistics.gains import gain
+from isospace.statistics.gains import gain, gain_by_seed
 
 
 def fused_rows(
@@ -18,7 +18,8 @@ def fused_rows(
 ) -> dict[str, FusedRow]:
     """BM25's row, and ROW + BM25 for each row; none where a run is of before there was BM25.
 
-    Nothing was chosen among them, so that their intervals need no correction.
+    Nothing was chosen among them, so that their intervals need no correction, but where the same
+    pairs have chosen the checkpoints.
 
     Args:
         states: row -> the scores of each seed; "start" is one of the rows.
@@ -34,7 +35,7 @@ def fused_rows(
     rows = {"BM25": FusedRow(_columns([known.bm25]), None, gain(words, start), None)}
     for row in ("start", *(row for row in states if row != "start")):
         fused = shared.ranked(items[row], "fused")
-        alone = gain(fused, shared.ranked(items[row], "MRR"))
+        alone = gain_by_seed(fused, shared.ranked(items[row], "MRR"))
         rows[f"{row} + BM25"] = FusedRow(
             _columns([one.fused for one in beside[row]]),
             beside[row][0].weight,
@@ -54,10 +55,11 @@ def beside_text(
     if not rows:
         return ""
     alone = shared.ranked(items[judged], "MRR")
-    ways = {"BM25": shared.ranked(items["start"], "BM25")}
-    for row in dict.fromkeys(("start", judged)):
-        ways[f"{row} + BM25"] = shared.ranked(items[row], "fused")
-    return beside_in_words({way: gain(found, alone) for way, found in ways.items()}, judged)
+    gains = {"BM25": gain(shared.ranked(items["start"], "BM25"), alone)}
+    if judged != "start":
+        gains["start + BM25"] = gain(shared.ranked(items["start"], "fused"), alone)
+    fused = shared.ranked(items[judged], "fused")
+    return beside_in_words(gains | {f"{judged} + BM25": gain_by_seed(fused, alone)}, judged)
 
 
 def _columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:

@@ -29,7 +29,7 @@ Biometrics Bulletin 2.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +132,7 @@ class _Parts:
 
 def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
     """The gain of one encoder over another on the same items, in the same order."""
-    mean = float(after.by_seed.mean() - before.by_seed.mean())
+    mean = after.mean - before.mean
     changed = _changed(after, before)
     parts = _parts(after, before)
     groups, seeds = len(np.unique(after.groups)), len(after.by_seed)
@@ -160,6 +160,30 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
         seeds=seeds,
         sd=float(after.by_seed.std(ddof=1)) if seeds > 1 else None,
     )
+
+
+def gain_by_seed(after: Scores, before: Scores) -> Gain:
+    """The gain where each seed of `after` is a change of the same seed of `before`.
+
+    Such as the runs of a row fused with BM25, over these runs alone: what one seed has more than
+    another is on both sides, and is no chance of the gain.
+    """
+    nothing = np.zeros((1, len(after.groups)))
+    change = replace(
+        after,
+        by_seed=after.by_seed - before.by_seed,
+        values=after.values - before.values,
+        influence=after.influence - before.influence,
+        shared=after.shared - before.shared,
+    )
+    none = replace(
+        after,
+        by_seed=np.zeros(1),
+        values=nothing,
+        influence=nothing,
+        shared=np.zeros((2, 1, len(after.groups))),
+    )
+    return gain(change, none)
 
 
 def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
