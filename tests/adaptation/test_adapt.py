@@ -436,7 +436,9 @@ def test_queries_of_a_file_train_too(config, tmp_path):
     lines = tmp_path / "lines.txt"  # which have no pairs of their own
     lines.write_text("\n".join(sentences(400)))
     config = replace(config, text=CorpusConfig(corpus=(str(lines),)), queries=file, budget=budget)
-    assert adapt(replace(config, output=tmp_path / "lines")).run.config.views == "pairs"
+    finished = adapt(replace(config, output=tmp_path / "lines"))
+    assert finished.run.config.views == "both"  # the queries alone would leave the text unused
+    assert not any("no pairs" in said for said in read_ladder(finished.run.folder).story)
 
 
 def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp_path):
@@ -515,10 +517,17 @@ def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
     texts = tmp_path / "rows.jsonl"
     texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     text = CorpusConfig(corpus=(str(texts),))
-    finished = adapt(replace(config, text=text, budget=(100, "tokens"), output=tmp_path / "run"))
+    config = replace(config, text=text, budget=(100, "tokens"))
+    finished = adapt(replace(config, output=tmp_path / "run"))
     story = read_ladder(finished.run.folder).story
     assert story[0].startswith("Two dropout views of each text train, and no pairs: 0 pairs")
     assert finished.run.config.views == "dropout"
+    queries = tmp_path / "queries.txt"
+    queries.write_text("\n".join(sentences(20, seed=11)))
+    finished = adapt(replace(config, queries=queries, output=tmp_path / "asked"))
+    story = read_ladder(finished.run.folder).story
+    assert story[0].startswith("Two dropout views of each text train, and of pairs the queries' a")
+    assert finished.run.config.views == "both"
 
 
 def test_refusals(config, climbed, tmp_path, monkeypatch):

@@ -558,7 +558,10 @@ def _require_one_process() -> None:
 
 
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
-    """How this text is trained on: by pairs of it where there are enough, else by dropout."""
+    """How this text is trained on: by pairs of it where there are enough, else by dropout.
+
+    Queries from a file are further pairs; text that has none trains by dropout beside them.
+    """
     cosines = config.teacher is not None and gives_cosines(config.teacher)
     dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
     smallest = replace(pairs if config.text.columns else dropout, batch_size=SMALLER_BATCHES[-1])
@@ -568,15 +571,17 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     except TooLittle as error:
         raise TooLittle(_without_batches(error)) from error
     told: list[str] = []
-    found = None
-    if data.corpus.related is not None or config.text.columns or config.queries is not None:
+    found, rest = None, "no pairs" if config.queries is None else "of pairs the queries' alone"
+    if data.corpus.related is not None or config.text.columns:
         try:
-            found = _in_batches(pairs, data.corpus)
+            found = _in_batches(replace(pairs, queries=None), data.corpus)
         except TooLittle as error:
             told = [
-                "Two dropout views of each text train, and no pairs: "
+                f"Two dropout views of each text train, and {rest}: "
                 f"{_without_batches(error).partition('. ')[0]}."
             ]
+    if config.queries is not None:
+        found = _in_batches(pairs if found else replace(pairs, views="both"), data.corpus)
     found = found or _in_batches(dropout, data.corpus)
     require_scores(found, data.corpus)
     if found.batch_size < pairs.batch_size:
