@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -95,6 +95,11 @@ def evaluate_models(
         UserError: as `evaluate`; all models are loaded before the first is scored.
     """
     own = [load_own(Path(path), config.kind) for path in config.own]
+    names = [data.file for data in own]
+    own = [
+        replace(data, file=str(path)) if names.count(data.file) > 1 else data
+        for path, data in zip(config.own, own, strict=True)
+    ]
     where = sts_data(config.data)
     if not own and where is None:
         raise UserError(
