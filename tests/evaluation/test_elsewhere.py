@@ -269,6 +269,14 @@ def test_a_folder_called_like_a_carried_set_is_another(tmp_path):
     assert list(found.judges) == [str(folder), "docstrings", "definitions"]
 
 
+def test_the_docstrings_of_installed_packages_stand_beside_those_that_are_carried(monkeypatch):
+    """Called the same they took the others' place, and were bounded by the mean of both."""
+    pairs = carried("definitions").take(range(500))
+    monkeypatch.setattr("isospace.evaluation.elsewhere._held_out", lambda _: (pairs, pairs))
+    found = Elsewhere.make(LINES, ("docstrings",))
+    assert list(found.judges) == ["installed docstrings", "docstrings", "definitions"]
+
+
 def test_words(elsewhere, start):
     found = elsewhere_scores(start, elsewhere.measure(worse))
     gains = {name: scores.gain for name, scores in found.items()}

@@ -106,15 +106,15 @@ class Elsewhere:
         choosing: dict[str, TextPairs] = {}
         for folder in folders:
             name = Path(folder).absolute().name
-            if name in {*judging, STS, *CARRIED} and folder != DOCSTRINGS:
+            if folder == DOCSTRINGS:
+                name = f"installed {DOCSTRINGS}"  # beside those that are carried
+            elif name in {*judging, STS, *CARRIED}:
                 name = str(Path(folder).resolve())
             judging[name], held = _held_out(folder)
             if held is not None:
                 choosing[name] = held
         left_out = ""
         for name in CARRIED:
-            if name in judging:
-                continue
             if name == DOCSTRINGS and _has_docstrings(corpus):
                 left_out = f"{name} are left out, because the corpus has some"
             else:
@@ -240,9 +240,7 @@ def elsewhere_scores(
 ) -> dict[str, ElsewhereScores]:
     """Set -> what there is to say of `Elsewhere.measure` of start and result."""
     return {
-        name: ElsewhereScores(
-            float(start.by_seed.mean()), float(after[name].by_seed.mean()), gain(after[name], start)
-        )
+        name: ElsewhereScores(start.mean, after[name].mean, gain(after[name], start))
         for name, start in before.items()
     }
 
