@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
-from isospace.objectives import DCL, OBJECTIVES, SCD, SimCSE, WhitenedCSE
+from isospace.objectives import DCL, OBJECTIVES, PCL, SCD, ConSERT, SimCSE, WhitenedCSE
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -157,6 +157,23 @@ def test_the_json_of_older_versions_is_read(caplog):
     older["objective"]["momentum"] = 0.99
     assert TrainConfig.from_json(json.dumps(older)) == config
     assert "momentum 0.99: is no setting any more" in caplog.text
+
+
+def test_options_that_were_called_like_settings_of_the_run_are_read():
+    for objective, called, before in (
+        (ConSERT(with_dropout=True), "with_dropout", "dropout"),
+        (PCL(longest_repeated=20), "longest_repeated", "max_length"),
+    ):
+        older = TrainConfig(objective=objective).to_dict()
+        older["objective"][before] = older["objective"].pop(called)
+        assert TrainConfig.from_json(json.dumps(older)).objective == objective
+
+
+def test_no_option_of_an_objective_is_called_like_a_setting_of_the_run():
+    """In `compare` consert:dropout=0.1 was refused, as its own option of that name had no rates."""
+    settings = {field.name for field in fields(TrainConfig)}
+    for name, kind in OBJECTIVES.items():
+        assert settings.isdisjoint(field.name for field in fields(kind)), name
 
 
 def test_settings_left_out_of_the_json_have_their_defaults():

@@ -413,9 +413,12 @@ def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
         # Longer sentences were left out, and are cut now.
         values["text"] = {n: value for n, value in values["text"].items() if n != "max_chars"}
     objective = values["objective"]
-    if isinstance(objective, dict) and objective.get("name") == "whitenedcse":
-        options = dict(objective)
-        if "momentum" in options:  # of running statistics that nothing read
+    if isinstance(objective, dict):
+        # Options that were called like settings of the run.
+        own = {"consert": {"dropout": "with_dropout"}, "pcl": {"max_length": "longest_repeated"}}
+        called = own.get(str(objective.get("name")), {})
+        options = {called.get(name, name): value for name, value in objective.items()}
+        if options.get("name") == "whitenedcse" and "momentum" in options:  # that nothing read
             logger.info("momentum %s: is no setting any more, nothing used it", options["momentum"])
             del options["momentum"]
         values["objective"] = options

@@ -28,9 +28,9 @@ def test_every_row_chooses_among_all_others():
 
 
 def test_identical_views_are_refused():
-    with pytest.raises(UserError, match=r"`first` none `second` none.*`dropout`"):
+    with pytest.raises(UserError, match=r"`first` none `second` none.*`with_dropout`"):
         ConSERT(first="none", second="none")
-    assert ConSERT(first="none", second="none", dropout=True).views[0].dropout is None
+    assert ConSERT(first="none", second="none", with_dropout=True).views[0].dropout is None
 
 
 @pytest.mark.parametrize("of", ["features", "tokens", "elements"])

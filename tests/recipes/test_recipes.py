@@ -245,7 +245,7 @@ def test_the_time_of_those_that_take_no_epoch(name, epochs, evaluations):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("consert-bert-large", {"first": "none", "second": "shuffle", "dropout": True}),
+        ("consert-bert-large", {"first": "none", "second": "shuffle", "with_dropout": True}),
         ("dclr-bert-large", {"noise_times": 3.0, "threshold": 0.9}),
         ("dclr-roberta-base", {"noise_times": 2.5, "threshold": 0.85}),
         ("diffcse-roberta-base", {"mask_rate": 0.2, "generator": "distilroberta-base"}),

@@ -34,13 +34,13 @@ from isospace.system.tables import Table, write_tables
 from isospace.training.results import CorpusFacts
 
 
-def test_what_an_objective_calls_as_the_run_does_tells_rows_apart(tmp_path):
+def test_an_option_of_the_objective_tells_rows_apart(tmp_path):
     for name, rate in (("with", 0.1), ("without", None)):
-        finish(write_run(tmp_path / name, objective=ConSERT(dropout=rate is not None)))
+        finish(write_run(tmp_path / name, objective=ConSERT(with_dropout=rate is not None)))
     rows = runs_table(collect([tmp_path / "with", tmp_path / "without"])).rows
     assert [row["objective"] for row in rows] == [
-        "consert (its dropout True)",
-        "consert (its dropout False)",
+        "consert (with dropout True)",
+        "consert (with dropout False)",
     ]
 
 

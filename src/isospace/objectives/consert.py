@@ -32,9 +32,9 @@ class ConSERT(Objective):
     negatives from the same view. There is no head; the paper pools the mean of the last two layers.
     Paper and released code differ: the code adds the means of the two directions and weighs the
     sum by 0.15, 0.3 times the paper's mean over 2N, which Adam hardly notices. The script for large
-    models (`first` none, `second` shuffle, `dropout`) leaves the first view alone, with dropout on.
-    Over pairs of texts the first view is of the anchor, the second of its positive, each with its
-    own change.
+    models (`first` none, `second` shuffle, `with_dropout`) leaves the first view alone, with
+    dropout on. Over pairs of texts the first view is of the anchor, the second of its positive,
+    each with its own change.
     """
 
     temperature: PositiveFloat = 0.1
@@ -46,7 +46,7 @@ class ConSERT(Objective):
     """What the second view's embeddings undergo."""
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share that a cut-off sets to 0."""
-    dropout: bool = False
+    with_dropout: bool = False
     """The encoder's own dropout, in both views."""
     variant: Variant = "paper"
     """paper: mean over 2N rows. released: 0.15 times the sum of the two directions' means."""
@@ -68,8 +68,10 @@ class ConSERT(Objective):
 
     def __post_init__(self) -> None:
         """Refuse views that are the same."""
-        if self.first == self.second == "none" and not self.dropout:
-            raise UserError("`first` none `second` none: the views are identical without `dropout`")
+        if self.first == self.second == "none" and not self.with_dropout:
+            raise UserError(
+                "`first` none `second` none: the views are identical without `with_dropout`"
+            )
 
     def _change(self, name: Change) -> Perturbation | None:
         match name:
@@ -87,7 +89,7 @@ class ConSERT(Objective):
     @property
     def views(self) -> tuple[View, ...]:
         """The sentence twice, its embeddings changed in two ways."""
-        rate = None if self.dropout else 0.0
+        rate = None if self.with_dropout else 0.0
         return tuple(View(rate, perturb=self._change(name)) for name in (self.first, self.second))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

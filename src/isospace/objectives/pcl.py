@@ -82,7 +82,7 @@ class PCL(MLPOrNone, Objective):
     """Copies by each of the four edits."""
     edit_rate: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the tokens that is deleted, or repeated."""
-    max_length: PositiveInt = 32
+    longest_repeated: PositiveInt = 32
     """No repetition makes a sentence longer than so many tokens, whatever the run cuts texts to."""
     peer: Literal["trained", "frozen"] = "trained"
     """Q learns too, or stays as P was at the start and has no loss of its own."""
@@ -116,7 +116,7 @@ class PCL(MLPOrNone, Objective):
                 Reverse(stream=f"reverse {number}"),
                 DeleteTokens(stream=f"delete {number}", rate=self.edit_rate),
                 InsertTokens(
-                    stream=f"insert {number}", rate=self.edit_rate, max_length=self.max_length
+                    stream=f"insert {number}", rate=self.edit_rate, max_length=self.longest_repeated
                 ),
             ]
         return tuple(

@@ -41,7 +41,7 @@ CONSERT: dict[str, Recipe] = {
     ),
     "consert-bert-large": Recipe(
         _consert(
-            ConSERT(first="none", second="shuffle", dropout=True),
+            ConSERT(first="none", second="shuffle", with_dropout=True),
             "bert-large-uncased",
             epochs=25,
             every=100,

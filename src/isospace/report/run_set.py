@@ -161,19 +161,14 @@ def _digest(run: Run) -> str | None:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """All settings but seed and output, in one level; of a ladder its own.
-
-    An objective's option that is called like one of the run, as consert's `dropout` is, becomes
-    "its dropout".
-    """
+    """All settings but seed and output, in one level; of a ladder its own."""
     if (run.folder / LADDER).is_file():
         values = to_dict(AdaptConfig.read(run.folder / LADDER))
         objective = {"objective": "adapt"}
     else:
         values = run.config.to_dict()
         own = values.pop("objective")
-        objective = {"objective": own.pop("name")}
-        objective |= {f"its {n}" if n in values else n: value for n, value in own.items()}
+        objective = {"objective": own.pop("name"), **own}
     parts = {**values.pop("text"), **values}
     del parts["seed"], parts["output"]
     return objective | parts
