@@ -12,11 +12,13 @@ from ladders import titled
 from toy import WORDS, sentences, short_run
 
 from isospace.cli import main
-from isospace.config import TrainConfig
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.evaluation import benchmark as benchmark_module
 from isospace.evaluation.pairs import TextPairs
+from isospace.objectives import SimCSE
 from isospace.search.about import About
 from isospace.search.index import SearchIndex
+from isospace.training.examples import Examples, Order
 from isospace.training.prepare import load_data
 from isospace.training.run import chosen_weight
 from isospace.training.train import train
@@ -92,3 +94,24 @@ def test_distractors_make_the_search_harder(documents):
     assert len(data.benchmark.pairs.among.texts) == len(data.corpus.passages) == 4200
     assert list(data.benchmark.pairs) == list(near.pairs)
     assert len(data.held_out.pairs.among.texts) == len(data.corpus.chooses)
+
+
+def test_an_epoch_is_a_pass_though_batches_keep_alike_pairs_apart(toy_model, tmp_path):
+    """Where a few titles have most of the pairs all others were seen several times."""
+    texts = sentences(1000, seed=5)
+    titles = texts[:100] + [text for text in texts[100:105] for _ in range(80)]
+    rows = [{"a": title, "b": text} for title, text in zip(titles, texts[500:], strict=True)]
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = replace(
+        short_run(toy_model, file, tmp_path / "run"),
+        text=CorpusConfig(corpus=(str(file),), columns=("a", "b")),
+        objective=SimCSE(head="none"),
+        views="pairs",
+        budget=(1.0, "epochs"),
+        batch_size=8,
+        evaluations=1,
+    )
+    examples = Examples.of(config, load_data(config).corpus)
+    a_pass = Order(examples, 8, config.seed).per_epoch
+    assert train(config).results.steps == a_pass < len(examples) // 8

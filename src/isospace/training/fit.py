@@ -177,9 +177,11 @@ class Fit:
         amount, unit = self.config.budget
         if unit == "minutes":
             steps = amount * 60 / self.loop.seconds_per_step()
+        elif unit == "epochs":
+            steps = amount * self.loop.updates_per_epoch
         else:
-            a_step = self.loop.tokens_per_step if unit == "tokens" else self.loop.sentences_per_step
-            steps = amount * (len(self.loop.examples) if unit == "epochs" else 1) / a_step
+            loop = self.loop
+            steps = amount / (loop.tokens_per_step if unit == "tokens" else loop.sentences_per_step)
         return max(1, int(steps))
 
     def _evaluate(self) -> None:
