@@ -135,7 +135,7 @@ def template_of(golden, v):
     mask = int(golden["mask_token"])
     prefix, here = len(golden[f"prefix{v}"]), ids.index(mask)
     parts = {"before": ids[:prefix], "middle": ids[prefix:here], "end": ids[here + 1 :]}
-    vocabulary = Vocabulary(frozenset({cls, sep}), mask, parts.__getitem__)
+    vocabulary = Vocabulary(frozenset({cls, sep}), mask, lambda text: parts[text.strip()])
     after = " ".join(["middle"] * (prefix < here) + ["[MASK]"] + ["end"] * (here + 1 < len(ids)))
     full, empty = (Template(before="before", after=after, empty=empty) for empty in (False, True))
     return full, empty, vocabulary, lambda words: np.array([cls, *words, sep])

@@ -378,5 +378,5 @@ def _encoded(text: str, vocabulary: Vocabulary) -> Ids:
     for place, part in enumerate(text.split("[MASK]")):
         if place:
             parts.append(vocabulary.mask_id)
-        parts += vocabulary.encode(part.strip()) if part.strip() else []
+        parts += vocabulary.encode(part.rstrip()) if part.strip() else []
     return np.array(parts, dtype=np.int64)
