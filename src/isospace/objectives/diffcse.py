@@ -105,11 +105,20 @@ class DiffCSE(Contrast):
 }""",
     )
     own_term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
-    passes_beside: ClassVar[tuple[str, ...]] = ("2 generator", "2 discriminator")
+
+    @property
+    def passes_beside(self) -> tuple[str, ...]:  # type: ignore[override]
+        """None where nothing is detected; words of the batch take no generator."""
+        if not self.detection_weight:
+            return ()
+        guessed = () if self.generator == "words" else ("2 generator",)
+        return (*guessed, "2 discriminator")
 
     @property
     def inputs(self) -> tuple[View, ...]:
         """The sentence, and with masks, once for each view."""
+        if not self.detection_weight:
+            return ()
         masked = View(edit=MaskTokens(rate=self.mask_rate), of_anchor=True)
         return (View(of_anchor=True), masked, masked)
 
@@ -124,6 +133,8 @@ class DiffCSE(Contrast):
 
     def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """Generator and discriminator."""
+        if not self.detection_weight:
+            return {}
         own = self.generator
         try:
             generator = None if own == "words" else encoder.language_model(own)
@@ -139,6 +150,8 @@ class DiffCSE(Contrast):
 
     def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Detection of replaced words."""
+        if not self.detection_weight:
+            return {"detection": views.encoded.new_zeros(())}
         z1, z2 = views.projected
         known = [z1, z1 if views.paired else z2]
         detector: Any = views.companions["detector"]
