@@ -200,15 +200,15 @@ def test_few_sentences_are_enough_for_few_components_or_small_groups() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        (Whitening(dim=7), r"dim must lie in 1\.\.6; got 7"),
-        (Whitening(dim=0), r"dim must lie in 1\.\.6; got 0"),
-        (Whitening(remove=2, dim=5), r"dim must lie in 1\.\.4; got 5"),
-        (Whitening(remove=6), r"remove must lie in 0\.\.5; got 6"),
+        (Whitening(dim=7), r"`dim` must lie in 1\.\.6; got 7"),
+        (Whitening(dim=0), r"`dim` must lie in 1\.\.6; got 0"),
+        (Whitening(remove=2, dim=5), r"`dim` must lie in 1\.\.4; got 5"),
+        (Whitening(remove=6), r"`remove` must lie in 0\.\.5; got 6"),
         (Whitening(kind="group", groups=4), r"6 dimensions .* 4 groups .* \[1, 2, 3, 6\]"),
-        (Whitening(groups=2), "groups belong to kind group; got 2 with pca"),
-        (Whitening(kind="zca", dim=2), "sorted components of kind pca; got zca"),
-        (Whitening(kind="group", groups=3, remove=1), "sorted components of kind pca; got group"),
-        (Whitening(shrinkage=1.5), r"shrinkage must lie in 0\.\.1, or be ledoit-wolf; got 1\.5"),
+        (Whitening(groups=2), "`groups` belong to `kind` group; got 2 with pca"),
+        (Whitening(kind="zca", dim=2), "sorted components of `kind` pca; got zca"),
+        (Whitening(kind="group", groups=3, remove=1), "sorted components of `kind` pca; got group"),
+        (Whitening(shrinkage=1.5), r"`shrinkage` must lie in 0\.\.1, or be ledoit-wolf; got 1\.5"),
         (Whitening(shrinkage=-0.1), "got -0.1"),
     ],
 )

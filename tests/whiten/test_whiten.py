@@ -253,7 +253,7 @@ def test_what_is_stopped_while_it_writes_leaves_no_folder(setting, monkeypatch):
         ({"power": 1.5}, r"`power` 1\.5: expected 1 or less or expected 'auto'"),
         ({"power": float("nan")}, "`power` nan"),
         ({"sentences": 1}, "`sentences` 1: expected 2 or more"),
-        ({"whitening": Whitening(dim=33)}, r"dim must lie in 1\.\.32; got 33"),
+        ({"whitening": Whitening(dim=33)}, r"`dim` must lie in 1\.\.32; got 33"),
         ({"whitening": Whitening(kind="group", groups=5)}, "cannot be cut into 5 groups"),
         (
             {"sentences": 20, "whitening": Whitening(shrinkage=0.0)},

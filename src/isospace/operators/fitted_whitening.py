@@ -168,28 +168,32 @@ class Whitening:
             ValueError: settings that do not go together, or do not fit the width.
         """
         if self.kind not in get_args(Kind):
-            raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {self.kind}")
+            raise ValueError(f"`kind` must be one of {', '.join(get_args(Kind))}; got {self.kind}")
         if self.shrinkage != "ledoit-wolf" and not 0.0 <= self.shrinkage <= 1.0:
-            raise ValueError(f"shrinkage must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}")
+            raise ValueError(
+                f"`shrinkage` must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}"
+            )
         if self.kind != "group" and self.groups != 1:
-            raise ValueError(f"groups belong to kind group; got {self.groups} with {self.kind}")
+            raise ValueError(f"`groups` belong to `kind` group; got {self.groups} with {self.kind}")
         if self.kind != "pca" and (self.remove or self.dim is not None):
             raise ValueError(
-                f"remove and dim need the sorted components of kind pca; got {self.kind}"
+                f"`remove` and `dim` need the sorted components of `kind` pca; got {self.kind}"
             )
         if self.kind == "flow" and self.shrinkage != "ledoit-wolf":
             raise ValueError(
-                f"shrinkage is of a covariance; kind flow has none, got {self.shrinkage}"
+                f"`shrinkage` is of a covariance; `kind` flow has none, got {self.shrinkage}"
             )
         if self.kind != "flow" and (self.epochs, self.seed) != (1, 0):
-            raise ValueError(f"epochs and seed belong to kind flow; got them with {self.kind}")
+            raise ValueError(
+                f"`epochs` and `seed` belong to `kind` flow; got them with {self.kind}"
+            )
         if self.epochs < 1:
-            raise ValueError(f"epochs must be 1 or more; got {self.epochs}")
+            raise ValueError(f"`epochs` must be 1 or more; got {self.epochs}")
         if not 0 <= self.remove < width:
-            raise ValueError(f"remove must lie in 0..{width - 1}; got {self.remove}")
+            raise ValueError(f"`remove` must lie in 0..{width - 1}; got {self.remove}")
         left = width - self.remove
         if self.dim is not None and not 1 <= self.dim <= left:
-            raise ValueError(f"dim must lie in 1..{left}; got {self.dim}")
+            raise ValueError(f"`dim` must lie in 1..{left}; got {self.dim}")
         whitening.split_groups(torch.empty(0, width), self.groups)
         return slice(self.remove, width if self.dim is None else self.remove + self.dim)
 

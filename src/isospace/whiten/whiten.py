@@ -108,6 +108,12 @@ class _Session:
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
             raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
         require_elsewhere(config.elsewhere, config.text.corpus)
+        with self.accelerator.main_process_first():
+            self.encoder = self._load().to(self.accelerator.device)
+        require_classic(self.encoder)
+        _refusing(lambda: config.whitening.kept(self.encoder.dim))
+        if config.whitening.kind == "flow":
+            _refusing(lambda: Flow(self.encoder.dim))
         data = sts_data(config.data)
         pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
         tasks = load_sts_data(data) if data else {}
@@ -127,12 +133,6 @@ class _Session:
                 "`power` auto: too little text to choose a power by (sentences of 8 words or more "
                 "are cut in halves); give more text, or a power such as `power` 0.25"
             )
-        with self.accelerator.main_process_first():
-            self.encoder = self._load().to(self.accelerator.device)
-        require_classic(self.encoder)
-        _refusing(lambda: config.whitening.kept(self.encoder.dim))
-        if config.whitening.kind == "flow":
-            _refusing(lambda: Flow(self.encoder.dim))
         drop_normalize(self.encoder)
         self.progress.line("encoder", self.encoder.summary(arithmetic(self.accelerator)))
         if self.encoder.prompts.summary:
