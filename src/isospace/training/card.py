@@ -65,7 +65,7 @@ def model_card(
     """Markdown for the README.md of a run's model, which has this pooling."""
     title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
     if results.ships_start:
-        title = "the starting encoder, unchanged"
+        title = f"the starting encoder, {'in bfloat16' if config.half_weights else 'unchanged'}"
     origin = results.origin
     cited = ""
     if not _untrained(results):
