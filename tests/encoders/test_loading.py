@@ -8,9 +8,17 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer, BertModel
 
-from isospace.encoders.loading import MINILM_SHA256, load_encoder, weights_hash, wheel_minilm
+from isospace.encoders.loading import (
+    MINILM_SHA256,
+    as_encoder,
+    load_encoder,
+    weights_hash,
+    wheel_minilm,
+)
+from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 
 
@@ -89,6 +97,20 @@ def test_weights_that_a_folder_lacks_are_the_same_in_every_process(toy_model, tm
         assert torch.equal(torch.rand(3), expected)
     assert len(hashes) == 1
     assert hashes != {weights_hash(load_encoder(str(toy_model), device="cpu"))}
+
+
+def test_settings_that_would_not_be_followed_are_refused(toy_model, tmp_path):
+    """Vectors cut by one broke every verb; the other changed what is read without a word."""
+    model = SentenceTransformer(str(toy_model), truncate_dim=8, device="cpu")
+    with pytest.raises(UserError, match=r"cut vectors to 8 numbers \(truncate_dim\)"):
+        as_encoder(model)
+    folder = tmp_path / "model"
+    save_model(load_encoder(str(toy_model)), folder)
+    path = folder / "sentence_bert_config.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps(settings | {"processing_kwargs": {"text": {"max_length": 6}}}))
+    with pytest.raises(UserError, match=r"settings of its own \(processing_kwargs\)"):
+        load_encoder(str(folder))
 
 
 def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from prompted import GEMMA, write_prompted
+from sentence_transformers.sentence_transformer.modules import Dense
+from torch import nn
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder, weights_hash
@@ -189,6 +191,16 @@ def test_the_hash_tells_models_apart(toy_model):
     with torch.no_grad():
         next(iter(same.parameters())).view(-1)[0] += 1e-6
     assert weights_hash(first) != weights_hash(same)
+
+
+def test_the_hash_tells_activations_apart(toy_model):
+    hashes = set()
+    for activation in (nn.Tanh(), nn.Identity()):
+        encoder = load_encoder(str(toy_model))
+        torch.manual_seed(0)
+        encoder.model.append(Dense(32, 8, activation_function=activation))
+        hashes.add(weights_hash(encoder))
+    assert len(hashes) == 2
 
 
 def test_a_run_is_named_by_its_folder(toy_model, tmp_path):

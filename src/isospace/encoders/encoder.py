@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
+    Dense,
     Normalize,
     Pooling,
     Transformer,
@@ -80,6 +81,19 @@ class Encoder(nn.Module):
             raise UserError(
                 f"{source}: the first module is {type(model[0]).__name__}; isospace adapts text "
                 "encoders that start with a transformer and its tokenizer"
+            )
+        if model.truncate_dim is not None:
+            raise UserError(
+                f"{source}: is set to cut vectors to {model.truncate_dim} numbers (truncate_dim), "
+                "and isospace reads them whole. Take that out of its "
+                "config_sentence_transformers.json, or of what made the model; whiten with `dim` "
+                "makes one of shorter vectors"
+            )
+        if getattr(model[0], "processing_kwargs", None):
+            raise UserError(
+                f"{source}: its tokenizer is called with settings of its own (processing_kwargs), "
+                "which isospace would not pass on. Take them out of sentence_bert_config.json; "
+                "texts are cut to its max_seq_length"
             )
         for module in model:
             if isinstance(module, WordWeights):  # what it is loaded with is no weight to train
@@ -190,6 +204,20 @@ class Encoder(nn.Module):
             if same and len(set(shares)) == 1:
                 return name
         return f"layers {used} by {shares}, {token_pooling.pooling_mode}"
+
+    @property
+    def module_names(self) -> list[str]:
+        """Of each module its type, and what beside its weights decides what it gives."""
+        names = []
+        for module in self.model:
+            name = type(module).__name__
+            if not getattr(module, "include_prompt", True):
+                name += " less prompt"
+            if isinstance(module, Dense):
+                config: dict[str, Any] = module.get_config_dict()  # type: ignore[no-untyped-call]
+                name += f" {config}"
+            names.append(name)
+        return names
 
     @property
     def _between(self) -> list[nn.Module]:

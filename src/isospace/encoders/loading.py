@@ -359,12 +359,8 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     pooling: another seed, checkpoint, prompt or pooling has another hash. Default: of texts without
     a side. Sides of one prompt do not differ.
     """
-    modules = [
-        type(module).__name__ + ("" if getattr(module, "include_prompt", True) else " less prompt")
-        for module in encoder.model
-    ]
     of_texts = dict.fromkeys(encoder.fingerprint(None, side=side) for side in sides or (None,))
-    about = [*of_texts, encoder.pooling, modules, encoder.architecture]
+    about = [*of_texts, encoder.pooling, encoder.module_names, encoder.architecture]
     return state_hash(encoder.model, json.dumps(about, sort_keys=True, default=str))
 
 

@@ -96,7 +96,7 @@ def require_alike(start: Encoder, other: Encoder) -> None:
 def _about(encoder: Encoder) -> dict[str, Any]:
     """Whatever decides, beside the weights, what the vector of a text is; in words."""
     about: dict[str, Any] = {
-        "modules": ", ".join(type(module).__name__ for module in encoder.model),
+        "modules": ", ".join(encoder.module_names),
         "pooling": encoder.pooling,
         "prompts": encoder.prompts.summary or "none",
         "longest input": encoder.max_length,
