@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
+from loops import CONFIG
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 from stranger import save_vectors
@@ -12,6 +14,7 @@ from toy import sentences, write_toy_roberta
 from transformers import AutoModel, AutoTokenizer
 from warm import WarmProcess
 
+from isospace.corpus.tokens import tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.readings import at_mask, convolved
@@ -21,6 +24,8 @@ from isospace.objectives.base import TokenStates, View
 from isospace.objectives.companions import Convolutions
 from isospace.objectives.edits import Repeat, Template
 from isospace.objectives.heads import seeded
+from isospace.training.examples import Examples
+from isospace.training.loop import Loop
 from isospace.training.sources import Sources
 
 TEMPLATE = Template(before="the text : '", after="' reads [MASK] .")
@@ -48,7 +53,7 @@ def at_mask_by_hand(folder, texts):
 
     first, last = tokenizer("")["input_ids"]
     around = [first, *encode(TEMPLATE.before)], [*encode("' reads"), tokenizer.mask_token_id]
-    closing = [*encode("."), last]
+    closing = [*encode(" ."), last]
     states, lengths = [], []
     for text in texts:
         room = 64 - len(closing) - sum(map(len, around))
@@ -135,6 +140,16 @@ def test_no_other_pooling_is_put_in_its_place(encoder):
 def test_a_template_is_not_edited_as_if_it_were_text(encoder):
     with pytest.raises(UserError, match="puts a template around every text"):
         Sources([View(edit=Repeat())], at_mask(encoder, TEMPLATE), 0)
+
+
+def test_a_template_is_not_cropped_as_if_it_were_text(encoder, tmp_path):
+    """The mask was cut away, and the vectors of all crops were 0."""
+    lines = sentences(40)
+    examples = Examples(np.repeat(np.arange(40)[:, None], 2, 1), cropped=np.ones(40, bool))
+    read = at_mask(encoder, TEMPLATE)
+    tokens = tokenise(lines, "40", read.token_ids, read.fingerprint(None), tmp_path)
+    with pytest.raises(UserError, match=r"a template .* which crops would cut away"):
+        Loop(CONFIG, read, [tokens, tokens], examples, Accelerator(cpu=True))
 
 
 def test_a_template_that_leaves_no_room(encoder):

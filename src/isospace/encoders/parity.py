@@ -30,8 +30,20 @@ def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     return products
 
 
-def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
+def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:
     """The largest 1 - cosine between two models' vectors (n, dim) of the same texts.
+
+    Infinite where they have other widths.
+    """
+    if ours.shape != theirs.shape:
+        return math.inf
+    # Word vectors give texts without a known word zero, which has no cosine.
+    gaps = np.where((ours == theirs).all(1), 0.0, 1.0 - cosines(ours, theirs))
+    return float(np.maximum(np.max(gaps), 0.0))
+
+
+def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
+    """What `gap_between` finds, where that is small.
 
     Args:
         ours: of the model that was measured.
@@ -42,11 +54,7 @@ def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance:
     Raises:
         UserError: a larger difference, or vectors of another width.
     """
-    gap = math.inf
-    if ours.shape == theirs.shape:
-        # Word vectors give texts without a known word zero, which has no cosine.
-        gaps = np.where((ours == theirs).all(1), 0.0, 1.0 - cosines(ours, theirs))
-        gap = float(np.maximum(np.max(gaps), 0.0))
+    gap = gap_between(ours, theirs)
     if not gap <= tolerance:
         raise UserError(
             f"the written folder gives other vectors than the encoder (1 - cosine = {gap:.2g}, "

@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Place
-from isospace.encoders.parity import PROBES, require_parity
+from isospace.encoders.parity import PROBES, gap_between, require_parity
 from isospace.encoders.prompts import NAMES, Side
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
@@ -75,8 +75,7 @@ def _save_module(module: Any, folder: Path) -> None:
     folder.mkdir()
     config: dict[str, Any]
     if isinstance(module, Pooling):
-        modes = module.pooling_mode
-        used = (modes,) if isinstance(modes, str) else tuple(modes)
+        used = _modes(module)
         config = {"word_embedding_dimension": module.embedding_dimension}
         config |= {key: mode in used for mode, key in _CLASSIC_POOLING.items()}
         config["include_prompt"] = module.include_prompt
@@ -111,6 +110,12 @@ def _save_module(module: Any, folder: Path) -> None:
         module.save_torch_weights(str(folder), safe_serialization=False)
 
 
+def _modes(pooling: Pooling) -> tuple[str, ...]:
+    """What a pooling joins, in its order."""
+    modes = pooling.pooling_mode
+    return (modes,) if isinstance(modes, str) else tuple(modes)
+
+
 def require_classic(encoder: Encoder) -> None:
     """Refuse an encoder that could not be saved for others.
 
@@ -124,12 +129,41 @@ def require_classic(encoder: Encoder) -> None:
             f"{encoder.source}: modules {', '.join(foreign)} are not among those that every "
             f"sentence-transformers version can load ({', '.join(sorted(_CLASSIC_TYPES))})"
         )
+    for module in encoder.model:
+        if isinstance(module, Pooling) and list(_modes(module)) != [
+            mode for mode in _CLASSIC_POOLING if mode in _modes(module)
+        ]:
+            raise UserError(
+                f"{encoder.source}: joins poolings in the order {', '.join(_modes(module))}; older "
+                f"sentence-transformers know one order alone: {', '.join(_CLASSIC_POOLING)}"
+            )
     first: Any = encoder.model[0]
     if not encoder.is_transformer and not isinstance(first.tokenizer, WhitespaceTokenizer):
         raise UserError(
             f"{encoder.source}: cuts texts into words in a way that sentence-transformers does not "
             "know, so no folder can hold it; glove:FILE and glove:whitespace:FILE can be written"
         )
+
+
+def require_read_alike(encoder: Encoder) -> None:
+    """Refuse an encoder of which sentence-transformers makes other vectors, before it is trained.
+
+    Raises:
+        UserError: what is trained would not be what is loaded.
+    """
+    theirs = np.asarray(encoder.model.encode(list(PROBES), show_progress_bar=False))
+    gap = gap_between(encoder.embed(PROBES), theirs)
+    if not gap <= _tolerance(encoder):
+        raise UserError(
+            f"{encoder.source}: sentence-transformers makes other vectors of these weights than "
+            f"isospace (1 - cosine = {gap:.2g}), so that what is trained would not be what is "
+            "loaded. This is known of tokenizers that pad on the left where positions are learned: "
+            'set "padding_side": "right" in tokenizer_config.json'
+        )
+
+
+def _tolerance(encoder: Encoder) -> float:
+    return _HALF_TOLERANCE if encoder.is_half else CLASSIC_TOLERANCE
 
 
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
@@ -176,8 +210,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         (building / "README.md").write_text(card, encoding="utf-8")
         write_sums(building)
         measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
-        tolerance = _HALF_TOLERANCE if encoder.is_half else CLASSIC_TOLERANCE
-        return parity_of_sides(measured, building, PROBES, encoder, tolerance)
+        return parity_of_sides(measured, building, PROBES, encoder, _tolerance(encoder))
 
 
 def usage_of(encoder: Encoder) -> dict[str, Any]:

@@ -239,6 +239,11 @@ class Loop:
         self._prompts = [
             encoder.prompt_tokens(side) if encoder.prompts.of(side) else 0 for side in self._sides
         ]
+        if examples.cropped is not None and encoder.pooling == "mask":
+            raise UserError(
+                f"{encoder.source}: its tokenizer puts a template around every text, which crops "
+                "would cut away; train on other `relations`"
+            )
         first = self._micro_batch(0)
         if not first.changed:
             first = first.rows(torch.arange(min(_TRIED, len(first)), device=encoder.device))

@@ -22,7 +22,7 @@ from isospace.encoders.adapters import require_peft
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.prompts import Side, side_of
-from isospace.encoders.saving import require_classic
+from isospace.encoders.saving import require_classic, require_read_alike
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import (
     DEV_SPLITS,
@@ -369,6 +369,7 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
             "train a transformer"
         )
     require_classic(encoder)
+    require_read_alike(encoder)
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
