@@ -392,6 +392,23 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(
         load_corpus(replace(config, strict=True), tmp_path / "cache")
 
 
+@pytest.mark.parametrize(
+    "marks",
+    [("config.json", "metrics.jsonl"), ("results.json", ".lock"), ("modules.json",)],
+)
+def test_what_isospace_wrote_into_the_folder_is_no_part_of_the_corpus(tmp_path, caplog, marks):
+    """A second run in a folder of text read the report of the first, held-out sentences and all."""
+    output = tmp_path / "in" / "runs" / "first"
+    output.mkdir(parents=True)
+    for row in titled(3):
+        (tmp_path / "in" / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
+    for name in (*marks, "report.html"):
+        (output / name).write_text("<p>Sentences of the report, which are no text.</p>")
+    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "in"),)), tmp_path / "cache")
+    assert corpus.counts["documents"] == 3
+    assert f"not read: {output}" in caplog.text
+
+
 GOOD_ROW = b'{"text": "The rows before the broken one."}\n'
 
 

@@ -7,7 +7,7 @@ import os
 import posixpath
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -26,6 +26,14 @@ STANDARD_INPUT = "standard input"
 """The name of that source."""
 
 _PIECE = 1 << 20  # bytes of a copy
+
+_OUTPUTS = (
+    {"config.json", "metrics.jsonl"},  # a run
+    {"results.json", ".lock"},  # a comparison
+    {"modules.json"},  # a model
+    {"isospace.json"},  # an index
+)
+"""What stands in folders that are no corpus, wherever they lie: reports quote held-out text."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +164,13 @@ def _folder_sources(
     def refuse(error: OSError) -> None:
         raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
 
-    walk = list(os.walk(folder, onerror=refuse))
+    walk, outputs = [], []
+    for root, below, names in os.walk(folder, onerror=refuse):
+        if root != str(folder) and _is_output(names):
+            outputs.append(root)
+            below.clear()
+        else:
+            walk.append((root, below, names))
     paths = sorted(Path(root, name) for root, _, names in walk for name in names)
     # A pipe has no end; a link to nowhere is for the reader of its format to name.
     by_path = {
@@ -169,7 +183,7 @@ def _folder_sources(
     folders = sorted(Path(root, name) for root, names, _ in walk for name in names)
     links = [str(path) for path in folders if path.is_symlink()]
     sources = [replace(source, in_folder=True) for source in by_path.values() if source is not None]
-    ignored = [str(path) for path, source in by_path.items() if source is None] + links
+    ignored = [str(path) for path, source in by_path.items() if source is None] + links + outputs
     if not sources:
         raise UserError(
             f"{folder}: no file to read in this folder. Expected {_supported(documents)}."
@@ -178,6 +192,11 @@ def _folder_sources(
         more = f" and {len(ignored) - 10} more" if len(ignored) > 10 else ""
         logger.warning("%s: not read: %s%s", folder, ", ".join(ignored[:10]), more)
     return sources
+
+
+def _is_output(names: Collection[str]) -> bool:
+    """Whether a folder of these files is one that isospace wrote, with text in its reports."""
+    return any(marks <= set(names) for marks in _OUTPUTS)
 
 
 def _spool_standard_input(spool: Path, encoding: str) -> Source:
