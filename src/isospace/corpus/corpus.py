@@ -27,7 +27,7 @@ from isospace.corpus.related import Related
 from isospace.corpus.sources import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
-from isospace.system.cache import built_once, remove_stale
+from isospace.system.cache import built_once, make_in_cache, remove_stale
 from isospace.system.files import file_hash, hash_of, readable_hash
 
 logger = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     if not config.corpus:
         raise UserError("`corpus` is missing: give a text file, a folder, - or docstrings")
     folder = cache / "corpus"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_in_cache(folder)
     remove_stale(folder, ".input-*")
     of_each = [versions_of(name) for name in filter(is_docstrings, config.corpus)]
     versions = {what: version for found in of_each for what, version in found.items()}

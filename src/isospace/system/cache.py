@@ -38,6 +38,20 @@ def cache_folder() -> Path:
         raise UserError(_NO_CACHE.format("you have no home folder")) from error
 
 
+def make_in_cache(folder: Path) -> None:
+    """Make a folder of the cache.
+
+    Raises:
+        UserError: it cannot be made, or nothing can be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(_NO_CACHE.format(f"{folder}: {error.strerror}")) from error
+
+
 def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path], Value]) -> Value:
     """What `read` finds in the folder; where there is none, or a damaged one, it is built first.
 
@@ -50,10 +64,7 @@ def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path
             return read(folder)
         except _DAMAGED:
             shutil.rmtree(folder, ignore_errors=True)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(_NO_CACHE.format(f"{folder.parent}: {error.strerror}")) from error
+    make_in_cache(folder.parent)
     remove_stale(folder.parent, ".building-*")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
         new = Path(scratch, "new")
