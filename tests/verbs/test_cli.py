@@ -165,6 +165,23 @@ def test_train_without_an_objective_of_that_name(capsys, word, message):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "--corpus", "{text}", "simcsee"), "simcsee: no such objective; close: simcse"),
+        (("compare", "--corpus", "{text}", "simcse"), "simcse: is read as a text, as it follows"),
+        (("compare", "--corpus", "{text}", "simcse:head=none"), "come before it: isospace compare"),
+        (("train", "--corpus", "{text}", "nothing.txt", "simcse"), "nothing.txt: no such file or"),
+    ],
+)
+def test_an_objective_behind_the_texts_is_no_text(capsys, tmp_path, words, message):
+    text = tmp_path / "notes.txt"
+    text.write_text("one line\n")
+    status, _, err = run(capsys, *(word.format(text=text) for word in words))
+    assert status == 2
+    assert message in err
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = [sys.executable, "-m", "isospace.cli", "train", "--help"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -17,7 +17,7 @@ from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
 from isospace.verbs.options import SharesWork, as_options
 from isospace.verbs.printing import print_json_text, print_result, print_table
-from isospace.verbs.train import DEFAULT_RECIPE
+from isospace.verbs.train import DEFAULT_RECIPE, require_no_objectives
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Compare(SharesWork):
             from isospace.report.write import write_report
             from isospace.training.run import REPORT
 
+        where = "objectives come before it: isospace compare OBJECTIVE ... --corpus FILE"
+        require_no_objectives(self.config.text.corpus, where)
         if not self.candidates:
             raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
         twice = [text for text in self.candidates if self.candidates.count(text) > 1]

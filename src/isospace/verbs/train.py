@@ -6,6 +6,7 @@ import argparse
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,12 +85,31 @@ class Train(SharesWork):
         with quick_imports():
             from isospace.training.train import train
 
+        where = "objectives come first, or last: isospace train --corpus FILE OBJECTIVE"
+        require_no_objectives(self.config.text.corpus, where)
         config = None if self.resume else replace(self.config, objective=self.objective)
         outcome = train(config, self.resume, Console(self.json))
         if not first():  # of the processes that share the run
             return 0
         show_finished(outcome, self.json)
         return 0
+
+
+def require_no_objectives(corpus: Sequence[str], where: str) -> None:
+    """Refuse as texts what are objectives, or nearly: what follows `corpus` is read as one.
+
+    `where` says where they belong.
+    """
+    from isospace.corpus.docstrings import is_docstrings
+
+    for word in corpus:
+        name = word.partition(":")[0]
+        if word == "-" or "://" in word or is_docstrings(word) or Path(word).exists():
+            continue
+        if name in OBJECTIVES:
+            raise UserError(f"{word}: is read as a text, as it follows `corpus`; {where}")
+        if not Path(word).suffix and get_close_matches(name, OBJECTIVES):
+            raise UserError(f"{no_such('objective', name, OBJECTIVES)}; and no text is called so")
 
 
 def _no_objective(word: str) -> str:
