@@ -184,6 +184,13 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 
 
+def test_more_tokens_than_the_model_reads_are_refused(config):
+    """Were ignored, and written into the manifest all the same."""
+    with pytest.raises(UserError, match=r"`max_length` 65: .* reads 64 tokens at most"):
+        run(replace(config, max_length=65))
+    run(replace(config, max_length=64))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

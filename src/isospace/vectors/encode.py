@@ -69,6 +69,11 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         open_texts(config.inputs, *columns, reading=config.reading) as texts,
     ):
         encoder = load_model(config)
+        longest = encoder.max_length
+        if longest is not None and (config.max_length or 0) > longest:
+            raise UserError(
+                f"`max_length` {config.max_length}: {config.model} reads {longest} tokens at most"
+            )
         if prompt := encoder.prompts.of(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
         scanned = texts.scan()
