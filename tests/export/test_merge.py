@@ -75,5 +75,7 @@ def test_what_cannot_be_merged_is_refused_and_named(toy_model, trained, tmp_path
     assert "setting intermediate_size 64 and 96" in refused(wide)
     assert "--share 1.5: expected a number from 0" in refused(trained[0], "--share", "1.5")
     assert "nothing to merge" in refused()
+    (tmp_path / "file").touch()
+    assert "cannot be written" in refused(trained[0], "--to", str(tmp_path / "file" / "model"))
     there = trained[1]
     assert f"--to {there}: exists already" in refused(trained[0], "--to", there)

@@ -67,6 +67,12 @@ def test_columns_keep_their_types(toy_model, tmp_path, capsys, monkeypatch, name
     assert len(index) == 2
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_the_text_is_read(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"`to` .*: cannot be written \(Not a directory\)"):
+        index_files([str(tmp_path / "no-such.txt")], tmp_path / "file" / "index")
+
+
 def test_values_of_other_types(toy_model, tmp_path):
     rows = {
         "text": ["a", "b"],

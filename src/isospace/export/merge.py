@@ -55,7 +55,7 @@ def merge_models(
         raise UserError("nothing to merge: name the start, and a model that was trained from it")
     if is_occupied(folder):
         raise UserError(f"`to` {folder}: exists already; give another folder")
-    require_writable(folder)
+    require_writable(folder, setting="to")
     encoders = [
         load_encoder(name, pooling, "cpu", query_prompt, document_prompt)
         for name in (start, *models)

@@ -19,6 +19,7 @@ from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
 from isospace.search.index import SLICE, Changes, Row, SearchIndex, passage_id
 from isospace.system.cluster import Engine, connected
+from isospace.system.files import require_writable
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.reading import AS_IT_LOOKS, Reading
 from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
@@ -94,6 +95,7 @@ def index_files(
         )
     if about is None:
         require_room(to)
+        require_writable(to, inside=True, setting="to")
     elif query_prompt is not None or document_prompt is not None:
         raise UserError(
             f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "

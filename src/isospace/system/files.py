@@ -145,18 +145,21 @@ def expanded(name: str | Path) -> Path:
     return Path(os.path.expanduser(name))
 
 
-def require_writable(folder: Path, inside: bool = False) -> None:
+def require_writable(folder: Path, inside: bool = False, setting: str = "output") -> None:
     """Refuse an output folder that cannot be made, before the work is done; makes nothing.
 
     Args:
         folder: the output.
         inside: files are put into it; else a folder is built beside it and takes its place.
+        setting: names it in messages.
 
     Raises:
         UserError: with the system's reason.
     """
     if not (inside or folder.name):
-        raise UserError(f"`output` {folder}: give a folder that is not there yet, such as ./model")
+        raise UserError(
+            f"`{setting}` {folder}: give a folder that is not there yet, such as ./model"
+        )
     place = folder.absolute() if inside else folder.absolute().parent
     try:
         while not place.exists():
@@ -165,7 +168,7 @@ def require_writable(folder: Path, inside: bool = False) -> None:
             pass
     except OSError as error:
         raise UserError(
-            f"`output` {folder}: cannot be written ({error.strerror}). Give another folder"
+            f"`{setting}` {folder}: cannot be written ({error.strerror}). Give another folder"
         ) from error
 
 
