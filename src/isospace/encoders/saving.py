@@ -151,8 +151,9 @@ def require_read_alike(encoder: Encoder) -> None:
     Raises:
         UserError: what is trained would not be what is loaded.
     """
-    theirs = np.asarray(encoder.model.encode(list(PROBES), show_progress_bar=False))
-    gap = gap_between(encoder.embed(PROBES), theirs)
+    plain = encoder.prompts.plain
+    theirs = encoder.model.encode(list(PROBES), prompt=plain, show_progress_bar=False)
+    gap = gap_between(encoder.embed(PROBES), np.asarray(theirs))
     if not gap <= _tolerance(encoder):
         raise UserError(
             f"{encoder.source}: sentence-transformers makes other vectors of these weights than "
