@@ -13,7 +13,7 @@ from report_runs import EVIL, evaluations, finish, page_of, write_run, write_sam
 
 from isospace.cli import main
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.objectives import OBJECTIVES
 from isospace.report import write as module
 from isospace.report.figures import (
@@ -27,7 +27,8 @@ from isospace.report.figures import (
 )
 from isospace.report.run_set import RunSet, collect
 from isospace.report.scoreboard import runs_table
-from isospace.training.run import Run
+from isospace.training.run import FinishedRun, Run
+from isospace.verbs.finished import show_finished
 
 
 @pytest.fixture
@@ -184,6 +185,35 @@ def test_several_runs_need_a_file(run, tmp_path):
     assert "isospace train --resume" in page  # the other one is not finished
     with pytest.raises(UserError, match=r"is a folder; give a file, such as .*report\.html"):
         page_of(run.folder, other.folder, output=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "notes"])
+def test_a_page_takes_no_other_file_s_place(run, tmp_path, name):
+    notes = tmp_path / name
+    notes.write_text("mine")
+    with pytest.raises(UserError, match=rf"^`output` .*{name}: expected a name that ends in .html"):
+        page_of(run.folder, output=notes)
+    assert notes.read_text() == "mine"
+    assert "<svg" in page_of(run.folder, output=tmp_path / "p.HTM")
+
+
+def test_a_page_that_cannot_be_written_says_how_to_name_another(run, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    page = tmp_path / "file" / "p.html"
+    assert main(["report", str(run.folder), "--output", str(page)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"isospace: {page}: cannot be written (")
+    assert "Name another page: isospace report FOLDER --output report.html\n" in err
+
+
+def test_the_verdict_is_said_before_the_page_is_written(run, capsys, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(module, "write_text", refuse)
+    with pytest.raises(Stopped, match=r"report\.html: cannot be written \(Permission denied\)"):
+        show_finished(FinishedRun(run, run.finished, earlier=True), json=False)
+    assert "had been finished. Adapted: yes." in capsys.readouterr().out
 
 
 def test_a_folder_whose_name_is_no_text_has_a_page(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from isospace.config import objective_name
-from isospace.errors import UserError
+from isospace.errors import Stopped, UserError
 from isospace.evaluation.isotropy import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures, space
@@ -89,6 +89,7 @@ def write_report(
 
     Raises:
         UserError: no file to write to, or queries where no run is finished.
+        Stopped: the page cannot be written there.
     """
     if output is None:
         if run_set.home is None:
@@ -98,6 +99,8 @@ def write_report(
         output = run_set.home / REPORT
     if output.is_dir():
         raise UserError(f"`output` {output}: is a folder; give a file, such as {output / REPORT}")
+    if output.suffix.lower() not in (".html", ".htm"):  # it may be a text of the user's
+        raise UserError(f"`output` {output}: expected a name that ends in .html")
     if queries and not any(_has_map(named.run.sample) for named in run_set.runs):
         raise UserError(
             f"`query`: {run_set.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "
@@ -117,7 +120,13 @@ def write_report(
         evaluations=_evaluations_table(run_set),
         sections=[_section(named, i, queries, in_words) for i, named in enumerate(run_set.runs)],
     )
-    write_text(output, page)
+    try:
+        write_text(output, page)
+    except OSError as error:
+        raise Stopped(
+            f"{output}: cannot be written ({error.strerror or error}). Name another page: "
+            f"isospace report FOLDER `output` {REPORT}"
+        ) from error
     return output
 
 

@@ -81,20 +81,21 @@ class Compare(SharesWork):
         )
         if results is None:  # another process than the first
             return 0
+        if self.json:
+            print_json_text(to_json(results))
+        else:
+            tables = [make(folder.name, results) for make in COMPARISON_TABLES]
+            for table in filter(None, tables):
+                print_table(table.caption, table.rows, table.note)
+            print_result(results.verdict.text)
+            if results.beside_text:
+                print_result(results.beside_text)
+        if results.verdict.model is not None:
+            console.line("load it", _how_to_load(Path(results.verdict.model)))
+        # Last: the folder of a finished comparison may be read-only by now.
         runs = [folder / run for runs in results.runs.values() for run in runs]
         for reported in (*runs, folder):
             write_report(collect([reported]), in_words=as_options)
-        if self.json:
-            print_json_text(to_json(results))
-            return 0
-        tables = [make(folder.name, results) for make in COMPARISON_TABLES]
-        for table in filter(None, tables):
-            print_table(table.caption, table.rows, table.note)
-        print_result(results.verdict.text)
-        if results.beside_text:
-            print_result(results.beside_text)
-        if results.verdict.model is not None:
-            console.line("load it", _how_to_load(Path(results.verdict.model)))
         console.line("report", str(folder / REPORT))
         return 0
 

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 
 def show_finished(outcome: FinishedRun, json: bool) -> None:
-    """Write the run's report; print results.json where JSON is asked for.
+    """Print results.json where JSON is asked for; write the run's report.
 
     Of a run that had been finished before the verdict is said, as nothing told it on the way.
     """
     from isospace.report.run_set import collect
     from isospace.report.write import write_report
 
-    write_report(collect([outcome.run.folder]), in_words=as_options)
     if json:
         print_json_text(to_json(outcome.results))
     elif outcome.earlier:
         print_result(f"{outcome.run.folder} had been finished. {outcome.verdict}")
+    # Last: its folder may be read-only by now.
+    write_report(collect([outcome.run.folder]), in_words=as_options)
