@@ -122,8 +122,22 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
         ),
         (
             ["index", "--delete", "regexp_match(text, '[')"],
-            "filter \"regexp_match(text, '[')\" (Regular expression did not compile: Syntax(): "
-            + SQL,
+            "filter \"regexp_match(text, '[')\" (Regular expression did not compile: Syntax( regex "
+            "parse error: [ ^ error: unclosed character class )): " + SQL,
+        ),
+        (
+            ["search", "cat", "--where", "id = 1"],
+            "filter 'id = 1' (Received literal Int64(1) and could not convert to literal of type "
+            f"'Utf8'): {SQL}",
+        ),
+        (
+            ["search", "cat", "--where", "`year` = 'x"],
+            'filter "`year` = \'x" (invalid SQL predicate: Unterminated string literal at Line: 1, '
+            f"Column: 11): {SQL}",
+        ),
+        (
+            ["search", "cat", "--where", "`resume` = 1"],
+            f"filter '`resume` = 1' (No field named resume): {SQL}",
         ),
         (
             ["search", "cat", "--where", " "],
@@ -207,6 +221,20 @@ def test_bad_input_is_one_line(folder, capsys, monkeypatch, words, message):
     assert refusal(capsys, *words) == f"isospace: {message}"
     assert not Path("new").exists()
     assert len(SearchIndex.open("index")) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--keep", "id"], 'column "id": expected another name than id,'),
+        (["--model", "./none"], "./none: not a folder"),
+    ],
+)
+def test_an_index_is_refused_before_the_files_are_read(tmp_path, capsys, option, message):
+    (tmp_path / "t.csv").write_text("text,id\na,1\n")
+    status, _, err = run(capsys, "index", tmp_path / "t.csv", "--to", tmp_path / "new", *option)
+    assert status == 2
+    assert err.startswith(f"isospace: {message}")
 
 
 @pytest.mark.parametrize("where", ["id = 't1' -- ) a comment", "id = 't1' OR id = 'a)'"])

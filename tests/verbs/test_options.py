@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from isospace.verbs.console import Console
 from isospace.verbs.options import as_options
 
@@ -17,6 +19,11 @@ def test_resume_is_a_command_that_starts_as_many_processes(monkeypatch):
 def test_what_is_no_setting_stays():
     text = "`isospace recipes` lists all; see `Views` and `x-y`"
     assert as_options(text) == text
+
+
+@pytest.mark.parametrize("user", ["`output` = 'x", '`resume` = "x"', """`a` = 'x' or "y" = `to`"""])
+def test_what_a_user_wrote_is_quoted_as_it_is(user):
+    assert as_options(f"filter {user!r}: the model's `to`") == f"filter {user!r}: the model's --to"
 
 
 def test_the_story_of_the_core_names_options(capsys):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from isospace.errors import UserError, first_line
+from isospace.errors import UserError
 from isospace.search.columns import ColumnType, Value, in_words
 
 _TABLE = "texts"
@@ -33,6 +33,7 @@ _OLD = timedelta(minutes=1)
 """Files that are no longer needed stay for searches that began before."""
 _NOISE = re.compile(
     r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: |Query Execution error: "
+    r"|Error resolving filter expression (?s:.*?)\n\): |Invalid user input: "
     r"|Error applying filter expression to batch: |Arrow error: |Compute error: )*"
 )
 _NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
@@ -320,7 +321,8 @@ def _code(where: str) -> str:
 
 def _reason(error: Exception) -> str:
     """What LanceDB says, without its source files and its inner layers."""
-    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", first_line(error))[0]
-    if parser := re.search(r"\(sql parser error: (.*)\)", str(error)):  # may be the second line
+    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", _NOISE.sub("", str(error)))[0]
+    text = re.sub(r"(\s|~~+)+", " ", text).strip() or type(error).__name__
+    if parser := re.search(r"\(sql parser error: (.*)\)", text):
         text = parser[1]
-    return _NOISE.sub("", text).rstrip(".")[:300]
+    return text.rstrip(".")[:300]

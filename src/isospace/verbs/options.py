@@ -32,22 +32,29 @@ class SharesWork(LoadsModels):
     the same on several machines."""
 
 
-_SETTING = re.compile(r"(adapt )?`([a-z][a-z0-9_]*)`")
+_QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""
+_SETTING = re.compile(rf"{_QUOTED}|(?P<verb>adapt )?`(?P<name>[a-z][a-z0-9_]*)`")
+"""A setting as the core names it; or a text in quotes, as messages quote the user's own."""
 
 
 def as_options(text: str) -> str:
     """A text of the core, in which settings are `named_so`, with their options in place of them.
 
     `resume`, which only a run has, becomes the whole command, of train or, where it says so, adapt.
+    What stands in quotes stays.
 
     >>> as_options("`batch_size` 1: expected 2 or more; `resume` runs/a")
     '--batch-size 1: expected 2 or more; isospace train --resume runs/a'
+    >>> as_options("filter '`output` = 1'")
+    "filter '`output` = 1'"
     """
     return _SETTING.sub(_option, text)
 
 
-def _option(setting: re.Match[str]) -> str:
-    verb, name = setting.groups("")
+def _option(found: re.Match[str]) -> str:
+    verb, name = found["verb"] or "", found["name"]
+    if name is None:  # a text in quotes
+        return found[0]
     option = "--" + name.replace("_", "-")
     if name != "resume":
         return verb + option
