@@ -110,21 +110,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     wait_passively()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # closed, as `>&-` leaves it
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
     if isinstance(sys.stdout, TextIOWrapper):  # a text that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     end_with_input()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_WithOptions("%(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    if not arguments or arguments[0] in _HELP:
-        print_result(_usage())
-        return 0 if arguments else 2
     try:
-        return _run(arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
+        try:
+            status = _run(arguments)
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:  # the reader of the output has seen enough, such as `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
         return 1
     except (UserError, Stopped, KeyboardInterrupt, OSError) as error:
         if first() or not isinstance(error, Interrupted):  # which are all of them at once
@@ -136,10 +137,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not launched_here():  # there, the launcher says which one it was
             _say(Stopped("another process of this run has ended, and so does this one"))
         return 1
+    finally:
+        _drop_unwritten()
 
 
 def _run(arguments: Sequence[str]) -> int:
     """Run a verb, here or in as many processes as it asks for; the exit status."""
+    if not arguments or arguments[0] in _HELP:
+        print_result(_usage())
+        return 0 if arguments else 2
     if arguments[0] == "--version":
         print_result(f"isospace {isospace.__version__}")
         return 0
@@ -152,6 +158,14 @@ def _run(arguments: Sequence[str]) -> int:
     _silence_libraries()
     with trusting_code(getattr(verb, "trust_remote_code", False)):
         return int(verb.run())
+
+
+def _drop_unwritten() -> None:
+    """Leave nothing in the buffer that cannot be written: Python would try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(error: BaseException) -> None:

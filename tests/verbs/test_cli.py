@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -189,6 +191,26 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+@pytest.mark.parametrize(
+    ("output", "status", "said"),
+    [
+        ("| true", 1, ""),
+        ("> /dev/full", 1, "isospace: [Errno 28] No space left on device\n"),
+        (">&-", 0, ""),
+    ],
+)
+def test_what_cannot_be_printed_is_no_traceback(buffered, words, output, status, said):
+    command = shlex.join([sys.executable, "-m", "isospace.cli", *words])
+    script = f"set -o pipefail; {command} {output}"
+    environment = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, stderr=subprocess.PIPE, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (status, said)
 
 
 def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
