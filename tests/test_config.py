@@ -126,8 +126,9 @@ def test_names_and_paths_may_be_written_either_way(corpus):
     "text", ["", "[]", '"text"', "7", "{}", '{"objective": {"name": "none"}}', "[" * 100_000]
 )
 def test_what_is_no_configuration_is_refused(text):
-    with pytest.raises(UserError, match="not the configuration"):
+    with pytest.raises(UserError, match="not the configuration") as refused:
         TrainConfig.from_json(text)
+    assert "`" not in str(refused.value)  # keys of JSON are no settings
 
 
 @pytest.mark.parametrize(

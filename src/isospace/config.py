@@ -398,7 +398,9 @@ class TrainConfig:
         except (ValueError, RecursionError) as error:
             raise UserError(f"not the configuration of a run: {error}") from error
         if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
-            raise UserError("not the configuration of a run: `text` and `objective` are missing")
+            raise UserError(
+                "not the configuration of a run: its keys text and objective are missing"
+            )
         try:
             return cls(**_upgraded(values))
         except UserError as error:

@@ -316,6 +316,9 @@ def test_the_verbs_tell_the_story(toy_model, tmp_path, capsys, monkeypatch, lowe
     assert err.split() == ["rows", "2", "deleted,", "298", "left", "in", "index"]
     content = json.loads(run(capsys, "index", "--delete", "id = 't.txt:3'", "--json")[1])
     assert content == {"deleted": 1, "rows": 297}
+    Path("few.txt").write_text("a cat\n")
+    _, _, err = run(capsys, "index", "few.txt", "--to", "my index", "--model", toy_model)
+    assert err.endswith("isospace search 'a query' --index 'my index'\n")
 
 
 def test_an_interruption_says_how_to_go_on(folder, tmp_path, capsys, monkeypatch):

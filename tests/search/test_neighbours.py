@@ -139,14 +139,31 @@ def test_python_users_get_the_same_from_a_list(toy_model):
     ("more", "message"),
     [
         ([], "--query TEXT"),
-        (["--query", "  "], "queries that are not empty"),
-        (["--query", "a", "-k", "0"], "k 0: expected"),
+        (
+            ["--query", "a", "--query", "  "],
+            "--query ['a', '  ']: expected none of them to be empty",
+        ),
+        (["--query", "a", "-k", "0"], "-k 0: expected 1 or more"),
     ],
 )
-def test_bad_words_are_refused(capsys, words, more, message):
+def test_bad_words_are_refused_before_the_corpus_is_read(capsys, words, more, message):
     status, _, err = run(capsys, [*words, *more])
     assert status == 2
-    assert message in " ".join(err.split())
+    assert message in err
+    assert "reading" not in err
+
+
+def test_bad_models_are_refused_before_the_corpus_is_read(capsys, words):
+    verb, model, *options = words
+    status, _, err = run(capsys, [verb, model, "./typo", *options, "--query", "a"])
+    assert status == 2
+    assert err.startswith("isospace: ./typo: not a folder")
+
+
+@pytest.mark.parametrize(("queries", "k"), [(["a", " "], 1), ([], 1), (["a"], 0)])
+def test_python_users_are_refused_too(queries, k):
+    with pytest.raises(UserError, match=rf"k {k}: expected"):
+        find_neighbours(["minilm"], ["a"], queries, k)
 
 
 def test_nothing_found_is_said(capsys, toy_model, tmp_path):

@@ -73,6 +73,11 @@ def test_nothing_to_look_at_is_a_hint(capsys):
     assert "isospace corpus FOLDER" in capsys.readouterr().err
 
 
+def test_a_bad_model_is_refused_before_the_text_is_read(folder, capsys):
+    assert main(["corpus", str(folder), "--model", "./none"]) == 2
+    assert capsys.readouterr().err.startswith("isospace: ./none: not a folder")
+
+
 def test_passages_of_a_folder_are_indexed_and_found(folder, tmp_path, capsys):
     assert main(["index", str(folder), "--to", str(tmp_path / "index")]) == 0
     words = ["search", "feline at night", "--index", str(tmp_path / "index"), "-k", "1", "--json"]

@@ -135,9 +135,11 @@ class Related:
         """
         if wanted is not None:
             if len(self.held_out(wanted)) < 2:
+                counts = self.counts(held=True).items()
+                have = ", ".join(f"{n:,} {name}" for name, n in counts if n)
                 raise UserError(
                     f"`judge` {wanted}: the held-out documents have no such pairs; they have "
-                    + ", ".join(f"{n:,} {name}" for name, n in self.counts(held=True).items() if n)
+                    f"{have or 'none of any relation'}"
                 )
             return wanted
         return next((name for name in JUDGING if len(self.held_out(name)) >= FEW_PAIRS), None)

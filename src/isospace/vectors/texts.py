@@ -14,7 +14,7 @@ import math
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,6 +134,7 @@ class Texts:
         keep: other columns that are read.
         reading: how the files are read.
         cut_rows: whether a row that is longer than a passage is several.
+        warned: what was said of documents that cannot be read.
     """
 
     sources: Sequence[Source]
@@ -143,6 +144,7 @@ class Texts:
     keep: tuple[str, ...]
     reading: Reading
     cut_rows: bool
+    warned: set[str] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[TextRow]:
         for file in self.files():
@@ -224,8 +226,10 @@ class Texts:
         except UnreadableDocument as error:
             if self.reading.strict:
                 raise not_left_out(error) from error
-            logger.warning("not read: %s", error)
             unread.append(str(error))
+            if unread[0] not in self.warned:  # once, however often the files are read
+                self.warned.add(unread[0])
+                logger.warning("not read: %s", error)
             return
         passages = passages_of(document, self.reading.passage_words, self.reading.language)
         for number, (_, passage) in enumerate(passages, 1):

@@ -43,7 +43,7 @@ class Corpus(LoadsModels):
         from isospace.corpus.coverage import coverage
         from isospace.corpus.overview import overview, sample
         from isospace.corpus.reading import TXT_LINES, TXT_PARAGRAPHS
-        from isospace.encoders.loading import load_encoder
+        from isospace.encoders.loading import load_encoder, resolve
         from isospace.recipes import find
         from isospace.system.cache import cache_folder
         from isospace.training.prepare import require_enough
@@ -51,6 +51,7 @@ class Corpus(LoadsModels):
 
         if not self.config.corpus:
             raise UserError("give files or a folder to look at: isospace corpus FOLDER")
+        resolve(self.model)  # before the corpus is read
         console = Console(self.json)
         console.line("reading", ", ".join(self.config.corpus))
         text = CorpusConfig(**vars(self.config))

@@ -63,10 +63,13 @@ class Explore(LoadsModels):
         missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
         if missing:
             raise UserError(f"explore needs {', '.join(missing)}: pip install 'isospace[explore]'")
+        from isospace.encoders.loading import resolve
         from isospace.explore.app import HOST, listen, make_server
         from isospace.explore.session import open_session
         from isospace.search.neighbours import Texts, read_corpus
 
+        for model in self.models:
+            resolve(model)  # before the corpus is read
         console = Console(self.json)
         names = ", ".join(Path(name).name or name for name in self.corpus)
         with listen(self.port) as listener:

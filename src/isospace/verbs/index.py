@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,12 +63,17 @@ class Index(LoadsModels):
 
     def run(self) -> int:
         """Index or delete, and say what changed."""
+        from isospace.encoders.loading import resolve
+        from isospace.search.columns import check_names
         from isospace.search.files import index_files
         from isospace.training.run import chosen_weight
 
         console = Console(self.json)
         if self.delete is not None:
             return self._delete(self.delete, console)
+        check_names(self.keep)  # before the files are read
+        if self.model is not None:
+            resolve(self.model)
         try:
             indexed = index_files(
                 self.inputs,
@@ -94,7 +100,8 @@ class Index(LoadsModels):
         console.line("rows", _in_words(indexed.changes))
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {self.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
-        console.line("search", f"{how}; isospace search 'a query' --index {self.to}")
+        folder = shlex.quote(str(self.to))
+        console.line("search", f"{how}; isospace search 'a query' --index {folder}")
         return 0
 
     def _delete(self, where: str, console: Console) -> int:
