@@ -10,6 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.parity import PROBES
 from isospace.errors import Stopped, UserError
 from isospace.objectives.base import View
 from isospace.training import checkpoint
@@ -51,7 +52,8 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
     embed = Encoder.embed
 
     def counted(encoder, texts, view=View(dropout=0.0), *rest, **options):  # noqa: B008 - frozen
-        encoded.append(view.dropout == 0.0)
+        if tuple(texts) != PROBES:  # by which the start is tried
+            encoded.append(view.dropout == 0.0)
         return embed(encoder, texts, view, *rest, **options)
 
     with monkeypatch.context() as patch:

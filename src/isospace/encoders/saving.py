@@ -116,8 +116,8 @@ def _modes(pooling: Pooling) -> tuple[str, ...]:
     return (modes,) if isinstance(modes, str) else tuple(modes)
 
 
-def require_classic(encoder: Encoder) -> None:
-    """Refuse an encoder that could not be saved for others.
+def require_known_modules(encoder: Encoder) -> None:
+    """Refuse an encoder that sentence-transformers cannot read.
 
     Raises:
         UserError: a module that cannot be loaded without further code.
@@ -129,6 +129,21 @@ def require_classic(encoder: Encoder) -> None:
             f"{encoder.source}: modules {', '.join(foreign)} are not among those that every "
             f"sentence-transformers version can load ({', '.join(sorted(_CLASSIC_TYPES))})"
         )
+    first: Any = encoder.model[0]
+    if not encoder.is_transformer and not isinstance(first.tokenizer, WhitespaceTokenizer):
+        raise UserError(
+            f"{encoder.source}: cuts texts into words in a way that sentence-transformers does not "
+            "know, so no folder can hold it; glove:FILE and glove:whitespace:FILE can be written"
+        )
+
+
+def require_classic(encoder: Encoder) -> None:
+    """Refuse an encoder that could not be saved for all versions of sentence-transformers.
+
+    Raises:
+        UserError: as `require_known_modules`; or poolings in an order that older ones do not know.
+    """
+    require_known_modules(encoder)
     for module in encoder.model:
         if isinstance(module, Pooling) and list(_modes(module)) != [
             mode for mode in _CLASSIC_POOLING if mode in _modes(module)
@@ -137,12 +152,6 @@ def require_classic(encoder: Encoder) -> None:
                 f"{encoder.source}: joins poolings in the order {', '.join(_modes(module))}; older "
                 f"sentence-transformers know one order alone: {', '.join(_CLASSIC_POOLING)}"
             )
-    first: Any = encoder.model[0]
-    if not encoder.is_transformer and not isinstance(first.tokenizer, WhitespaceTokenizer):
-        raise UserError(
-            f"{encoder.source}: cuts texts into words in a way that sentence-transformers does not "
-            "know, so no folder can hold it; glove:FILE and glove:whitespace:FILE can be written"
-        )
 
 
 def require_read_alike(encoder: Encoder) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
 from isospace.encoders.prompts import Side
-from isospace.encoders.saving import require_classic
+from isospace.encoders.saving import require_known_modules
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
@@ -171,7 +171,7 @@ def _require_packages() -> None:
 
 
 def _require_exportable(encoder: Encoder) -> None:
-    require_classic(encoder)
+    require_known_modules(encoder)
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
         raise UserError(
             f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "
