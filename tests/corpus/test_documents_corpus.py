@@ -396,7 +396,11 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(
 
 @pytest.mark.parametrize(
     "marks",
-    [("config.json", "metrics.jsonl"), ("results.json", ".lock"), ("modules.json",)],
+    [
+        ("config.json", "metrics.jsonl"),
+        ("results.json", ".lock"),
+        ("modules.json", "config_sentence_transformers.json"),
+    ],
 )
 def test_what_isospace_wrote_into_the_folder_is_no_part_of_the_corpus(tmp_path, caplog, marks):
     """A second run in a folder of text read the report of the first, held-out sentences and all."""

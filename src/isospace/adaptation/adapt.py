@@ -478,8 +478,13 @@ class _Climb:
         """
         scores = {state: found.scores for state, found in self._tried.items()}
         flattered = float(np.mean(self._flattered or [0.0])) if chosen.share else 0.0
-        could_be = None if chosen == START else allowed
-        return ChosenAmong.named(scores, chosen, could_be, self._unseen, flattered)
+        return ChosenAmong.named(
+            scores,
+            chosen,
+            allowed=None if chosen == START else allowed,
+            unseen=self._unseen,
+            flattered=flattered,
+        )
 
     @property
     def _no_rung(self) -> str:

@@ -246,7 +246,8 @@ class _Judge:
         candidates = {over: before} | {row: tested[row][column] for row in tested}
         unseen = (len(candidates) - 1) * (self._evaluations() - 1)
         flattered = float(np.mean([_flattered(run) for run in runs] or [0.0]))
-        return judge_chosen(ChosenAmong.named(candidates, name, None, unseen, flattered))
+        among = ChosenAmong.named(candidates, name, unseen=unseen, flattered=flattered)
+        return judge_chosen(among)
 
     def _judged(self, name: str) -> int:
         """How many results the test items have judged on this machine, with the runs' own."""

@@ -30,7 +30,7 @@ _PIECE = 1 << 20  # bytes of a copy
 _OUTPUTS = (
     {"config.json", "metrics.jsonl"},  # a run
     {"results.json", ".lock"},  # a comparison
-    {"modules.json"},  # a model
+    {"modules.json", "config_sentence_transformers.json"},  # a model
     {"isospace.json"},  # an index
 )
 """What stands in folders that are no corpus, wherever they lie: reports quote held-out text."""

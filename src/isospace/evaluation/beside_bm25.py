@@ -38,6 +38,7 @@ WEIGHTS = (2.0, 1.5, 3.0, 1.0, 4.0, 0.5, 6.0)
 """Of BM25, from which pairs choose: from the default outwards."""
 
 _Blocks = Iterator[tuple[int, NDArray[Any]]]
+_BlocksByWay = dict[Way, Callable[[], _Blocks]]
 
 
 def require_weight(bm25_weight: float) -> None:
@@ -201,10 +202,7 @@ def find_pairs(
         The ranks by the encoder alone, as `retrieval.evaluate_retrieval` gives them, and the other
         ways'.
     """
-    targets = Targets.of(pairs)
-    first, second = unit_vectors(encode, pairs.first, targets.texts)
-    bm25 = BM25(targets.texts)
-    blocks = _blocks_by_way(first, second, pairs.first, bm25, weight, targets.itself)
+    targets, (first, second), blocks = _searched(encode, pairs, weight)
     bare = [without_words_of(*pair) for pair in pairs]
     changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
     no_shared = None
@@ -226,10 +224,7 @@ def rank_beside(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, RetrievalScores]:
     """The ranks by BM25 alone and by both, as `find_pairs` has them with the same arguments."""
-    targets = Targets.of(pairs)
-    vectors = unit_vectors(encode, pairs.first, targets.texts)
-    bm25 = BM25(targets.texts)
-    blocks = _blocks_by_way(*vectors, pairs.first, bm25, weight, targets.itself)
+    targets, _, blocks = _searched(encode, pairs, weight)
     return targets.rank(blocks["BM25"]()), targets.rank(blocks["fused"]())
 
 
@@ -284,6 +279,16 @@ def _compare(
     return BesideBM25(values, scores, weight, unit, protocol)
 
 
+def _searched(
+    encode: Encode, pairs: TextPairs, weight: float
+) -> tuple[Targets, tuple[NDArray[np.float32], NDArray[np.float32]], _BlocksByWay]:
+    """What the first texts of pairs look for, the vectors of both, and the scores by each way."""
+    targets = Targets.of(pairs)
+    vectors = unit_vectors(encode, pairs.first, targets.texts)
+    bm25 = BM25(targets.texts)
+    return targets, vectors, _blocks_by_way(*vectors, pairs.first, bm25, weight, targets.itself)
+
+
 def _blocks_by_way(
     first: NDArray[np.float32],
     second: NDArray[np.float32],
@@ -291,7 +296,7 @@ def _blocks_by_way(
     bm25: BM25,
     weight: float,
     itself: NDArray[np.int64],
-) -> dict[Way, Callable[[], _Blocks]]:
+) -> _BlocksByWay:
     """Way -> a function that makes its scores (query, document) anew, block by block."""
 
     def words(rows: slice) -> NDArray[np.float32]:
