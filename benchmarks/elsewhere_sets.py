@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 
 from corpora import WHEELS, Package, documents, sources_of
 from isospace.corpus.docstrings import read_docstrings, split_pairs
+from isospace.corpus.groups import split_groups
 from isospace.errors import UserError
 
 PACKAGES = "astropy dask django jax keras mne sqlalchemy statsmodels transformers xarray".split()
@@ -35,18 +36,22 @@ WORDNET = Package(
 )
 
 DOCSTRINGS, DEFINITIONS = 600, 900
-"""Pairs of each set."""
+"""Pairs of each set of which a third chooses and the others judge."""
+FURTHER = 2100
+"""Definitions beside them that choose: 300 cannot tell whether half a point was lost."""
 LONGEST = 300
 """Characters of a text: what is measured at the end of every run must cost little."""
 
 HASHES = {
-    "docstrings": "26b8923b0262f77883dea6df3f7e3117f4881d460409dba435dc11dd6cec4a0d",
-    "definitions": "524ada4a1400e4b030629868a828631e708603bae7a1113e5a247cbfc3ba066b",
+    "docstrings": "08ee35f2a96b9d3c0990431b2fde54edf6b799f73b5d421edca0136379f1780b",
+    "definitions": "74964ad7b5739c58da0c324f889b60ac7c7b389a6d2aad74f38c9a3a1a0aa9af",
 }
 """Set -> SHA-256 of its lines, without compression."""
 
 Row = tuple[str, str, str]
 """First text, second text, group."""
+Parted = tuple[str, str, str, str]
+"""The same, and which part of the set it is in."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(str(error))
 
 
-def docstrings(scratch: Path) -> list[Row]:
+def docstrings(scratch: Path) -> list[Parted]:
     """Summaries and next paragraphs of docstrings; the group is the module."""
     wheels = {name: hash for name, hash in WHEELS.items() if name.split("==")[0] in PACKAGES}
     sources = scratch / "sources"
@@ -71,16 +76,19 @@ def docstrings(scratch: Path) -> list[Row]:
     found = read_docstrings(sources_of(wheels, sources, scratch))
     rows = ((*one.pair, one.module) for one in found if one.pair is not None)
     own = (row for row in rows if not NOT_OWN.intersection(PurePath(row[2]).parts))
-    return sample(own, DOCSTRINGS)
+    return parted(sample(own, DOCSTRINGS))
 
 
-def definitions(scratch: Path) -> list[Row]:
+def definitions(scratch: Path) -> list[Parted]:
     """The words of a synset and its definition; the group is the synset."""
     folder = scratch / "wordnet"
     folder.mkdir()
     documents(WORDNET, folder, scratch)
     files = sorted(folder.iterdir())
-    return sample((row for file in files for row in synsets(file.read_text("ascii"))), DEFINITIONS)
+    rows = (row for file in files for row in synsets(file.read_text("ascii")))
+    found = sample(rows, DEFINITIONS + FURTHER)
+    further = [(*row, "choose") for row in found[DEFINITIONS:]]
+    return parted(found[:DEFINITIONS]) + further
 
 
 def synsets(text: str) -> Iterator[Row]:
@@ -112,13 +120,20 @@ def sample(rows: Iterable[Row], count: int) -> list[Row]:
     return sorted(distinct, key=lambda row: hashlib.sha256(repr(row).encode()).digest())[:count]
 
 
-def write(path: Path, rows: Sequence[Row], sha256: str) -> None:
+def parted(rows: Sequence[Row]) -> list[Parted]:
+    """A third of them chooses and the others judge, groups whole; they stay in their order."""
+    _, judges = split_groups([group for *_, group in rows])
+    judging = set(judges.tolist())
+    return [(*row, "judge" if n in judging else "choose") for n, row in enumerate(rows)]
+
+
+def write(path: Path, rows: Sequence[Parted], sha256: str) -> None:
     """Write a set.
 
     Raises:
         UserError: it is not the one that was pinned.
     """
-    names = ("first", "second", "group")
+    names = ("first", "second", "group", "part")
     made = [dict(zip(names, row, strict=True)) for row in rows]
     content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made).encode()
     path.write_bytes(gzip.compress(content, mtime=0))
@@ -128,7 +143,7 @@ def write(path: Path, rows: Sequence[Row], sha256: str) -> None:
         raise UserError(f"{path}: its lines have SHA-256 {found}. Expected {sha256}")
 
 
-SETS: dict[str, Callable[[Path], list[Row]]] = {
+SETS: dict[str, Callable[[Path], list[Parted]]] = {
     "docstrings": docstrings,
     "definitions": definitions,
 }

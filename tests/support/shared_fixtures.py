@@ -48,7 +48,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _less_elsewhere() -> Iterator[None]:
-    """Of the other text that every verdict is about a tenth is measured: few tests are about it."""
+    """Of the other text that every verdict is about little is measured: few tests are about it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elsewhere, "carried", elsewhere.carried)
         measure_less_elsewhere()

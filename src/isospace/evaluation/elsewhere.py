@@ -20,7 +20,6 @@ import numpy as np
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, is_docstrings
-from isospace.corpus.groups import split_groups
 from isospace.corpus.relations import Role
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import (
@@ -118,9 +117,7 @@ class Elsewhere:
             if name == DOCSTRINGS and _has_docstrings(corpus):
                 left_out = f"{name} are left out, because the corpus has some"
             else:
-                pairs = carried(name)
-                parts = [pairs.take(part.tolist()) for part in split_groups(pairs.groups or ())]
-                choosing[name], judging[name] = parts
+                choosing[name], judging[name] = carried(name, "choose"), carried(name, "judge")
         sts = {name: task.test_only() for name, task in (tasks or {}).items()}
         dev = _dev_sets(tasks or {}) if chooses else ()
         chosen_by = [pairs.ids() for pairs in (*dev, *filter(None, [labels]))]
@@ -213,10 +210,10 @@ def require_elsewhere(folders: Sequence[str], corpus: Sequence[str]) -> None:
                 )
 
 
-def carried(name: str) -> TextPairs:
-    """One of the sets that are carried, in `DATA`."""
+def carried(name: str, part: Part) -> TextPairs:
+    """A part of one of the sets that are carried, in `DATA`."""
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+        rows = [row for row in map(json.loads, file) if row["part"] == part]
     columns = ("first", "second", "group")
     first, second, groups = (tuple(row[column] for row in rows) for column in columns)
     return TextPairs(name, first, second, groups=groups, unit=CARRIED[name])
