@@ -7,8 +7,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -103,15 +104,31 @@ def judged_again(
 ) -> ComparisonResults:
     """What the finished runs of an archive say together; nothing is trained, no text is read.
 
-    `names` are of rows, trained or not, of which the first `seeds` count (default: all). How often
-    their pairs have judged on this machine is not told: a page is of no machine.
+    `names` are of rows, trained or not, of which the first `seeds` count (default: all); those that
+    are not are archived by `seeds_of`. How often their pairs have judged on this machine is not
+    told: a page is of no machine.
     """
     with TemporaryDirectory() as folder, patch.dict(os.environ, ISOSPACE_CACHE=folder):
         unpack(archive, Path(folder), corpus, sts)
         runs = {name: sorted(Path(folder).glob(f"{name}/seed-*"))[:seeds] for name in names}
         there = {name: list(map(Run, found)) for name, found in runs.items() if found}
-        untrained = unpack_baselines(archive, Path(folder))
-        return judge_runs(there, measure, {n: untrained[n] for n in names if n in untrained})
+        scored = unpack_baselines(archive, Path(folder))
+        baselines = {
+            name: [scored[one] for one in takewhile(scored.__contains__, seeds_of(name))]
+            for name in names
+            if name in scored
+        }
+        return judge_runs(there, measure, baselines)
+
+
+def seeds_of(name: str) -> Iterator[str]:
+    """How the seeds of a row that `compare` does not train are called, from the first on.
+
+    >>> names = seeds_of("st-mnrl")
+    >>> next(names), next(names), next(names)
+    ('st-mnrl', 'st-mnrl-1', 'st-mnrl-2')
+    """
+    return (f"{name}-{seed}" if seed else name for seed in count())
 
 
 def publish(path: Path, results: ComparisonResults, every_score: bool = False) -> None:

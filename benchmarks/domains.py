@@ -13,7 +13,7 @@ is trained in bf16, on machines that have it.
 
 All rows of a corpus are trained on as many tokens, and are judged by a relation that trains none of
 them. With the first seed every rung of the ladder is judged beside what was taken, and STS is
-measured. Rungs, ladders of other settings and rows that sentence-transformers trains have one seed.
+measured. Rungs and ladders of other settings have one seed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
+from itertools import islice, takewhile
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +42,7 @@ from isospace.adaptation.results import Ladder, Rung, read_ladder
 from isospace.adaptation.states import MAPS, SHARES, State
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.results import ComparisonResults
-from isospace.config import PrecisionChoice, TrainConfig
+from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import load_sts_data
 from isospace.evaluation.elsewhere import STS, Elsewhere, elsewhere_scores
@@ -121,6 +122,22 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
     wanted = options.rows or [*LADDERS, *rows, *PEERS]
     text = rows["simcse"].text
     unpack(CELLS / name, runs, Path(text.corpus[0]), Path())
+    _run_ladders(name, wanted, text, options)
+    on_pairs = pairs(SOURCES[corpus], options.folder, options.start)
+    models = _train_peers(name, wanted, on_pairs, options)
+    candidates = {row: config for row, config in rows.items() if row in wanted}
+    seeds = options.seeds
+    if models and not candidates:  # it takes a run to score others' models beside
+        candidates, seeds = {"simcse": rows["simcse"]}, 1
+    if candidates:
+        archived.run(candidates, seeds, runs, CELLS / name, options.jobs, models, "pairs")
+
+
+def _run_ladders(
+    name: str, wanted: Collection[str], text: CorpusConfig, options: argparse.Namespace
+) -> None:
+    """Climb what is missing of the wanted ladders."""
+    runs = options.output / name
     for ladder in (ladder for ladder in LADDERS if ladder in wanted):
         for seed in range(options.seeds if ladder == ADAPT else 1):
             if _note_of(ladder, seed) in _notes(name):  # what is written last
@@ -143,19 +160,26 @@ def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
                 note[STS] = _apart(_sts, config.output, options.sts)
             _note(name, _note_of(ladder, seed), note)
             pack(runs, CELLS / name)
+
+
+def _train_peers(
+    name: str, wanted: Collection[str], config: TrainConfig, options: argparse.Namespace
+) -> dict[str, Path]:
+    """Row -> model of the wanted recipes of others that are not in the archive, all trained now.
+
+    `config` is of a run on pairs.
+    """
+    config = replace(config, precision=_precision(options.start))
     models = {}
     for peer in (peer for peer in PEERS if peer in wanted):
-        if (CELLS / name / f"baseline-{peer}.tar.xz").exists():
-            continue
-        models[peer] = options.output / "models" / name / peer
-        if not models[peer].exists():
-            on_pairs = pairs(SOURCES[corpus], options.folder, options.start)
-            on_pairs = replace(on_pairs, precision=_precision(options.start))
-            _note(name, peer, {"seconds": _apart(train_peer, peer, on_pairs, models[peer])})
-    candidates = {row: config for row, config in rows.items() if row in wanted}
-    if candidates or models:
-        candidates = candidates or {"simcse": rows["simcse"]}
-        archived.run(candidates, options.seeds, runs, CELLS / name, options.jobs, models, "pairs")
+        for seed, row in enumerate(islice(archived.seeds_of(peer), options.seeds)):
+            if (CELLS / name / f"baseline-{row}.tar.xz").exists():
+                continue
+            models[row] = options.output / "models" / name / row
+            if not models[row].exists():
+                own = replace(config, seed=seed)
+                _note(name, row, {"seconds": _apart(train_peer, peer, own, models[row])})
+    return models
 
 
 def _climb(config: AdaptConfig) -> Ladder:
@@ -312,8 +336,10 @@ def _costs(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]
     }
     rungs = notes.get(_note_of(ADAPT, 0), {}).get("rungs", {})
     seconds |= {f"{rung}, beside what is below it": [own] for rung, own in rungs.items()}
-    for peer in (peer for peer in PEERS if peer in notes):
-        seconds[f"{peer}, training alone"] = [notes[peer]["seconds"]]
+    for peer in PEERS:
+        there = takewhile(notes.__contains__, archived.seeds_of(peer))
+        if own := [notes[row]["seconds"] for row in there]:
+            seconds[f"{peer}, training alone"] = own
     return markdown_table(
         [
             {"": row, "minutes": f"{sum(times) / len(times) / 60:.1f}"}

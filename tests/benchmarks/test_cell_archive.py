@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sts_files import write_senteval
 
+from isospace.comparison.baselines import Baseline
 from isospace.comparison.compare import compare
 from isospace.comparison.judgement import judge_runs
 from isospace.errors import UserError
@@ -70,9 +71,26 @@ def test_baselines_are_judged_from_the_archive(archive, base, tmp_path):
     assert rows.keys() == {"same"}
     assert rows["same"].about.model == Path(base.model).name  # no path
     runs = {"simcse": [Run(tmp_path / "here" / "simcse" / "seed-42")]}
-    again = judge_runs(runs, "MRR", rows)
+    again = judge_runs(runs, "MRR", {"same": [rows["same"]]})
     assert (again.scores, again.gains) == (found.scores, found.gains)
     assert again.elsewhere["same"] == found.elsewhere["same"]
+
+
+def test_baselines_of_several_seeds_are_one_row(archive, base, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    archived = importlib.import_module("archived")
+    here, cells = tmp_path / "here", tmp_path / "cells"
+    [corpus] = base.text.corpus
+    compare({"simcse": base}, 1, here, baselines={"same": base.model})
+    again = Baseline.read(here / "baselines" / "same")
+    worse = {**again.items, "MRR": again.items["MRR"] / 2}
+    replace(again, items=worse).write(here / "baselines" / "same-1")
+    archive.pack(here, cells)
+    found = archived.judged_again(["simcse", "same"], cells, Path(corpus), Path(), "MRR")
+    assert found.gains.keys() == {"simcse", "same"}
+    gain, score = found.gains["same"]["MRR"].over_start, found.scores["same"]["MRR"].seeds[0]
+    assert gain.seeds == 2
+    assert gain.mean == pytest.approx(-score / 100 / 4)
 
 
 def test_runs_that_were_scored_on_other_sets_are_refused(archive, base, tmp_path):

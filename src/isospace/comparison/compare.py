@@ -155,7 +155,7 @@ def compare(
             if not run_cells(cells, jobs, engine, progress):
                 return None
             runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
-            rows = {name: (scored | scored_now)[name] for name in baselines}
+            rows = {name: [(scored | scored_now)[name]] for name in baselines}
             results = judge_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
             write_results(folder / _RESULTS, results)
         return results

@@ -41,7 +41,7 @@ over the pairs; those of two encoders differ by more."""
 def judge_runs(
     runs: Mapping[str, Sequence[Run]],
     measure: Literal["MRR", "Avg"],
-    baselines: Mapping[str, Baseline] | None = None,
+    baselines: Mapping[str, Sequence[Baseline]] | None = None,
 ) -> ComparisonResults:
     """Compare finished runs with the start of the first of them, and with each other.
 
@@ -57,7 +57,7 @@ def judge_runs(
     Args:
         runs: name -> runs that differ in their seed alone.
         measure: what the verdict is about.
-        baselines: name -> what an encoder that was not trained here came to.
+        baselines: name -> what encoders that were not trained here came to: one, or one a seed.
 
     Raises:
         UserError: the runs were not trained on one text and scored on the same items, the weights
@@ -67,8 +67,8 @@ def judge_runs(
     baselines = baselines or {}
     _require_one_benchmark([run for seeds in runs.values() for run in seeds])
     first = next(iter(runs.values()))[0]
-    for name, baseline in baselines.items():
-        if baseline.about.benchmark != first.finished.benchmark:
+    for name, seeds in baselines.items():
+        if any(one.about.benchmark != first.finished.benchmark for one in seeds):
             raise UserError(
                 f"`baselines` {name}: was scored on other test items than the runs; remove its "
                 "folder in baselines/, and it is scored again"
@@ -82,12 +82,13 @@ def judge_runs(
     start = rows.tested["start"]
     # A table names what is known first.
     tested = {"start": start}
-    tested |= {name: shared.scores([baseline.items]) for name, baseline in baselines.items()}
+    tested |= {n: shared.scores([one.items for one in seeds]) for n, seeds in baselines.items()}
     tested |= rows.tested
     # Older runs know fewer.
     common = [c for c in start if all(c in columns for columns in tested.values())]
-    states = {name: [one.about.scores] for name, one in baselines.items()} | rows.states
-    items = {name: [one.items] for name, one in baselines.items()} | rows.items
+    states = {n: [one.about.scores for one in seeds] for n, seeds in baselines.items()}
+    states |= rows.states
+    items = {n: [one.items for one in seeds] for n, seeds in baselines.items()} | rows.items
     gains = {
         name: {column: gain(columns[column], start[column]) for column in common}
         for name, columns in tested.items()
@@ -102,7 +103,8 @@ def judge_runs(
     protocol = _protocol(first, shared)
     verdict = _Judge(runs, rows, shared, measure, protocol).verdict()
     beside = fused_rows(states, items, shared)
-    other = {name: [one.elsewhere] for name, one in baselines.items()} | rows.elsewhere
+    other = {n: [one.elsewhere for one in seeds] for n, seeds in baselines.items()}
+    other |= rows.elsewhere
     elsewhere = _elsewhere_gains(other, tested, shared.shown("Avg") if measure == "MRR" else None)
     if verdict.name is not None and verdict.name in elsewhere:
         said = f"{verdict.text} {elsewhere_sentence(elsewhere[verdict.name])}"
@@ -115,7 +117,7 @@ def judge_runs(
             name: tuple("/".join(run.folder.parts[-2:]) for run in seeds)
             for name, seeds in runs.items()
         },
-        baselines={name: baseline.about.model for name, baseline in baselines.items()},
+        baselines={n: ", ".join(o.about.model for o in seeds) for n, seeds in baselines.items()},
         criterion=rows.criterion,
         scores={
             name: {c: SeedScores.of(seeds) for c, seeds in (exact[name] | plain[name]).items()}

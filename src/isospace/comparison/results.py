@@ -116,7 +116,7 @@ class ComparisonResults:
         protocol: how the numbers were made.
         settings: row -> the settings that its runs share.
         runs: row -> the folders of its runs, relative to the comparison's.
-        baselines: row -> the model that was scored as it is, once.
+        baselines: row -> the model that was scored as it is, once; or those of its seeds.
         criterion: row -> the score that chose its checkpoints and the row that is judged, 0 to 1,
             mean over the seeds; of a start only where it was one of those that it chose among.
         scores: row -> score -> of each seed. "start" is what the first row's runs began with,
