@@ -114,6 +114,7 @@ def test_options_that_ask_for_what_is_done_anyway_are_taken(model, options):
         ({"precision": "int8"}, "quantize_embeddings"),
         ({"batch_size": 0}, "expected 1 or more"),
         ({"prompt_name": "nope"}, "it has query, document"),
+        ({"side": "passage"}, "expected query or document"),
     ],
 )
 def test_options_that_are_none_here_say_what_to_do(model, options, advice):

@@ -359,6 +359,22 @@ def test_metadata_that_does_not_fit_is_refused(index, metadata, message):
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"columns": {"year": int}},
+            "column \"year\": <class 'int'>, expected one of 'str', 'int'",
+        ),
+        ({"bm25_weight": -1}, "`bm25_weight` -1: expected a number of 0 or more"),
+    ],
+)
+def test_what_no_index_can_have_is_refused_before_it_is_made(toy_model, tmp_path, options, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        SearchIndex.create(tmp_path / "new", toy_model, **options)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
     ("texts", "ids", "message"),
     [(["a"], [1], "id 0 is '1' of type int"), ([None], ["a"], "text 0 is 'None' of type NoneType")],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from search_index import TEXTS, YEARS
 from toy import sentences
@@ -131,6 +132,19 @@ def test_ids_and_texts_of_any_characters(index):
     assert {key: hits[key] for key in WEIRD} == {key: f"second {key}" for key in WEIRD}
     index.add([""] * len(WEIRD), WEIRD)
     assert len(index) == 300
+
+
+def test_columns_of_pandas_are_read_by_place(index):
+    rows = pd.DataFrame({"text": ["a cat", "a dog"], "id": ["x", "y"], "year": [2001, 2002]})
+    rows = rows.iloc[::-1]  # labels 1, 0
+    metadata = [dict(row) for _, row in rows[["year"]].iterrows()]  # numbers of numpy
+    index.add(rows["text"], rows["id"], pd.Series(metadata, rows.index))
+    found = {hit.text: (hit.id, hit.metadata["year"]) for hit in index.search("a", 302).hits[0]}
+    assert (found["a cat"], found["a dog"]) == (("x", 2001), ("y", 2002))
+
+
+def test_one_text_is_one_row(index):
+    assert index.add("the cat", "x") == index.add("a dog") == Changes(added=1)
 
 
 def test_rows_without_ids_are_numbered(index, folder):

@@ -13,6 +13,8 @@ from datetime import date, time
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from isospace.errors import UserError
 from isospace.system.unicode import without_surrogates
 
@@ -82,6 +84,8 @@ def plain(value: Any, cell: bool) -> Value:
         return without_surrogates(value)
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
+    if isinstance(value, np.bool_ | np.integer | np.floating):  # rows of numpy and pandas have them
+        value = value.item()
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, int) and abs(value) >= 1 << 63:

@@ -100,6 +100,8 @@ class Embedder:
             )
         if batch_size is not None and batch_size < 1:
             raise UserError(f"`batch_size` {batch_size}: expected 1 or more")
+        if side is not None and side not in get_args(Side):
+            raise UserError(f"`side` {side}: expected {' or '.join(get_args(Side))}")
         encoder = self._prompted(prompt_name, prompt)
         if side is not None and (prompt_name is not None or prompt is not None):
             raise UserError(f"`side` {side}: has its own prompt; leave out `prompt`, `prompt_name`")

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import tee
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -123,7 +123,7 @@ class SearchIndex:
     def create(
         cls,
         folder: Path | str,
-        model: str = "minilm",
+        model: str | Path = "minilm",
         columns: Mapping[str, ColumnType] | None = None,
         query_prompt: str | None = None,
         document_prompt: str | None = None,
@@ -142,13 +142,21 @@ class SearchIndex:
 
         Raises:
             UserError: there is something in the folder, the model cannot be loaded, a column cannot
-                have its name, or lancedb is not installed.
+                have its name or its type, a weight below 0, or lancedb is not installed.
         """
         lancedb()
         folder, columns = Path(folder), dict(columns or {})
         check_names(columns)
+        for name, type_ in columns.items():
+            if type_ not in get_args(ColumnType):
+                kinds = ", ".join(map(repr, get_args(ColumnType)))
+                raise UserError(f'column "{name}": {type_!r}, expected one of {kinds}')
+        if bm25_weight is not None:
+            require_weight(bm25_weight)
         require_room(folder)
-        encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+        encoder = load_encoder(
+            str(model), query_prompt=query_prompt, document_prompt=document_prompt
+        )
         about = About.of(encoder, columns, bm25_weight)
         database = Database(folder, columns, encoder.dim, new=True)
         about.write(folder)  # last: it is what makes the folder an index
@@ -156,7 +164,7 @@ class SearchIndex:
 
     @classmethod
     def open(
-        cls, folder: Path | str, model: str | None = None, query_prompt: str | None = None
+        cls, folder: Path | str, model: str | Path | None = None, query_prompt: str | None = None
     ) -> SearchIndex:
         """Open an index.
 
@@ -172,7 +180,7 @@ class SearchIndex:
         folder = Path(folder)
         about = About.read(folder)
         database = Database(folder, about.columns, about.dim, new=False)
-        encoder = None if model is None else load_model(folder, about, model, query_prompt)
+        encoder = None if model is None else load_model(folder, about, str(model), query_prompt)
         return cls(folder, about, database, encoder, query_prompt)
 
     def __len__(self) -> int:
@@ -196,9 +204,9 @@ class SearchIndex:
 
     def add(
         self,
-        texts: Sequence[str],
-        ids: Sequence[str] | None = None,
-        metadata: Sequence[Mapping[str, Any]] | None = None,
+        texts: str | Iterable[str],
+        ids: str | Iterable[str] | None = None,
+        metadata: Iterable[Mapping[str, Any]] | None = None,
         advance: Callable[[int], None] = lambda rows: None,
     ) -> Changes:
         """Add rows; an id that is there already gets its new text and metadata.
@@ -207,8 +215,8 @@ class SearchIndex:
         after a kill the same call, with the same ids, does what is missing. Call `refresh` at last.
 
         Args:
-            texts: n of them; a row whose text is empty is deleted, or left out.
-            ids: n of them, of equal ones the last counts; default: running numbers, "#1" and on.
+            texts: one text, or n; a row whose text is empty is deleted, or left out.
+            ids: as many, of equal ones the last counts; default: running numbers, "#1" and on.
             metadata: n mappings from columns to values; a missing value is none.
             advance: called with numbers of rows that are done.
 
@@ -216,10 +224,12 @@ class SearchIndex:
             UserError: other numbers of texts, ids and metadata, no such column, a value that its
                 column cannot hold, another model, or a disk that cannot be written.
         """
+        # By place: a column of pandas would give what has the place as its label.
+        texts = [texts] if isinstance(texts, str) else list(texts)
         if ids is None:
             ids = self._numbers(len(texts))
-        if metadata is None:
-            metadata = [{}] * len(texts)
+        ids = [ids] if isinstance(ids, str) else list(ids)
+        metadata = [{}] * len(texts) if metadata is None else list(metadata)
         if not len(texts) == len(ids) == len(metadata):
             raise UserError(
                 f"{len(texts)} texts, {len(ids)} ids, {len(metadata)} mappings of metadata: "
