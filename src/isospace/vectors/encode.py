@@ -20,7 +20,7 @@ from isospace.system.cluster import connected
 from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import EncodeConfig
-from isospace.vectors.shards import Shards, held, require_shards
+from isospace.vectors.shards import MANIFEST, Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
 from isospace.vectors.vector_files import Key, Layout
 from isospace.vectors.workers import ShardTexts, Task, load_model, write_shards
@@ -94,6 +94,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         layout = _layout(config, encoder)
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
+            _require_no_output(config)  # another process may have ended meanwhile
             size, suffix = config.shard_size, f".{config.file_format}"
             shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
             seen = RowsSeen()
@@ -123,22 +124,28 @@ def _layout(config: EncodeConfig, encoder: Encoder) -> Layout:
 
 
 def _require_room(config: EncodeConfig) -> None:
-    if config.single:
-        if _removed(config).exists():  # a kill in `_join` leaves it, when the one file is there
-            shutil.rmtree(_removed(config), ignore_errors=True)
-            if config.output.exists() and not config.shard_folder.exists():
-                raise UserError(
-                    f"{config.output}: is complete. The call that wrote it was stopped while it "
-                    "removed its shards, which are removed now. Nothing is left to do; for other "
-                    "vectors give another `output`"
-                )
+    if config.single and _removed(config).exists():
+        # A kill in `_join` leaves it, when the one file is there.
+        shutil.rmtree(_removed(config), ignore_errors=True)
         if config.output.exists() and not config.shard_folder.exists():
-            raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
+            raise UserError(
+                f"{config.output}: is complete. The call that wrote it was stopped while it "
+                "removed its shards, which are removed now. Nothing is left to do; for other "
+                "vectors give another `output`"
+            )
+    _require_no_output(config)
     require_shards(config.shard_folder)
     for name in config.inputs:  # an output among them would be read as text the next time
         if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
             raise UserError(f"`output` {config.output}: lies in the folder to encode ({name})")
     require_writable(config.shard_folder, inside=True)
+
+
+def _require_no_output(config: EncodeConfig) -> None:
+    """Refuse one file that is there, but for one whose shards a kill in `_join` left."""
+    begun = (config.shard_folder / MANIFEST).is_file()
+    if config.single and config.output.exists() and not begun:
+        raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
 
 
 @contextmanager
