@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from isospace.encoders.loading import load_encoder
@@ -25,8 +26,8 @@ _BIBTEX = """@inproceedings{xiao-etal-2024-lm,
 
 
 def merge_models(
-    start: str,
-    models: Sequence[str],
+    start: str | Path,
+    models: str | Path | Sequence[str | Path],
     share: float,
     to: Path | str,
     pooling: PoolingName | None = None,
@@ -50,16 +51,14 @@ def merge_models(
     Raises:
         UserError: nothing to merge, models that are not alike, or a folder in the way.
     """
-    folder = Path(to)
-    if not models:
+    folder, several = Path(to), [models] if isinstance(models, str | Path) else models
+    names = list(map(str, (start, *several)))
+    if len(names) < 2:
         raise UserError("nothing to merge: name the start, and a model that was trained from it")
     if is_occupied(folder):
         raise UserError(f"`to` {folder}: exists already; give another folder")
     require_writable(folder, setting="to")
-    encoders = [
-        load_encoder(name, pooling, "cpu", query_prompt, document_prompt)
-        for name in (start, *models)
-    ]
+    encoders = [load_encoder(name, pooling, "cpu", query_prompt, document_prompt) for name in names]
     merged, *others = encoders
     require_classic(merged)
     for other in others:
@@ -67,16 +66,19 @@ def merge_models(
     results = [other.model.state_dict() for other in others]
     merged.model.load_state_dict(merge(merged.model.state_dict(), results, share))
     usage = classic_usage(merged.prompts)
-    card = _card(start, models, share, merged.pooling, usage)
+    card = _card(names, share, merged.pooling, usage)
     return save_model(merged, folder, card, replace=False)
 
 
-def _card(start: str, models: Sequence[str], share: float, pooling: str, usage: Usage) -> str:
-    """Markdown for the README.md of the folder."""
-    origin, others = Origin.of(start), [Origin.of(name) for name in models]
+def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str:
+    """Markdown for the README.md of the folder; the start is named first."""
+    origin, *others = map(Origin.of, names)
+    alike = all(one.licence == origin.licence for one in others)
+    # The front matter has room for one, of the whole.
+    whole = replace(origin, licence=origin.licence if alike else None)
     listed = "\n".join(f"  - `{one.name}`, licence: {one.licence_text}" for one in others)
     mean = f"the mean of these {len(others)}" if len(others) > 1 else "this model's"
-    return f"""{heading(origin, "merged with what was trained from it", usage)}
+    return f"""{heading(whole, "merged with what was trained from it", usage)}
 
 {usage.text}
 
