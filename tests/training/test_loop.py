@@ -317,6 +317,15 @@ def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
         make_loop(toy_model, tmp_path, config)
 
 
+def test_texts_that_are_read_whole_count_whole(toy_model, tmp_path):
+    spans = DeCLUTR(anchors=1, min_span=2, max_span=4, mlm_weight=0.0)
+    config = replace(CONFIG, objective=spans, max_length=4)
+    loop = make_loop(toy_model, tmp_path, config)
+    lengths = loop.tokens[0].lengths[loop.examples.rows]
+    assert lengths.min() > 4
+    assert loop.tokens_per_step == pytest.approx(8 * lengths.mean())
+
+
 def test_spans_that_the_encoder_cannot_read_are_refused(toy_model, tmp_path):
     config = replace(CONFIG, objective=DeCLUTR())
     with pytest.raises(UserError, match="`max_span` 512 is more than the 62 tokens that it reads"):

@@ -31,7 +31,17 @@ from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows
 from isospace.system.progress import Silent
 from isospace.training.lists import FALSE_NEGATIVE, Lists
-from isospace.training.teachers import Cosines, Fused, Mean, Sided, Teacher, Together, Written
+from isospace.training.similar import Similar
+from isospace.training.teachers import (
+    Cosines,
+    Fused,
+    LineVectors,
+    Mean,
+    Sided,
+    Teacher,
+    Together,
+    Written,
+)
 from isospace.training.train import train
 
 TEXTS = sentences(60)
@@ -236,8 +246,6 @@ def test_where_few_are_near_others_of_the_corpus_stand_in():
     found = [set(lists.candidates(np.array([[0, 1]]), micro)[0].tolist()) for micro in range(50)]
     assert all(len(lines) == 4 and 8 in lines for lines in found)
     assert set.union(*found) == set(range(2, 9))
-    with pytest.raises(UserError, match="`mined` 8: the corpus has 7 other documents or texts"):
-        replace(lists, mined=8)
 
 
 def test_lists_are_the_batch_and_then_the_candidates():
@@ -297,6 +305,28 @@ def documents(toy_model, tmp_path):
     ],
 )
 def test_what_is_refused(documents, changes, message):
+    with pytest.raises(UserError, match=message):
+        train(replace(documents, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mined": 500}, "`mined` 500: the corpus has [0-9]+ other documents or texts"),
+        ({"objective": RankCSE(group_whitening=True, groups=5)}, "32 dimensions cannot be cut"),
+        ({"similar": 4, "objective": SimCSE(group_whitening=True, groups=5)}, "cannot be cut"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_texts_are_encoded(
+    documents, monkeypatch, changes, message
+):
+    def encoded(*_arguments, **_settings):
+        pytest.fail("texts were encoded")
+
+    monkeypatch.setattr(LineVectors, "made", encoded)
+    monkeypatch.setattr(Similar, "of", encoded)
+    if "similar" in changes:
+        changes = {**changes, "teacher": None, "mined": 0}
     with pytest.raises(UserError, match=message):
         train(replace(documents, **changes))
 

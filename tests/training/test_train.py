@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from dataclasses import replace
@@ -90,6 +91,18 @@ def test_the_log_says_what_stands_beside_the_encoder(config, caplog, tmp_path):
         train(replace(config, model=str(model), objective=DiffCSE(), budget=(16, "sentences")))
     said = "beside detector, 0.4 M parameters, 4.4 MB (general path, float32: the sentence's vector"
     assert said in caplog.text
+
+
+def test_the_log_says_what_passes_beside_the_encoder_in_both_directions(config, caplog, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    texts = sentences(200)
+    rows = ({"first": a, "second": b} for a, b in zip(texts, texts[::-1], strict=True))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = CorpusConfig(corpus=(str(file),), columns=("first", "second"))
+    of_pairs = replace(config, text=text, views="pairs", objective=DiffCSE(generator="words"))
+    with caplog.at_level(logging.INFO, "isospace"):
+        train(replace(of_pairs, budget=(16, "sentences")))
+    assert "1 updates of 16 pairs, passes 2 + 2 x 2 discriminator, from step 0" in caplog.text
 
 
 def test_the_callers_random_generators_are_left_as_they_were(config):

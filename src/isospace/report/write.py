@@ -207,6 +207,7 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     options = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in objective.to_json().items())
     texts = [Path(corpus).name or corpus for corpus in config.text.corpus]
     longest = results.corpus.longest or config.max_length
+    length = "read whole" if config.objective.reads_whole_texts else f"of up to {longest} tokens"
     dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
     if config.trained_layers is not None:
         dropout += f", trained layers: the last {config.trained_layers}"
@@ -217,7 +218,7 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
         "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",
         "Objective": f"{objective_name(objective)} ({options}), from {paper.title} ({paper.year})",
         "Training": f"{results.steps:,} updates of {config.batch_size * config.accumulate} "
-        f"sentences of up to {longest} tokens, learning rate {config.learning_rate:g}, "
+        f"sentences {length}, learning rate {config.learning_rate:g}, "
         f"weight decay {config.weight_decay:g}, gradients clipped to {config.clip_norm:g}, "
         f"dropout {dropout}, seed {config.seed}",
         "Checkpoint": results.kept,

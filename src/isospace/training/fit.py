@@ -386,6 +386,8 @@ class Fit:
                 f"(whitening, decorrelation) are over {size} sentences",
             )
         beside = self.config.objective.passes_beside
+        if len(loop.plan.ways) > 1:  # once for each direction of a pair
+            beside = tuple(f"{len(loop.plan.ways)} x {passes}" for passes in beside)
         passes = " + ".join([str(len(loop.plan.views)), *beside])
         unit = "sentences" if self.config.views == "dropout" else "pairs"
         self.progress.line(

@@ -64,14 +64,6 @@ class Lists:
     pairs: Rows = field(repr=False)
     seed: int
 
-    def __post_init__(self) -> None:
-        others = len(np.unique(self.numbers[self.pool])) - 2
-        if self.mined > others:
-            raise UserError(
-                f"`mined` {self.mined}: the corpus has {max(others, 0)} other documents or texts "
-                "to draw them from; give fewer, or more text"
-            )
-
     def _related(self, number: int) -> Rows:
         """The numbers of what belongs to a document or text, itself among them."""
         first, last = np.searchsorted(self.pairs[:, 0], [number, number + 1])
@@ -96,12 +88,12 @@ class Lists:
         step = max(1, BLOCK // len(self.pool))
         for start in range(0, len(rows) if self.mined else 0, step):
             part = rows[start : start + step]
-            queries, own = part[:, 0], part[:, -1:]
+            queries, own, of_pool = part[:, 0], part[:, -1:], self.numbers[self.pool]
             scores = self.ranker.among(queries, self.pool)
             limits = FALSE_NEGATIVE * self.ranker.of(queries, own)[:, 0]
             for place, (query, positive) in enumerate(part[:, [0, -1]].tolist()):
                 of_query, of_own = (int(self.numbers[line]) for line in (query, positive))
-                right = np.isin(self.numbers[self.pool], [*self._related(of_query), of_own])
+                right = np.isin(of_pool, [*self._related(of_query), of_own])
                 usable = np.where(right | (scores[place] > limits[place]), -np.inf, scores[place])
                 random = np.random.default_rng([self.seed, micro, query, positive])
                 near = highest(usable, DEPTH)
@@ -112,7 +104,7 @@ class Lists:
                     near = np.concatenate([told_first, near[~told[near]]])
                 near = near[: self.mined]
                 if len(near) < self.mined:
-                    different = ~np.isin(self.numbers[self.pool], [of_query, of_own])
+                    different = ~np.isin(of_pool, [of_query, of_own])
                     different[near] = False
                     others = random.permutation(np.flatnonzero(different))
                     near = np.append(near, others[: self.mined - len(near)])
@@ -181,6 +173,7 @@ def make_lists(
     """
     rows, numbers = examples.rows, examples.numbers(corpus)
     pool = _pool(config, corpus, numbers)
+    _require_others(config.mined, numbers[pool])
     of = _sided(config, corpus, examples, pool)
 
     def cosines(encoder: Encoder) -> Cosines:
@@ -200,6 +193,16 @@ def make_lists(
     pairs = numbers[rows[rows[:, -1] >= 0][:, [0, -1]]]
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
     return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
+
+
+def _require_others(mined: int, numbers: Rows) -> None:
+    """Refuse more candidates than there are documents or texts beside an example's own."""
+    others = len(np.unique(numbers)) - 2
+    if mined > others:
+        raise UserError(
+            f"`mined` {mined}: the corpus has {max(others, 0)} other documents or texts "
+            "to draw them from; give fewer, or more text"
+        )
 
 
 def require_scores(config: TrainConfig, corpus: Corpus) -> None:

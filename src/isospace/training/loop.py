@@ -144,6 +144,11 @@ def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
     )
 
 
+def longest_read(config: TrainConfig) -> int | None:
+    """To how many tokens texts are cut while training; `None` where they are read whole."""
+    return None if config.objective.reads_whole_texts else config.max_length
+
+
 def require_plain_passes(config: TrainConfig) -> None:
     """Refuse passes in parts, or at half precision, where an objective needs more than vectors.
 
@@ -298,7 +303,7 @@ class Loop:
     def tokens_per_step(self) -> float:
         """Tokens in the texts of the examples of an update, on average; each text counts once."""
         own = self.examples.rows.shape[1]
-        longest = self.config.max_length
+        longest = longest_read(self.config)
         tokens = self.examples.mean_tokens(self.tokens[:own], longest)
         if self.lists is not None:
             most = np.inf if longest is None else longest

@@ -46,6 +46,7 @@ from isospace.training.examples import Examples, Order, require_pairs
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import (
     Loop,
+    longest_read,
     require_distinct_views,
     require_plain_passes,
     too_short,
@@ -166,6 +167,7 @@ def _with_lists(
     """What the objective learns a ranking from, and the examples with passages for all queries."""
     if not needs_lists(config, examples):
         return None, examples
+    _require_fit(config, encoder, len(data.corpus.classes))  # before any text is encoded
 
     def choose_weight(teacher: Encoder) -> float:
         return data.benchmark.choose_weight(cached(teacher, cache_folder()), data.held_out)
@@ -191,11 +193,12 @@ def _grouped(
     """
     if config.similar is None:
         return examples
+    _require_fit(config, encoder, len(corpus.classes))  # before any text is encoded
     count, (amount, unit) = len(examples), config.budget
     reached = {
         "sentences": amount,
         "tokens": amount
-        / examples.mean_tokens(tokens[: examples.rows.shape[1]], config.max_length),
+        / examples.mean_tokens(tokens[: examples.rows.shape[1]], longest_read(config)),
         "epochs": amount * count,
         "minutes": count,
     }
