@@ -153,7 +153,7 @@ class ArcCSE(Contrast):
         positives = with_margin(z1, z2, self.margin, self.far)
         return similarity.with_diagonal(cosines, positives) / self.temperature
 
-    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
+    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
         """The triplet, of vectors before the head."""
         term = views.encoded.new_zeros(())
         if self.triplet_weight:

@@ -83,8 +83,13 @@ class Contrast(MLPOrNone, Objective):
             views: of `own_views`.
         """
 
-    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Weighted terms beside the contrast, of views of `own_views`; by itself none."""
+    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Weighted terms beside the contrast; by itself none.
+
+        Args:
+            views: of `own_views`.
+            logits: what `logits` gave for these.
+        """
         return {}
 
     @property
@@ -145,10 +150,12 @@ class Contrast(MLPOrNone, Objective):
             del projected[place]
             own = replace(views, encoded=views.encoded[:-1], projected=torch.stack(projected))
         logits = self.logits(own)
+        contrasted = logits
         if self.clean_negatives:
             cosines = similarity.cosine_matrix(clean, clean) / self.temperature
-            logits = with_clean_negatives(logits, cosines)
-        terms = [similarity.softmax_losses(logits).mean(), *self.own_terms(own).values()]
+            contrasted = with_clean_negatives(logits, cosines)
+        contrast = similarity.softmax_losses(contrasted).mean()
+        terms = [contrast, *self.own_terms(own, logits).values()]
         if self.dimension_weight:
             between = simcsepp.dimension_contrast(
                 *(views.encoded if self.group_whitening else views.projected)[:2],

@@ -148,7 +148,7 @@ class DiffCSE(Contrast):
         """Over the batch."""
         return similarity.cosine_matrix(*views.projected) / self.temperature
 
-    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
+    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
         """Detection of replaced words."""
         if not self.detection_weight:
             return {"detection": views.encoded.new_zeros(())}
@@ -165,6 +165,6 @@ class DiffCSE(Contrast):
             ]
         )
         both = TokenIds(original.ids.repeat(2, 1), original.mask.repeat(2, 1))
-        logits = detector(torch.cat(known), shown, both.mask)
-        detected = detection(logits, shown, both, self.positions)
+        told = detector(torch.cat(known), shown, both.mask)
+        detected = detection(told, shown, both, self.positions)
         return {"detection": self.detection_weight * detected}

@@ -178,42 +178,38 @@ class RankCSE(Contrast):
         }
         return ("info_nce", *(name for name, weight in weights.items() if weight))
 
-    def _cosines(self, views: Views) -> torch.Tensor:
-        """(batch, batch + candidates): of the batch, then with a text's own candidates."""
+    def logits(self, views: Views) -> torch.Tensor:
+        """(batch, batch + candidates): over the batch and a text's own candidates."""
         first, second = views.projected
         columns = [similarity.cosine_matrix(first, second)]
         if views.candidates is not None:
             columns += [
                 similarity.cosine_pairs(first, own).unsqueeze(1) for own in views.candidates
             ]
-        return torch.cat(columns, dim=1)
+        return torch.cat(columns, dim=1) / self.temperature
 
-    def logits(self, views: Views) -> torch.Tensor:
-        """Over the batch and a text's own candidates."""
-        return self._cosines(views) / self.temperature
-
-    def own_terms(self, views: Views) -> dict[str, torch.Tensor]:
+    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
         """Agreement of the rankings, and distillation."""
-        cosines = self._cosines(views)
         terms = {}
         if self.consistency_weight:
-            batch = cosines[:, : len(cosines)] / self.temperature
+            batch = logits[:, : len(logits)]
             terms["consistency"] = self.consistency_weight * jensen_shannon(batch, batch.T).mean()
         if self.distillation_weight:
-            terms["distillation"] = self.distillation_weight * self._distilled(views, cosines)
+            terms["distillation"] = self.distillation_weight * self._distilled(views, logits)
         return terms
 
-    def _distilled(self, views: Views, cosines: torch.Tensor) -> torch.Tensor:
+    def _distilled(self, views: Views, logits: torch.Tensor) -> torch.Tensor:
         assert views.teacher is not None  # `Objective.__call__` has looked
         temperature = self.teacher_temperature
         if temperature is None:
             of_margins = self.variant == "margin-mse"
             temperature = self.rank_temperature * (1.0 if of_margins else 0.5)
-        wanted = views.teacher.to(cosines) / temperature
+        wanted = views.teacher.to(logits) / temperature
         if self.own_text == "out":
             own = torch.eye(*wanted.shape, dtype=torch.bool, device=wanted.device)
             wanted = wanted.masked_fill(own, torch.nan)
-        return _DISTILLATIONS[self.variant](cosines / self.rank_temperature, wanted)
+        student = logits * (self.temperature / self.rank_temperature)
+        return _DISTILLATIONS[self.variant](student, wanted)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """The contrast by its weight, then the others."""

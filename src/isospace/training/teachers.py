@@ -192,21 +192,23 @@ class Fused(Teacher):
 
     def among(self, queries: Rows, texts: Rows) -> Scores:
         """Fused over these texts."""
-        places = np.broadcast_to(texts, (len(queries), len(texts)))
-        return self._fused(queries, places, self._cosines.among(queries, texts))
+        places = np.searchsorted(self._of.texts, texts)
+        of_each = np.broadcast_to(places, (len(queries), len(texts)))
+        return self._fused(queries, of_each, self._cosines.among(queries, texts))
 
     def of(self, queries: Rows, texts: Rows) -> Scores:
         """Fused over each query's own."""
-        return self._fused(queries, texts, self._cosines.of(queries, texts))
-
-    def _fused(self, queries: Rows, texts: Rows, cosines: Scores) -> Scores:
         places = np.searchsorted(self._of.texts, texts)
-        words = np.empty((len(queries), 1 + texts.shape[1]), np.float32)
+        return self._fused(queries, places, self._cosines.of(queries, texts))
+
+    def _fused(self, queries: Rows, places: Rows, cosines: Scores) -> Scores:
+        """`places` (query, n) are those of the texts among all that are looked for."""
+        words = np.empty((len(queries), 1 + places.shape[1]), np.float32)
         for row, (query, own) in enumerate(zip(queries.tolist(), places, strict=True)):
             of_query = self._words(query)
             words[row, 0], words[row, 1:] = of_query.max(), of_query[own]
         looking = self._cosines.queries[queries]
-        variance = np.einsum("qd,de,qe->q", looking, self._covariance, looking)
+        variance = (looking @ self._covariance * looking).sum(1)
         spread = np.sqrt(np.maximum(variance, 0.0))
         # Before the texts stands what has the query's highest BM25, which may be none of them.
         with_best = np.concatenate([np.zeros((len(queries), 1), np.float32), cosines], axis=1)
