@@ -35,6 +35,7 @@ import archived
 from cell_archive import pack, unpack
 from common import draw
 from documents import CELLS, PRECISION, RUNS, SOURCES, TOKENS, on_one_text, pairs, published
+from domains_picture import draw_gains
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.encoder_states import EncoderStates
@@ -59,6 +60,7 @@ from isospace.training.run import Run
 from peer_recipes import PEERS, train_peer
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
+PICTURE = PAGE.parents[1] / "images" / "domains.svg"
 ADAPT = "adapt"
 LADDERS: dict[str, dict[str, Any]] = {
     ADAPT: {},
@@ -102,6 +104,7 @@ def main() -> None:
             found[corpus] = _judge(name, corpus, options.start)
     parts = {f"over corpora{of_start}": _over_corpora(found)}
     if not of_start:
+        draw_gains(PICTURE, found, {corpus: _drawn(found[corpus]) for corpus in found})
         parts["stopping"] = _stopping()
     draw(PAGE, parts)
 
@@ -398,9 +401,7 @@ def _over_corpora(found: Mapping[str, ComparisonResults]) -> str:
         rows.append(row)
     ours, others = [], []
     for results in found.values():
-        single = {name: results.criterion[name] for name in SINGLE if name in results.criterion}
-        if single:
-            best = max(single, key=lambda name: single[name])
+        if best := _best_single(results):
             for row, gains in ((ADAPT, ours), (best, others)):
                 gains.append(results.gains[row][results.measure].over_start)
     if others:
@@ -414,6 +415,27 @@ def _over_corpora(found: Mapping[str, ComparisonResults]) -> str:
             }
         )
     return markdown_table(rows)
+
+
+def _best_single(results: ComparisonResults) -> str | None:
+    """Of the objectives of the three papers that which the pairs that choose take."""
+    there = [name for name in SINGLE if name in results.criterion]
+    return max(there, key=results.criterion.__getitem__, default=None)
+
+
+def _drawn(results: ComparisonResults) -> dict[str, str]:
+    """Name in the picture -> row."""
+    rows = {
+        "adapt": ADAPT,
+        "sentence-transformers' MNRL": "st-mnrl",
+        "its CT": "st-ct",
+        "its SimCSE": "st-simcse",
+        "best of three papers": _best_single(results),
+        "start + BM25, untrained": "start + BM25",
+        "adapt + BM25": f"{ADAPT} + BM25",
+    }
+    known = results.gains.keys() | results.beside.keys()
+    return {name: row for name, row in rows.items() if row in known}
 
 
 if __name__ == "__main__":
