@@ -74,7 +74,7 @@ def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeyp
         assert compare(settings, 2, folder, baselines=models) == found
         assert compare(settings, 2, folder) == alone
     runs = {"simcse": [Run(folder / "simcse" / f"seed-{seed}") for seed in (42, 43)]}
-    there = {name: Baseline.read(folder / "baselines" / name) for name in models}
+    there = {name: [Baseline.read(folder / "baselines" / name)] for name in models}
     assert judge_runs(runs, "MRR", there) == found
 
 
@@ -188,7 +188,7 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     run.write_items(**items, group={"MRR": np.arange(30)}, gold={}, seen={})
     about = BaselineScores("best", run.finished.benchmark, run.finished.result)
     best = Baseline(about, {"MRR": 1 / (1 + np.arange(30) % 2)}, {})
-    alone, found = (judge_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": best}))
+    alone, found = (judge_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": [best]}))
     means = {name: columns["MRR"].over_start.mean for name, columns in found.gains.items()}
     assert means["best"] > means["a"] > 0
     assert found.verdict == alone.verdict
@@ -197,7 +197,7 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     assert found.criterion == {"start": 0.5, "a": 0.54}
     other = replace(best, about=replace(about, benchmark="other"))
     with pytest.raises(UserError, match="`baselines` best: was scored on other test items"):
-        judge_runs({"a": [run]}, "MRR", {"best": other})
+        judge_runs({"a": [run]}, "MRR", {"best": [other]})
 
 
 def test_the_verb(base, tmp_path, words, capsys):
