@@ -430,7 +430,7 @@ def _drawn(results: ComparisonResults) -> dict[str, str]:
         "sentence-transformers' MNRL": "st-mnrl",
         "its CT": "st-ct",
         "its SimCSE": "st-simcse",
-        "best of three papers": _best_single(results),
+        "best of three papers": _best_single(results) or "",
         "start + BM25, untrained": "start + BM25",
         "adapt + BM25": f"{ADAPT} + BM25",
     }
