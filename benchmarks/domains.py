@@ -428,8 +428,8 @@ def _drawn(results: ComparisonResults) -> dict[str, str]:
     rows = {
         "adapt": ADAPT,
         "sentence-transformers' MNRL": "st-mnrl",
-        "its CT": "st-ct",
-        "its SimCSE": "st-simcse",
+        "sentence-transformers' CT": "st-ct",
+        "sentence-transformers' SimCSE": "st-simcse",
         "best of three papers": _best_single(results) or "",
         "start + BM25, untrained": "start + BM25",
         "adapt + BM25": f"{ADAPT} + BM25",

@@ -10,9 +10,9 @@ from typing import Any
 import altair as alt
 
 from isospace.comparison.results import ComparisonResults
+from isospace.report.figures import AFTER, INK, styled
 from isospace.system.files import atomic_path
 
-INK, GREYS = "#757575", {"gridColor": "#757575", "gridOpacity": 0.25}
 WIDTH, LINE = 190, 18
 """Pixels of a panel, and of a line of it."""
 
@@ -33,13 +33,7 @@ def draw_gains(
         _panel([_point(found[corpus], name, row) for name, row in own.items()], names, corpus)
         for corpus, own in rows.items()
     ]
-    chart = alt.concat(*panels, columns=2, spacing=16).configure(
-        background="transparent",
-        axis={"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK}
-        | {"titleFontWeight": "normal", "domain": False, "tickColor": INK, **GREYS},
-        title={"color": INK, "fontSize": 13, "anchor": "start"},
-        view={"stroke": None},
-    )
+    chart = styled(alt.concat(*panels, columns=2, spacing=16))
     with atomic_path(path) as temporary:
         chart.save(str(temporary), format="svg")
 
@@ -56,7 +50,7 @@ def _point(results: ComparisonResults, name: str, row: str) -> dict[str, Any]:
 
 def _panel(points: list[dict[str, Any]], names: list[str], corpus: str) -> alt.LayerChart:
     first = alt.datum.row == names[0]
-    colour = alt.condition(first, alt.value("#3b7dd8"), alt.value(INK))
+    colour = alt.condition(first, alt.value(AFTER), alt.value(INK))
     y = alt.Y("row:N").title(None).sort(names).scale(domain=names).axis(labelLimit=0, ticks=False)
     x = alt.X("gain:Q").title("points of MRR over the start")
     zero = alt.Chart({"values": [{"gain": 0}]}).mark_rule(color=INK).encode(x=x)

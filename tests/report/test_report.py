@@ -133,6 +133,11 @@ def test_a_page_says_how_a_run_was_made(tmp_path):
         assert words in page
 
 
+def test_a_page_says_that_texts_were_read_whole(tmp_path):
+    made = write_run(tmp_path / "run", objective=OBJECTIVES["declutr"]())
+    assert "4 updates of 64 sentences read whole, learning rate" in page_of(finish(made).folder)
+
+
 def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):
     text = CorpusConfig(corpus=("-",))
     page = page_of(write_run(tmp_path / "my run; x", text=text).folder)

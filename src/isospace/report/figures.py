@@ -33,9 +33,9 @@ WIDTH, HEIGHT = 320, 240
 RUNNING_MEAN = 20
 """Updates in the running mean of a loss."""
 
-_INK = "#757575"
-_BEFORE, _AFTER = "#8a6d3b", "#3b7dd8"
-_COLOURS = [_AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
+INK = "#757575"
+_BEFORE, AFTER = "#8a6d3b", "#3b7dd8"
+_COLOURS = [AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
 _LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
 _POINTS = 300  # of a line; more cannot be told apart
 _READ = 12  # of them marked with their numbers, where a line has no marks of its own
@@ -47,9 +47,10 @@ SCORES = {
 """What an evaluation calls its score -> its name for people."""
 
 
-def _style(chart: Chart | alt.ConcatChart) -> Any:
-    text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": _INK, "titleColor": _INK}
-    lines = {"gridColor": _INK, "gridOpacity": 0.25, "domainColor": _INK, "tickColor": _INK}
+def styled(chart: Chart | alt.ConcatChart) -> Any:
+    """A chart with the letters, lines and colours of a report's pictures."""
+    text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK}
+    lines = {"gridColor": INK, "gridOpacity": 0.25, "domainColor": INK, "tickColor": INK}
     return chart.configure(
         background="transparent",
         axis={
@@ -71,7 +72,7 @@ def _style(chart: Chart | alt.ConcatChart) -> Any:
             "symbolStrokeWidth": 2,
         },
         range={"category": _COLOURS},
-        title={"color": _INK, "fontSize": 13, "anchor": "start"},
+        title={"color": INK, "fontSize": 13, "anchor": "start"},
         view={"stroke": None},
     )
 
@@ -105,7 +106,7 @@ def picture(
     """
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     buffer = io.StringIO()
-    _style(chart.properties(width=width, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
+    styled(chart.properties(width=width, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
     svg = buffer.getvalue()
     # Vega counts colour ramps and clips through a process; a page wants ids of its own.
     for number, vega_id in enumerate(re.findall(r'id="(\w+)"', svg)):
@@ -242,9 +243,9 @@ def plane(run_set: RunSet) -> Chart:
     states = alt.Scale(
         domain=["start", "evaluation", "kept"], range=["square", "circle", "diamond"]
     )
-    grey = alt.Legend(symbolFillColor=_INK, symbolStrokeColor=_INK, columns=1, title=None)
+    grey = alt.Legend(symbolFillColor=INK, symbolStrokeColor=INK, columns=1, title=None)
     shape = alt.Shape("state:N", scale=states, legend=grey)
-    lines = base.mark_line(color=_INK, strokeWidth=1).encode(detail="run:N", order="step:Q")
+    lines = base.mark_line(color=INK, strokeWidth=1).encode(detail="run:N", order="step:Q")
     points = base.mark_point(filled=True, size=90, opacity=1)
     return alt.layer(lines, points.encode(color=colour, shape=shape, description="label:N"))
 
@@ -265,7 +266,7 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
             values.append({"state": name, "number": number, "share": float(share), "label": label})
     powers = [10.0**power for power in range(-6, 1)]
     names, count = list(spaces), len(spaces)
-    colours = alt.Scale(domain=names, range=[_BEFORE, _AFTER][:count])
+    colours = alt.Scale(domain=names, range=[_BEFORE, AFTER][:count])
     dashes = alt.Scale(domain=names, range=[[5, 3], [1, 0]][:count])
     axes = {
         "x": alt.X("number:Q").title("singular value, largest first"),
@@ -309,7 +310,7 @@ def ladder(rungs: Values) -> Chart:
             where it has an interval low and high.
     """
     names = [rung["name"] for rung in rungs]
-    states, colours = ["start", "rung", "taken", "BM25"], [_BEFORE, _AFTER, _COLOURS[2], _INK]
+    states, colours = ["start", "rung", "taken", "BM25"], [_BEFORE, AFTER, _COLOURS[2], INK]
     known = {rung["state"] for rung in rungs}
     shown = [(state, c) for state, c in zip(states, colours, strict=True) if state in known]
     domain, own = map(list, zip(*shown, strict=True))
@@ -348,4 +349,4 @@ def write_picture(run_set: RunSet, path: Path) -> None:
     sized = [p.properties(title=t, width=WIDTH, height=HEIGHT) for t, p in titled.items()]
     charts = alt.concat(*sized, columns=2).resolve_scale(color="independent", shape="independent")
     with atomic_path(path) as temporary:
-        _style(charts).save(str(temporary), format=suffix)
+        styled(charts).save(str(temporary), format=suffix)

@@ -48,6 +48,18 @@ def check_names(names: Iterable[str]) -> None:
             )
 
 
+def check_types(columns: Mapping[str, ColumnType]) -> None:
+    """Refuse types that columns cannot have.
+
+    Raises:
+        UserError: naming the first of them.
+    """
+    for name, type_ in columns.items():
+        if type_ not in _WORDS:
+            kinds = ", ".join(map(repr, _WORDS))
+            raise UserError(f'column "{name}": {type_!r}, expected one of {kinds}')
+
+
 def in_words(columns: Mapping[str, ColumnType]) -> str:
     """The columns that a filter can name, for messages.
 

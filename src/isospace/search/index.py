@@ -9,7 +9,7 @@ from functools import partial
 from itertools import tee
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from isospace.evaluation.beside_bm25 import require_weight
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import highest, nearest, unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
-from isospace.search.columns import ColumnType, check_names, fit
+from isospace.search.columns import ColumnType, check_names, check_types, fit
 from isospace.search.database import Database, Hit, lancedb
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
@@ -147,10 +147,7 @@ class SearchIndex:
         lancedb()
         folder, columns = Path(folder), dict(columns or {})
         check_names(columns)
-        for name, type_ in columns.items():
-            if type_ not in get_args(ColumnType):
-                kinds = ", ".join(map(repr, get_args(ColumnType)))
-                raise UserError(f'column "{name}": {type_!r}, expected one of {kinds}')
+        check_types(columns)
         if bm25_weight is not None:
             require_weight(bm25_weight)
         require_room(folder)

@@ -153,12 +153,26 @@ def prepare(
             tokens[side] = _tokenise(config, corpus, examples, encoder, side, advance)
     own = [tokens[side] for side in sides]
     with accelerator.main_process_first():
-        lists, examples = _with_lists(config, data, examples, encoder, progress)
-        examples = _grouped(config, corpus, examples, own, encoder, progress)
+        lists, examples = _by_vectors(config, data, examples, own, encoder, progress)
     loop = Loop(config, encoder, own, examples, accelerator, corpus.labels, lists)
     if beside := costs(loop.companions):
         progress.line("beside", beside)
     return data, loop
+
+
+def _by_vectors(
+    config: TrainConfig,
+    data: Data,
+    examples: Examples,
+    tokens: Sequence[Tokens],
+    encoder: Encoder,
+    progress: Progress,
+) -> tuple[Lists | None, Examples]:
+    """What texts are encoded for first; settings that cannot run are refused before that."""
+    if config.similar is not None or needs_lists(config, examples):
+        _require_fit(config, encoder, len(data.corpus.classes))
+    lists, examples = _with_lists(config, data, examples, encoder, progress)
+    return lists, _grouped(config, data.corpus, examples, tokens, encoder, progress)
 
 
 def _with_lists(
@@ -167,7 +181,6 @@ def _with_lists(
     """What the objective learns a ranking from, and the examples with passages for all queries."""
     if not needs_lists(config, examples):
         return None, examples
-    _require_fit(config, encoder, len(data.corpus.classes))  # before any text is encoded
 
     def choose_weight(teacher: Encoder) -> float:
         return data.benchmark.choose_weight(cached(teacher, cache_folder()), data.held_out)
@@ -193,7 +206,6 @@ def _grouped(
     """
     if config.similar is None:
         return examples
-    _require_fit(config, encoder, len(corpus.classes))  # before any text is encoded
     count, (amount, unit) = len(examples), config.budget
     reached = {
         "sentences": amount,
