@@ -12,8 +12,9 @@ from ladders import short_ladder, write_documents
 from toy import sentences
 
 from isospace.adaptation import measuring
-from isospace.adaptation.adapt import _SPARE, _Climb, adapt
+from isospace.adaptation.adapt import _Climb, adapt
 from isospace.adaptation.measuring import Passes, seconds_per_token, tokens_of
+from isospace.adaptation.plan import SPARE
 from isospace.adaptation.results import read_ladder
 from isospace.adaptation.states import MAPS
 from isospace.encoders.encoder import Encoder
@@ -66,21 +67,19 @@ def test_the_tokens_that_are_counted_are_those_that_pass(config, tmp_path, monke
     updates, counted = _Climb._updates, []
     with passing(monkeypatch) as counts:
 
-        def noted(self, begun):
-            config = begun.loop.config
-            counted.append(Passes.of(self.states, self.data, self.choosers, config, seeds=1))
+        def noted(self, fit, *more):
+            counted.append((Passes.of(self.states, self.data, self.choosers, fit.config), fit))
             counts.clear()
-            return updates(self, begun)
+            return updates(self, fit, *more)
 
         monkeypatch.setattr(_Climb, "_updates", noted)
         finished = adapt(replace(config, precision="bf16", output=tmp_path / "run", **prompts))
     assert finished.results.split
     assert read_ladder(finished.run.folder).chosen.name == "trained, then mapped"
-    [passes] = counted
+    [(passes, fit)] = counted
     # Beside them the probes pass, by which a model is held against what was measured.
-    assert sum(counts) == pytest.approx(
-        passes.measuring + passes.evaluations * passes.evaluation, rel=0.02
-    )
+    evaluations = len(fit.evaluations) * passes.evaluation
+    assert sum(counts) == pytest.approx(passes.measuring + evaluations, rel=0.02)
 
 
 def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path, monkeypatch):
@@ -97,7 +96,9 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path
     [passes], story = counted, read_ladder(finished.run.folder).story
     told = next(one for one in story if "a budget of 30 minutes is too little for 10" in one)
     [enough] = re.findall(r"about ([\d,]+) would do", told)
-    minutes = _SPARE * 60 * (passes.measuring + passes.evaluations * passes.evaluation)
+    minutes = (
+        SPARE * 60 * (passes.measuring + 3 * passes.evaluation)
+    )  # the start, the middle, the end
     assert minutes <= int(enough.replace(",", "")) <= minutes + 30  # what the ladder itself took
 
 

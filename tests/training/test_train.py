@@ -22,6 +22,7 @@ from isospace.objectives import SCD, DiffCSE, Iso, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
+from isospace.training.fit import Fit
 from isospace.training.prepare import load_data
 from isospace.training.results import read_results
 from isospace.training.run import Run
@@ -234,6 +235,24 @@ def test_minutes_are_a_budget(config, monkeypatch):
     monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 0.25)
     outcome = train(replace(config, budget=(0.02, "minutes"), evaluations=1))
     assert outcome.results.steps == 4
+
+
+def test_minutes_are_counted_again_at_each_evaluation(config, monkeypatch):
+    """A machine that was busy when it was timed; what was stopped keeps the number it had."""
+    monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 0.25)
+    seen, evaluate = [], Fit._show_evaluation
+
+    def noted(self):
+        evaluate(self)
+        seen.append((self.loop.step, self.loop.total_steps))
+
+    monkeypatch.setattr(Fit, "_show_evaluation", noted)
+    outcome = train(replace(config, budget=(0.02, "minutes"), evaluations=2))
+    assert seen[0] == (2, 4)
+    assert outcome.results.steps > 4
+    assert [step for step, _ in seen][-1] == outcome.results.steps
+    rates = [row["learning_rate"] for row in outcome.run.steps()]
+    assert rates[-1] == pytest.approx(config.learning_rate / outcome.results.steps)
 
 
 def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, str]:

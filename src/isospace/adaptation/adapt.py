@@ -23,6 +23,7 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.changed import changed_places, changed_queries, first_texts
 from isospace.adaptation.encoder_states import EncoderStates
 from isospace.adaptation.measuring import Passes, seconds_per_token
+from isospace.adaptation.plan import EARLIEST, SPARE, Plan, counted_from
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
 from isospace.adaptation.states import (
     KINDS_OF_MAPS,
@@ -58,7 +59,7 @@ from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, write_run
-from isospace.training.fit import Fit, evaluation_steps
+from isospace.training.fit import Fit
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
@@ -68,25 +69,18 @@ from isospace.training.selection import Choice
 
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
-EARLIEST = 24
-"""Updates that come before any evaluation. A long training is evaluated down to here, as on some
-text pairs teach most in so many, and less than nothing in three times as many
-(docs/results/domains.md)."""
 FEWEST_UPDATES = 10
 """What does not allow for so many is no time to train."""
+MOST_LATE = 0.25
+"""Share of a budget in minutes by which so many may exceed it, as far as is known before them."""
 SMALLER_BATCHES = (32, 16)
 """Of pairs, where the recipe's are too large for a few documents."""
 MINED = 4
 """Texts of the corpus beside each list, for a teacher that does not score the whole batch."""
-MOST_READING = 0.5
-"""Share of a budget in minutes that reading the text can use up, however long it takes."""
-
 _RUNGS = "rungs"  # in the folder of a ladder: vectors and times, until it is finished
 _DEV_SETS = "dev sets of STS, which bound what may be lost"
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TAKEN = "what the ladder had taken"  # of what is not shipped all the same
-_SPARE = 1.1
-"""Over what was timed: processors slow down as they warm, and ranking, maps and files take time."""
 
 
 def adapt(
@@ -292,47 +286,69 @@ class _Climb:
 
     def _train(self) -> Fit:
         """Train once for each seed, as long as the budget allows."""
+        # What was stopped has used up other minutes: it goes on as it was planned.
+        by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
         first: Fit | None = None
-        updates: int | None = None
+        updates = 0
         for number in range(self.config.seeds):
-            settings = replace(self.training, seed=self.training.seed + number)
-            run = self._run_of(number, settings)
-            with self._rung("trained"):
-                # What finds less than the start may find more half-way back to it.
-                fit = Fit(
-                    settings,
-                    self.progress,
-                    self._stop,
-                    self.data,
-                    start_competes=False,
-                    earliest=EARLIEST,
-                )
-                with fit.holding(run, self.run.how_to_resume):
-                    fit.begin()
-                    if updates is None:
-                        updates = self._updates(fit)
-                    fit.measure_start(updates)
-                    if updates:
-                        self._go(fit)
-            if fit.choice.step:
-                self.states.trained.append(checkpoint.load_weights(run.kept_weights))
-                self._steps.append(fit.choice.step)
-            elif updates:
-                self.story.append(f"A training was left out: {fit.choice.reason}.")
-            if tried := fit.tried:  # of fewer pairs, and among fewer texts, than a rung is
-                self._unseen += len(tried.keys() - {0, fit.choice.step})
-                if fit.choice.step:
-                    self._flattered.append(added_by_choosing(list(tried.values())))
+            fit, updates = self._train_once(number, updates, by_clock)
             first = first or fit  # the others hold weights and moments that nothing needs
             if not updates:
                 break
+            self._keep(fit)
         assert first is not None
+        if updates and first.loop.total_steps == _most_updates(first):
+            self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         return first
 
-    def _go(self, fit: Fit) -> None:
+    def _train_once(self, number: int, updates: int, by_clock: bool) -> tuple[Fit, int]:
+        """One training, and how many updates it began with; by a clock, or as many as the last."""
+        settings = replace(self.training, seed=self.training.seed + number)
+        run = self._run_of(number, settings)
+        with self._rung("trained"):
+            # What finds less than the start may find more half-way back to it.
+            fit = Fit(
+                settings,
+                self.progress,
+                self._stop,
+                self.data,
+                start_competes=False,
+                earliest=EARLIEST,
+            )
+            with fit.holding(run, self.run.how_to_resume):
+                fit.begin()
+                plan = self._plan(fit, number) if by_clock else None
+                if plan is not None or not number:
+                    updates = self._updates(fit, number, plan)
+                if updates or not number:
+                    fit.measure_start(updates)
+                if updates:
+                    self._go(fit, plan)
+        return fit, updates
+
+    def _keep(self, fit: Fit) -> None:
+        """Note what a training ended with."""
+        if fit.choice.step:
+            self.states.trained.append(checkpoint.load_weights(fit.run.kept_weights))
+            self._steps.append(fit.choice.step)
+        else:
+            self.story.append(f"A training was left out: {fit.choice.reason}.")
+        if tried := fit.tried:  # of fewer pairs, and among fewer texts, than a rung is
+            self._unseen += len(tried.keys() - {0, fit.choice.step})
+            if fit.choice.step:
+                self._flattered.append(added_by_choosing(list(tried.values())))
+
+    def _go(self, fit: Fit, plan: Plan | None) -> None:
         """Train; what diverges ends with the best evaluation before that."""
+        began = time.monotonic()
+
+        def planned() -> int:
+            assert plan is not None
+            step, evaluated = fit.loop.step, len(fit.evaluations) - 1  # and the start
+            return max(plan.anew(time.monotonic(), began, step, evaluated), FEWEST_UPDATES)
+
         try:
-            fit.go()
+            fit.go(None if plan is None else planned)
         except Diverged as error:
             self.story.append(
                 f"A training diverged at update {error.step} ({error.term} {error.value:g}) and "
@@ -346,54 +362,57 @@ class _Climb:
             return self.run
         return Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
 
-    def _updates(self, fit: Fit) -> int:
-        """How many updates each training may have; 0 where there is no time for any."""
+    def _plan(self, fit: Fit, number: int) -> Plan:
+        """What the minutes that are left are to be used for, from this training on."""
+        encoder, texts = self.states.encoder, self.choosers.second
+        budget = 60 * self.config.budget[0]
+        passes = Passes.of(self.states, self.data, self.choosers, fit.loop.config)
+        measuring = evaluating = seconds_per_token(encoder, texts, "float32")
+        if fit.accelerator.mixed_precision == "bf16":
+            evaluating = seconds_per_token(encoder, texts, "bf16")
+        return Plan(
+            until=counted_from(self._started, self._read, budget) + budget,
+            update=fit.loop.seconds_per_step(),
+            evaluation=passes.evaluation * evaluating,
+            measuring=passes.measuring * measuring,
+            trainings=self.config.seeds - number,
+            evaluations=fit.loop.config.evaluations,
+            most=_most_updates(fit),
+        )
+
+    def _updates(self, fit: Fit, number: int, plan: Plan | None) -> int:
+        """How many updates a training begins with; 0 where there is no time for any."""
         amount, unit = self.config.budget
-        seeds, loop = self.config.seeds, fit.loop
-        most = int(MOST_EPOCHS * loop.updates_per_epoch)
+        loop, most, now = fit.loop, _most_updates(fit), time.monotonic()
         if most < FEWEST_UPDATES:
             self.story.append(
                 f"Nothing was trained: {len(loop.examples):,} examples are too few for "
                 f"{FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} passes."
             )
             return 0
-        each, beside = loop.tokens_per_step, 0.0
-        if unit == "minutes" and fit.begun is None:
-            each = _SPARE * loop.seconds_per_step() / 60
-            measuring, evaluation = self._measuring(fit)
-            since = counted_from(self._started, self._read, 60 * amount)
-            beside = (time.monotonic() - since + measuring) / 60
-            usual = loop.config.evaluations
-            likely = min(int((amount - beside) / each / seeds), most)
-            if likely >= FEWEST_UPDATES:
-                further = len(evaluation_steps(likely, usual, EARLIEST)) - usual
-                beside += further * seeds * evaluation / 60
-        allowed = (amount - beside) / each / seeds if fit.begun is None else fit.begun
-        updates = min(int(allowed), most)
-        if updates < FEWEST_UPDATES:
-            enough = math.ceil(beside + FEWEST_UPDATES * each * seeds)
+        if plan is not None:
+            updates = plan.updates(now)
+            late = now + SPARE * plan.takes(FEWEST_UPDATES) - plan.until
+            enough = math.ceil(amount + late / 60)
+        else:
+            each = loop.tokens_per_step * self.config.seeds
+            updates = min(int(amount / each), most) if fit.begun is None else fit.begun
+            enough = math.ceil(FEWEST_UPDATES * each)
+        if updates >= FEWEST_UPDATES:
+            return updates
+        if plan is not None and late <= MOST_LATE * 60 * amount:
             self.story.append(
-                f"Nothing was trained: a budget of {amount:g} {unit} is too little for "
-                f"{FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens"
-                f"{' beside what measuring takes' if unit == 'minutes' else ''}"
-                f"{f'; about {enough:,} would do' if fit.begun is None else ''}."
+                f"When training began {FEWEST_UPDATES} updates seemed to take {enough:,} minutes, "
+                "with all that measures them; they were made all the same."
             )
-            return 0
-        if updates == most:
-            self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
-        return updates
-
-    def _measuring(self, fit: Fit) -> tuple[float, float]:
-        """Seconds of measuring what is trained, and of a further evaluation of one training."""
-        encoder, texts = self.states.encoder, self.choosers.second
-        passes = Passes.of(
-            self.states, self.data, self.choosers, fit.loop.config, self.config.seeds
+            return FEWEST_UPDATES
+        self.story.append(
+            f"Nothing {'more ' if number else ''}was trained: a budget of {amount:g} {unit} is too "
+            f"little for {FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens"
+            f"{' beside what measuring takes' if unit == 'minutes' else ''}"
+            f"{f'; about {enough:,} would do' if fit.begun is None else ''}."
         )
-        measuring = evaluating = seconds_per_token(encoder, texts, "float32")
-        if fit.accelerator.mixed_precision == "bf16":
-            evaluating = seconds_per_token(encoder, texts, "bf16")
-        evaluation = _SPARE * passes.evaluation * evaluating
-        return _SPARE * passes.measuring * measuring + passes.evaluations * evaluation, evaluation
+        return 0
 
     def _finish(self, fit: Fit) -> FinishedRun:
         """Choose, judge, write."""
@@ -543,18 +562,9 @@ class _Climb:
         self.progress.line("load it", f'SentenceTransformer("{self.run.model_folder}")')
 
 
-def counted_from(started: float, read: float, budget: float) -> float:
-    """When a budget begins: with the command, but reading uses up `MOST_READING` of it at most.
-
-    Args:
-        started: when the command began, in seconds.
-        read: when it had read the text.
-        budget: seconds.
-
-    >>> counted_from(0, 40, 360), counted_from(0, 600, 360)
-    (0, 420.0)
-    """
-    return max(started, read - MOST_READING * budget)
+def _most_updates(fit: Fit) -> int:
+    """However much time there is."""
+    return int(MOST_EPOCHS * fit.loop.updates_per_epoch)
 
 
 def _require_one_process() -> None:

@@ -41,13 +41,12 @@ class Passes:
     Attributes:
         measuring: in float32: of all weights what chooses, of those that are taken what judges and
             what maps behind them are fitted on.
-        evaluation: in the arithmetic of training: of one evaluation of one training.
-        evaluations: how many of these there are at least.
+        evaluation: in the arithmetic of training: of one evaluation of one training. Every training
+            evaluates the start too, of which all but the noisy views are kept after the first.
     """
 
     measuring: int
     evaluation: int
-    evaluations: int
 
     @classmethod
     def of(
@@ -56,7 +55,6 @@ class Passes:
         data: Data,
         choosers: TextPairs,
         config: TrainConfig,
-        seeds: int,
     ) -> Passes:
         """Count them.
 
@@ -65,7 +63,6 @@ class Passes:
             data: what judges, what chooses elsewhere, and what evaluations measure.
             choosers: pairs that choose among the rungs.
             config: of a training, with its `max_length`.
-            seeds: number of trainings.
         """
         encoder, benchmark, elsewhere = states.encoder, data.benchmark, data.elsewhere
         choosing = sum(of_pairs(encoder, one) for one in (choosers, *elsewhere.chooses.values()))
@@ -87,12 +84,7 @@ class Passes:
         evaluation = of_pairs(encoder, held_out.pairs)
         evaluation += tokens_of(encoder, ("document", held_out.sentences))
         evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
-        # Every training evaluates the start too, of which all but the noisy views are kept.
-        return cls(
-            (1 + len(SHARES)) * choosing + judging + mapped,
-            evaluation,
-            1 + config.evaluations * seeds,
-        )
+        return cls((1 + len(SHARES)) * choosing + judging + mapped, evaluation)
 
 
 def of_pairs(encoder: Encoder, pairs: TextPairs, *beside: Asked) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
@@ -97,6 +97,7 @@ class Fit:
         self.evaluations: list[dict[str, float]] = []
         self.ranks: list[torch.Tensor] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
+        self._updating = 0.0  # seconds, in this session
         self.begun: int | None = None
         """Updates of the whole of a run that `begin` found, `None` where it is new."""
         self._how_to_resume = ""
@@ -167,10 +168,22 @@ class Fit:
             self._record_evaluation()
             self._save()
 
-    def go(self) -> None:
-        """Train; `choice` is then about the weights in `run.kept_weights`."""
+    def go(self, planned: Callable[[], int] | None = None) -> None:
+        """Train; `choice` is then about the weights in `run.kept_weights`.
+
+        Args:
+            planned: asked after each evaluation how many updates the whole has by then; default:
+                what the settings' budget allows, where that is minutes. A run that was stopped
+                keeps the number it had, so that it goes on as it would have.
+        """
         self._show_plan()
-        self._train()
+        if self.config.budget[1] == "minutes":
+            planned = planned or self._total_by_now
+        if self.begun is not None:
+            planned = None
+        with self._stop.delayed():
+            while self.loop.step < self.loop.total_steps:
+                self._train(planned)
 
     def _total_steps(self) -> int:
         """The budget in updates."""
@@ -183,6 +196,11 @@ class Fit:
             loop = self.loop
             steps = amount / (loop.tokens_per_step if unit == "tokens" else loop.sentences_per_step)
         return max(1, int(steps))
+
+    def _total_by_now(self) -> int:
+        """The budget in updates, by how long those took that are done."""
+        left = 60 * self.config.budget[0] - self._updating
+        return self.loop.step + int(left * self.loop.step / self._updating)
 
     def _evaluate(self) -> None:
         """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
@@ -347,13 +365,14 @@ class Fit:
         checkpoint.set_random_state(state["random"][self.accelerator.process_index])
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
-    def _train(self) -> None:
+    def _train(self, planned: Callable[[], int] | None) -> None:
+        """Do the updates that remain, or those until their number is planned anew."""
         loop, total = self.loop, self.loop.total_steps
         speed: float | None = None
         evaluated_steps = evaluation_steps(total, self.config.evaluations, self._earliest)
-        bar = self.progress.bar("train", total, loop.step)
-        with self._stop.delayed(), bar as advance:
+        with self.progress.bar("train", total, loop.step) as advance:
             for step in loop:
+                self._updating += step.seconds
                 now = loop.sentences_per_step / step.seconds
                 speed = now if speed is None else 0.9 * speed + 0.1 * now
                 advance(1, _story(step, speed))
@@ -366,14 +385,19 @@ class Fit:
                     self._evaluate()
                     self._record_evaluation()
                     self._show_evaluation()
+                    if planned is not None and loop.step < total:
+                        loop.total_steps = max(loop.step, agreed(self.accelerator, planned()))
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
                 stopping, late = anywhere(self.accelerator, self._stop.received, late)
                 if evaluated or stopping or late:
                     self._save()
                 if stopping:
                     raise Interrupted(
-                        f"interrupted after step {loop.step} of {total}; {self._how_to_resume}"
+                        f"interrupted after step {loop.step} of {loop.total_steps}; "
+                        f"{self._how_to_resume}"
                     )
+                if loop.total_steps != total:
+                    return
 
     def _show_plan(self) -> None:
         """What the training is going to do."""
