@@ -344,8 +344,9 @@ class _Climb:
 
         def planned() -> int:
             assert plan is not None
-            step, evaluated = fit.loop.step, len(fit.evaluations) - 1  # and the start
-            return max(plan.anew(time.monotonic(), began, step, evaluated), FEWEST_UPDATES)
+            evaluated = len(fit.evaluations) - 1  # and the start
+            passed = fit.loop.step, evaluated, len(fit.due)
+            return max(plan.anew(time.monotonic(), began, *passed), FEWEST_UPDATES)
 
         try:
             fit.go(None if plan is None else planned)

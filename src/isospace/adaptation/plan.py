@@ -42,17 +42,17 @@ class Plan:
     evaluations: int
     most: int
 
-    def takes(self, updates: int, done: int = 0) -> float:
+    def takes(self, updates: int, done: int = 0, due: int | None = None) -> float:
         """Seconds of everything that is to come, without any to spare.
 
         Args:
             updates: of each training.
             done: those of them that the first has behind it.
+            due: evaluations that it has before it; default: all, that of the start included (of
+                which the trainings that follow keep what was encoded).
         """
-        steps = evaluation_steps(updates, self.evaluations, EARLIEST) if updates else set()
-        evaluations = self.trainings * len(steps) - sum(step <= done for step in steps)
-        if not done:  # of the start, of which the trainings that follow keep what was encoded
-            evaluations += 1
+        usual = len(evaluation_steps(updates, self.evaluations, EARLIEST)) if updates else 0
+        evaluations = (1 + usual if due is None else due) + (self.trainings - 1) * usual
         training = (self.trainings * updates - done) * self.update
         return training + evaluations * self.evaluation + self.measuring
 
@@ -60,7 +60,7 @@ class Plan:
         """How many each training may have."""
         return self._fitting((self.until - now) / SPARE)
 
-    def anew(self, now: float, began: float, done: int, evaluated: int) -> int:
+    def anew(self, now: float, began: float, done: int, evaluated: int, due: int) -> int:
         """How many each training may have, by how long things really take.
 
         Args:
@@ -68,21 +68,22 @@ class Plan:
             began: when its first update did.
             done: updates in between.
             evaluated: evaluations in between.
+            due: evaluations that it has before it.
 
         >>> plan = Plan(122, update=1, evaluation=5, measuring=20, trainings=1, evaluations=2,
         ...     most=400)
         >>> plan.updates(now=0)
         75
-        >>> plan.anew(45, 2, done=38, evaluated=1), plan.anew(45, 23.5, done=38, evaluated=1)
-        (78, 148)
+        >>> plan.anew(45, 2, 38, evaluated=1, due=1), plan.anew(45, 23.5, 38, evaluated=1, due=1)
+        (83, 153)
         """
         pace = (now - began) / (done * self.update + evaluated * self.evaluation)
-        return max(done, self._fitting((self.until - now) / SPARE / pace, done))
+        return max(done, self._fitting((self.until - now) / SPARE / pace, done, due))
 
-    def _fitting(self, seconds: float, done: int = 0) -> int:
+    def _fitting(self, seconds: float, *passed: int) -> int:
         """Updates that so many seconds allow for, at the pace of what was timed."""
         numbers = range(self.most + 1)
-        return bisect_right(numbers, seconds, key=lambda updates: self.takes(updates, done)) - 1
+        return bisect_right(numbers, seconds, key=lambda number: self.takes(number, *passed)) - 1
 
 
 def counted_from(started: float, read: float, budget: float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
@@ -54,6 +54,22 @@ def evaluation_steps(total: int, evaluations: int, earliest: int | None = None) 
     return steps
 
 
+def stretched(due: Sequence[int], step: int, total: int) -> list[int]:
+    """When evaluations are due in a training that gets another length, in the same proportions.
+
+    Args:
+        due: the updates after which they were, the last one in the end.
+        step: updates that are done; fewer than all of `due`.
+        total: updates of the whole by now; not fewer.
+
+    >>> stretched([50, 100], step=25, total=85), stretched([50, 100], step=25, total=25)
+    ([45, 85], [])
+    """
+    share = (total - step) / (due[-1] - step)
+    steps = {step + round(share * (one - step)) for one in due}
+    return sorted(steps - {step})
+
+
 class Fit:
     """One process's part in a training: everything loaded, then `begin` and `go`.
 
@@ -69,6 +85,7 @@ class Fit:
     Attributes:
         main: whether this process is the first.
         evaluations: what has been measured, the start first.
+        due: the updates after which there will be another.
         ranks: where the pairs that choose also judge: what they came to, (1 + halves, pair), at
             each evaluation.
     """
@@ -95,6 +112,7 @@ class Fit:
         self.encoder = self.loop.encoder
         self._start_hash = weights_hash(self.encoder, *SIDES)
         self.evaluations: list[dict[str, float]] = []
+        self.due: list[int] = []
         self.ranks: list[torch.Tensor] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
         self._updating = 0.0  # seconds, in this session
@@ -158,6 +176,7 @@ class Fit:
         if self._state is None:
             updates = self._total_steps() if updates is None else updates
             self.loop.total_steps = agreed(self.accelerator, updates)
+            self.due = self._usually_due()
         self._evaluate()
         if self._state is not None:
             self._restore(self._state)
@@ -196,6 +215,12 @@ class Fit:
             loop = self.loop
             steps = amount / (loop.tokens_per_step if unit == "tokens" else loop.sentences_per_step)
         return max(1, int(steps))
+
+    def _usually_due(self) -> list[int]:
+        """The updates after which a training of this length is evaluated."""
+        total, step = self.loop.total_steps, self.loop.step
+        steps = evaluation_steps(total, self.config.evaluations, self._earliest)
+        return sorted(due for due in steps if due > step)
 
     def _total_by_now(self) -> int:
         """The budget in updates, by how long those took that are done."""
@@ -295,6 +320,7 @@ class Fit:
                 "start": self._start_hash,
                 "random": states,
                 "evaluations": self.evaluations,
+                "due": self.due,
                 "ranks": self.ranks,
                 "seconds": self.seconds,
                 "memory_mb": self.memory_mb,
@@ -356,6 +382,7 @@ class Fit:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.loop.load_state(state)
+        self.due = state.get("due", self._usually_due())
         self._earlier_seconds = state["seconds"]
         self._earlier_memory_mb = state.get("memory_mb", 0.0)
         if self.main:
@@ -369,7 +396,6 @@ class Fit:
         """Do the updates that remain, or those until their number is planned anew."""
         loop, total = self.loop, self.loop.total_steps
         speed: float | None = None
-        evaluated_steps = evaluation_steps(total, self.config.evaluations, self._earliest)
         with self.progress.bar("train", total, loop.step) as advance:
             for step in loop:
                 self._updating += step.seconds
@@ -380,13 +406,15 @@ class Fit:
                 if self.main:
                     self.run.log("step", values)
                     self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
-                evaluated = step.step in evaluated_steps
+                evaluated = loop.step in self.due
                 if evaluated:
+                    self.due.remove(loop.step)
                     self._evaluate()
                     self._record_evaluation()
                     self._show_evaluation()
                     if planned is not None and loop.step < total:
                         loop.total_steps = max(loop.step, agreed(self.accelerator, planned()))
+                        self.due = stretched(self.due, loop.step, loop.total_steps)
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
                 stopping, late = anywhere(self.accelerator, self._stop.received, late)
                 if evaluated or stopping or late:
