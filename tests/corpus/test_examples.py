@@ -403,6 +403,15 @@ def test_text_without_columns_may_stand_beside_pairs_with_groups(tmp_path):
     assert len(corpus.train_rows) == 27
 
 
+@pytest.mark.parametrize("setting", ["title_column", "document_column"])
+def test_a_column_of_documents_that_no_file_can_have_is_refused(tmp_path, setting):
+    (tmp_path / "a.txt").write_text("\n".join(sentences(30, seed=7)))
+    with pytest.raises(UserError, match=rf"^`{setting}` t: nothing of .*a\.txt has columns"):
+        load(str(tmp_path / "a.txt"), tmp_path, (), **{setting: "t"})
+    put(tmp_path / "b.csv", rows(30, 2), header=("text", "t"))
+    assert len(load(str(tmp_path), tmp_path / "cache", (), **{setting: "t"})) > 30
+
+
 def test_one_column_is_no_example(tmp_path):
     file = put(tmp_path / "a.csv", rows(30))
     with pytest.raises(UserError, match=r"`columns` sent0: one column.* `column` sent0$"):

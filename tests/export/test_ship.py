@@ -134,6 +134,12 @@ def test_nothing_is_overwritten(run, tmp_path):
         export(str(run.folder), "st", tmp_path / "there")
 
 
+def test_a_target_that_there_is_none_of_is_refused(run):
+    """It wrote a graph."""
+    with pytest.raises(UserError, match=r"^`to` tf: expected st, onnx, hf$"):
+        export(str(run.folder), "tf")
+
+
 def test_an_unfinished_run_is_refused(run):
     run.results_path.unlink()
     with pytest.raises(UserError, match="`resume`"):

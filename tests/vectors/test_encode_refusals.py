@@ -17,6 +17,8 @@ from transformers import BertConfig, BertModel
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
 from isospace.vectors import encode as module
+from isospace.vectors.encode_config import EncodeConfig
+from isospace.vectors.reading import Reading
 from isospace.vectors.shards import held
 from isospace.vectors.vector_files import Layout
 from isospace.vectors.workers import ShardTexts, Task, write_shards
@@ -175,6 +177,7 @@ def bad_inputs(folder: Path):
         ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
         ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
         ({"id_column": "id"}, "has no columns"),
+        ({"reading": Reading(title_column="t")}, r"^`title_column` t: nothing of .* has columns. Expected csv"),
         ({"model": "none"}, "none: no such folder here, and the Hub cannot be reached"),
         ({"model": "./none"}, "not a folder"),
         ({"inputs": (".",), "output": Path("out")}, "lies in the folder to encode"),
@@ -225,6 +228,12 @@ def test_more_tokens_than_the_model_reads_are_refused(config):
 def test_settings_that_cannot_be_meant(config, change, message):
     with pytest.raises(UserError, match=message):
         replace(config, **change)
+
+
+def test_paths_may_be_written_as_text():
+    config = EncodeConfig("minilm", "a.txt", "vectors.npy")
+    assert config == EncodeConfig("minilm", ("a.txt",), Path("vectors.npy"))
+    assert config.file_format == "npy"
 
 
 def test_a_full_disk_says_what_is_kept_and_how_to_go_on(config, monkeypatch):

@@ -195,6 +195,23 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
             "positive, and perhaps of hard negatives, parted by blanks; or name it with `column` "
             f"{config.columns[0]}"
         )
+    if not own_pairs and not any(source.has_columns for source in sources):
+        for setting in ("title_column", "document_column"):
+            if (name := getattr(config, setting)) is not None:
+                raise UserError(
+                    f"`{setting}` {name}: nothing of {', '.join(config.corpus)} has columns. "
+                    "Expected csv, tsv, jsonl or parquet files."
+                )
+    _require_columns(config, sources, own_pairs)
+    if config.columns:  # of what lies in folders the reader says so
+        named = [source for source in sources if not source.in_folder]
+        records.unreadable(named, columns(config))
+    else:
+        left_out(sources, columns(config), config.strict)
+
+
+def _require_columns(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
+    """Refuses text without columns where all of it must have some."""
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:
         lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
@@ -207,11 +224,6 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         if config.group == FOLDER and not config.columns:
             wanted = "Expected documents; with `layout` paragraphs every txt file is one."
         raise UserError(f"{setting}: {lines[0]} has no columns. {wanted}")
-    if config.columns:  # of what lies in folders the reader says so
-        named = [source for source in sources if not source.in_folder]
-        records.unreadable(named, columns(config))
-    else:
-        left_out(sources, columns(config), config.strict)
 
 
 _PARSERS = (

@@ -58,6 +58,11 @@ class Source:
     delimiter: str | None = None
     in_folder: bool = False
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether its texts stand in columns that have names."""
+        return self.format in FORMATS and self.format != "txt"
+
 
 def find_sources(
     files: Iterable[str],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from isospace.corpus.docstrings import extract
 from isospace.encoders.encoder import Encoder
@@ -84,6 +84,8 @@ def export(
         UserError: nothing to export, a folder in the way, an impossible request, or a folder that
             would give other vectors.
     """
+    if to not in get_args(Target):
+        raise UserError(f"`to` {to}: expected {', '.join(get_args(Target))}")
     if (int8 and to != "onnx") or (sample is not None and not int8):
         raise UserError("`sample` goes with `int8`, and `int8` with `to` onnx")
     if sample is None and (column or encoding):

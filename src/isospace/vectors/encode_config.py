@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
+from pydantic import Field, PositiveInt
+
+from isospace.config import Names
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.system.cluster import Engine
+from isospace.system.settings import NameOrPath, PathOrText, settings
 from isospace.vectors.reading import AS_LINES, Reading
 
 Dtype = Literal["float32", "float16", "int8", "binary"]
@@ -23,17 +26,17 @@ _OTHER_FILES = (
 """Endings of files that are not written; a folder of shards under such a name misleads."""
 
 
-@dataclass(frozen=True)
+@settings
 class EncodeConfig:
     """What to encode, by which model, into what."""
 
-    model: str
+    model: NameOrPath
     """minilm, a model folder, a run's folder, or a Hub name."""
-    inputs: tuple[str, ...]
+    inputs: Names
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
-    output: Path
+    output: PathOrText
     """A folder of shards, or one file if it ends in .parquet or .npy."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
@@ -48,7 +51,7 @@ class EncodeConfig:
     """Format of the shards; default: parquet, or what `output` ends in."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it; a vector moves by a cosine of about 1e-4."""
-    max_length: int | None = None
+    max_length: Annotated[int, Field(ge=3)] | None = None
     """Texts are cut to so many tokens; default: the model's own limit."""
     shard_size: int = 16_384
     """Rows of a shard, which is what a kill can cost each worker; a multiple of 4096."""
@@ -61,7 +64,7 @@ class EncodeConfig:
     document_prompt: str | None = None
     """Put before every text as a document, in the same way. Default: the model's own document,
     passage or corpus prompt."""
-    workers: int = 1
+    workers: PositiveInt = 1
     """Processes, each with the model in memory; the processor's threads are divided among them."""
     engine: Engine = "local"
     """Where the workers are: on this machine, or on the machines of a Ray cluster (RAY_ADDRESS
@@ -88,10 +91,6 @@ class EncodeConfig:
                 f"`shard_size` {self.shard_size}: expected a multiple of {self.WINDOW}: rows that "
                 "are batched together stay together"
             )
-        if self.workers < 1:
-            raise UserError(f"`workers` {self.workers}: expected 1 or more")
-        if self.max_length is not None and self.max_length < 3:
-            raise UserError(f"`max_length` {self.max_length}: no word is left; expected 3 or more")
         for side in get_args(Side):
             if getattr(self, f"{side}_prompt") is not None and self.side != side:
                 raise UserError(

@@ -272,14 +272,18 @@ def open_texts(
             encoding=encoding, delimiter=reading.delimiter, layout=reading.layout
         )
         sources = find(files, Path(spool), as_corpus)
-        rows = [source for source in sources if source.format not in DOCUMENT_FORMATS]
-        tables = [source for source in rows if source.format != "txt"]
-        without_columns = [source.name for source in sources if source not in tables]
+        without_columns = [source.name for source in sources if not source.has_columns]
         without_columns += docstrings
+        expected = "Expected csv, tsv, jsonl or parquet files"
         if id_column is not None and without_columns:
             raise UserError(
-                f"`id_column` {id_column}: {without_columns[0]} has no columns. "
-                "Expected csv, tsv, jsonl or parquet files"
+                f"`id_column` {id_column}: {without_columns[0]} has no columns. {expected}"
+            )
+        title_column = reading.title_column
+        if title_column is not None and not any(source.has_columns for source in sources):
+            raise UserError(
+                f"`title_column` {title_column}: nothing of {', '.join(inputs)} has columns. "
+                f"{expected}"
             )
         texts = Texts(sources, docstrings, column, id_column, keep, reading, cut_rows)
         unreadable = left_out(sources, texts.columns, reading.strict, whole=True)

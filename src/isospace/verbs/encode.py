@@ -11,6 +11,7 @@ import tyro
 from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
 from isospace.system.quick_imports import quick_imports
+from isospace.system.settings import settings
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
@@ -18,7 +19,7 @@ from isospace.verbs.printing import print_json
 
 
 # Four settings as the command line writes them; their help stands in `EncodeConfig`.
-@dataclass(frozen=True)
+@settings
 class _Arguments(EncodeConfig):
     """What to encode, by which model, into what."""
 
