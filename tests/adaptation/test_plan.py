@@ -92,7 +92,7 @@ def test_too_little_time_by_far_is(config, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 12.0)
     finished = adapt(replace(config, budget=(1, "minutes"), seeds=2))
     [told] = read_ladder(finished.run.folder).story
-    assert "Nothing was trained: a budget of 1 minutes is too little for 10 updates" in told
+    assert "Nothing was trained: a budget of 1 minute is too little for 10 updates" in told
     assert finished.results.steps == 0
 
 

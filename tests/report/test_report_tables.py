@@ -78,6 +78,15 @@ def test_seeds_are_one_row_and_other_settings_another(tmp_path):
     assert rows[1]["MRR result"] == "55.00"
 
 
+def test_a_gain_is_without_what_choosing_by_the_same_pairs_has_added(tmp_path):
+    run = finish(write_run(tmp_path / "few"), gain=0.05)
+    verdict = run.finished.verdict
+    corrected = replace(verdict.gain, mean=0.031, candidates=9)
+    change(run, verdict=replace(verdict, gain=corrected))
+    [row] = runs_table(collect([run.folder])).rows
+    assert (row["MRR result"], row["gain in MRR"]) == ("55.00", "+3.10")
+
+
 def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
     run = finish(write_run(tmp_path / "run", model="bert-base-uncased"), sts=True)
     table = papers_table(collect([run.folder]))

@@ -103,7 +103,7 @@ def test_the_log_says_what_passes_beside_the_encoder_in_both_directions(config, 
     of_pairs = replace(config, text=text, views="pairs", objective=DiffCSE(generator="words"))
     with caplog.at_level(logging.INFO, "isospace"):
         train(replace(of_pairs, budget=(16, "sentences")))
-    assert "1 updates of 16 pairs, passes 2 + 2 x 2 discriminator, from step 0" in caplog.text
+    assert "1 update of 16 pairs, passes 2 + 2 x 2 discriminator, from step 0" in caplog.text
 
 
 def test_the_callers_random_generators_are_left_as_they_were(config):

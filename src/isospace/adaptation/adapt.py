@@ -49,6 +49,7 @@ from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import table_rows
 from isospace.objectives import RankCSE, SimCSE
 from isospace.statistics.choosing import ChosenAmong, added_by_choosing, choose
+from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind, start_unless_adapted
@@ -403,13 +404,15 @@ class _Climb:
             return updates
         if plan is not None and late <= MOST_LATE * 60 * amount:
             self.story.append(
-                f"When training began {FEWEST_UPDATES} updates seemed to take {enough:,} minutes, "
-                "with all that measures them; they were made all the same."
+                f"When training began {FEWEST_UPDATES} updates seemed to take "
+                f"{number_of(enough, 'minutes')}, with all that measures them; they were made all "
+                "the same."
             )
             return FEWEST_UPDATES
         self.story.append(
-            f"Nothing {'more ' if number else ''}was trained: a budget of {amount:g} {unit} is too "
-            f"little for {FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens"
+            f"Nothing {'more ' if number else ''}was trained: a budget of "
+            f"{number_of(amount, unit)} is too little for {FEWEST_UPDATES} updates of "
+            f"{loop.tokens_per_step:,.0f} tokens"
             f"{' beside what measuring takes' if unit == 'minutes' else ''}"
             f"{f'; about {enough:,} would do' if fit.begun is None else ''}."
         )

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
+from statistics import fmean
 
 from isospace.comparison.results import (
     ComparisonProtocol,
@@ -219,7 +218,8 @@ def runs_table(run_set: RunSet) -> Table:
     note = "; ".join(protocols)
     if note:
         note = (
-            f"x 100, {MEAN_SD}, n of them, where they differ. Cost: time and peak memory of the "
+            f"x 100, {MEAN_SD}, n of them, where they differ. Gains are those of the verdicts, "
+            "without what choosing by the same pairs has added. Cost: time and peak memory of the "
             f"longest run. Measured by: {note}."
         )
     return Table("runs", "Runs: before and after", rows, note)
@@ -238,8 +238,7 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
             for state in STATES
         }
         row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in scores.items()}
-        gains = np.subtract(scores["result"], scores["start"])
-        row["gain in MRR"] = f"{gains.mean():+.2f}"
+        row["gain in MRR"] = f"{100 * fmean(map(_gain, done)):+.2f}"
         for state in STATES:
             averages = [row["Avg"] for row in sts_rows(done, state) if "Avg" in row]
             if averages:
@@ -248,6 +247,14 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
         row["kept"] = _kept(done)
         row["cost"] = max(done, key=lambda results: results.seconds).cost
     return row | {"model": Path(config.model).name}
+
+
+def _gain(results: RunResults) -> float:
+    """That of the verdict, which leaves out what choosing by the same pairs has added."""
+    gain = results.verdict.gain
+    if gain is None:  # nothing was compared
+        return results.result.pairs.mrr - results.start.pairs.mrr
+    return gain.mean
 
 
 def _kept(done: Sequence[RunResults]) -> str:

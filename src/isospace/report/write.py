@@ -21,6 +21,7 @@ from isospace.report.pages import templates
 from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
+from isospace.statistics.counts import number_of
 from isospace.system.files import write_text
 from isospace.system.tables import Table, is_number
 from isospace.training.results import RunResults
@@ -217,8 +218,9 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
         "Start": f"{config.model}, pooling {results.pooling}",
         "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",
         "Objective": f"{objective_name(objective)} ({options}), from {paper.title} ({paper.year})",
-        "Training": f"{results.steps:,} updates of {config.batch_size * config.accumulate} "
-        f"sentences {length}, learning rate {config.learning_rate:g}, "
+        "Training": f"{number_of(results.steps, 'updates')} of "
+        f"{config.batch_size * config.accumulate} sentences {length}, "
+        f"learning rate {config.learning_rate:g}, "
         f"weight decay {config.weight_decay:g}, gradients clipped to {config.clip_norm:g}, "
         f"dropout {dropout}, seed {config.seed}",
         "Checkpoint": results.kept,

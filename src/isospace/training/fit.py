@@ -20,6 +20,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import weights_hash
 from isospace.encoders.prompts import SIDES
 from isospace.errors import Interrupted, Stopped, UserError
+from isospace.statistics.counts import number_of
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.cache import cache_folder
 from isospace.system.devices import memory_gb, peak_memory_mb
@@ -444,7 +445,7 @@ class Fit:
         unit = "sentences" if self.config.views == "dropout" else "pairs"
         self.progress.line(
             "train",
-            f"{objective_name(self.config.objective)}: {loop.total_steps:,} updates of "
+            f"{objective_name(self.config.objective)}: {number_of(loop.total_steps, 'updates')} of "
             f"{loop.sentences_per_step} {unit}, passes {passes}, from step {loop.step}, into "
             f"{self.run.folder}",
         )
