@@ -106,6 +106,13 @@ def test_the_log_says_what_passes_beside_the_encoder_in_both_directions(config, 
     assert "1 update of 16 pairs, passes 2 + 2 x 2 discriminator, from step 0" in caplog.text
 
 
+@pytest.mark.parametrize(("objective", "useless"), [(SCD(), True), (SimCSE(), False)])
+def test_the_log_says_that_a_rate_of_dropout_does_nothing(config, caplog, objective, useless):
+    with caplog.at_level(logging.INFO, "isospace"):
+        train(replace(config, objective=objective, dropout=0.2, budget=(16, "sentences")))
+    assert ("`dropout` 0.2 does nothing here: the views of scd have" in caplog.text) == useless
+
+
 def test_the_callers_random_generators_are_left_as_they_were(config):
     torch.manual_seed(5)
     before = random_state()

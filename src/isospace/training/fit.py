@@ -438,6 +438,11 @@ class Fit:
                 f"meets the {size - 1} other sentences of its own batch only, and batch statistics "
                 f"(whitening, decorrelation) are over {size} sentences",
             )
+        name, rate = objective_name(self.config.objective), self.config.dropout
+        if rate is not None and all(view.dropout is not None for view in loop.plan.views):
+            self.progress.line(
+                "note", f"`dropout` {rate:g} does nothing here: the views of {name} have their own"
+            )
         beside = self.config.objective.passes_beside
         if len(loop.plan.ways) > 1:  # once for each direction of a pair
             beside = tuple(f"{len(loop.plan.ways)} x {passes}" for passes in beside)
@@ -445,7 +450,7 @@ class Fit:
         unit = "sentences" if self.config.views == "dropout" else "pairs"
         self.progress.line(
             "train",
-            f"{objective_name(self.config.objective)}: {number_of(loop.total_steps, 'updates')} of "
+            f"{name}: {number_of(loop.total_steps, 'updates')} of "
             f"{loop.sentences_per_step} {unit}, passes {passes}, from step {loop.step}, into "
             f"{self.run.folder}",
         )
