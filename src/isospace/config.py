@@ -336,8 +336,7 @@ class TrainConfig:
         "sentences",
     )
     """How long to train: a number, and sentences (or examples of several texts), tokens, epochs or
-    minutes. Evaluations take time beside these minutes; at each it is counted again how many
-    updates there is time for."""
+    minutes. Evaluations take time beside these minutes."""
     learning_rate: PositiveFloat = 1e-5
     """AdamW's learning rate at the start; it falls linearly to 0, without warm-up."""
     weight_decay: NonNegativeFloat = 0.0

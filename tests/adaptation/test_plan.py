@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from ladders import short_ladder, write_documents
 
+from isospace.adaptation import adapt as module
 from isospace.adaptation.adapt import FEWEST_UPDATES, adapt
 from isospace.adaptation.plan import SPARE, Plan
 from isospace.adaptation.results import read_ladder
 from isospace.errors import Interrupted
-from isospace.training.fit import Fit
+from isospace.training.fit import Fit, evaluation_steps
 from isospace.training.loop import Loop
+from isospace.training.paces import Paces
 
 PLAN = Plan(
     until=360, update=1, evaluation=6, measuring=60, trainings=1, evaluations=2, most=10_000
@@ -30,28 +33,73 @@ def test_each_evaluation_of_each_training_is_counted():
     """Of 100 updates after 25, 50 and 100, and of the start once."""
     assert PLAN.takes(100) == 100 + 4 * 6 + 60
     assert replace(PLAN, trainings=3).takes(100) == 300 + 10 * 6 + 60
-    assert replace(PLAN, trainings=3).takes(100, done=50, due=1) == 250 + 7 * 6 + 60
+    assert replace(PLAN, trainings=3).takes(100, done=50, evaluated=50) == 250 + 7 * 6 + 60
+    assert PLAN.takes(100, done=30, evaluated=21) == 70 + 2 * 6 + 60  # when it had another length
 
 
-@pytest.mark.parametrize("pace", [0.25, 0.5, 1, 1.25])
-def test_a_training_ends_in_time_whatever_its_pace_turns_out_to_be(pace):
-    """The machine was twice as slow when it was timed, or becomes slower; 12 s are of the start."""
-    began, done = 12.0, 50
-    now = began + pace * (50 + 2 * 6)
-    updates = PLAN.anew(now, began, done, evaluated=2, due=1)
-    assert now + SPARE * pace * PLAN.takes(updates, done, due=1) <= 360
-    assert now + SPARE * pace * PLAN.takes(updates + 1, done, due=1) > 360
-    usual = PLAN.updates(0)
-    assert (updates > usual) == (pace <= 1), (updates, usual)  # what was spare is free by now
+@pytest.mark.parametrize("evaluations", [1, 2, 10])
+@pytest.mark.parametrize("total", [1, 2, 7, 60, 300, 1000])
+def test_evaluations_go_on_where_they_were(total, evaluations):
+    """By the last one alone, as in a run that was stopped."""
+    steps = evaluation_steps(total, evaluations, earliest=24)
+    for place, last in enumerate(steps):
+        assert evaluation_steps(total, evaluations, 24, last) == steps[place + 1 :]
 
 
-def test_where_no_time_is_left_training_ends_with_what_is_done():
-    assert PLAN.anew(now=350, began=12, done=50, evaluated=2, due=1) == 50
-    assert PLAN.anew(now=500, began=12, done=50, evaluated=2, due=1) == 50
+def test_evaluations_of_another_length_are_neither_crowded_nor_lost():
+    assert evaluation_steps(121, 2, 24, last=24) == [60, 121]  # and not 30
+    assert evaluation_steps(1160, 2, 24, last=5) == [36, 72, 145, 290, 580, 1160]
+    assert evaluation_steps(60, 2, 24, last=58) == [60]
+
+
+class Machine:
+    """A clock, and what things take by it; a training of the real plan, evaluations and all."""
+
+    def __init__(self, **speeds: float) -> None:
+        self.speeds = speeds
+
+    def ends(self, plan: Plan) -> tuple[float, int]:
+        """When all is over, and after how many updates."""
+        clock, paces, evaluated = 30.0, Paces(), 0
+        step, total = 0, plan.updates(clock)
+        clock += self.speeds["evaluation"]
+        while step < total:
+            step += 1
+            paces.note_update(self.speeds["update"])
+            clock += self.speeds["update"]
+            if step in evaluation_steps(total, plan.evaluations, 24, evaluated):
+                clock, evaluated = clock + self.speeds["evaluation"], step
+                paces.evaluation = self.speeds["evaluation"]
+            by_now = plan.seen(paces.update, paces.evaluation).updates(clock, step, evaluated)
+            total = max(by_now, step)
+        return clock + self.speeds["measuring"], step
+
+
+@pytest.mark.parametrize("pace", [0.25, 0.5, 1, 1.5])
+@pytest.mark.parametrize("what", ["update", "evaluation", "measuring", "all"])
+def test_a_training_ends_in_time_and_not_early_whatever_was_mistimed(what, pace):
+    """Measuring alone cannot be seen before it happens; it is of a kind with evaluations."""
+    usual = {"update": 1.0, "evaluation": 6.0, "measuring": 60.0}
+    with_it = {"update", "evaluation", "measuring"} if what == "all" else {what}
+    with_it |= {"measuring", "evaluation"} if with_it & {"measuring", "evaluation"} else set()
+    real = {name: seconds * (pace if name in with_it else 1) for name, seconds in usual.items()}
+    over, _ = Machine(**real).ends(PLAN)
+    assert 300 < over <= 360
 
 
 def test_no_more_than_the_text_allows():
-    assert replace(PLAN, most=64).anew(now=13, began=12, done=32, evaluated=1, due=1) == 64
+    assert replace(PLAN, most=64).updates(13, done=32, evaluated=32) == 64
+
+
+def test_the_first_update_warms_up_and_old_ones_are_forgotten():
+    paces = Paces()
+    paces.note_update(9.0)
+    assert paces.update == 9.0
+    paces.note_update(1.0)
+    assert paces.update == 1.0
+    for _ in range(20):
+        paces.note_update(2.0)
+    assert (paces.update, paces.updating) == (2.0, 50.0)
 
 
 @pytest.fixture
@@ -60,62 +108,107 @@ def config(toy_model, tmp_path):
     return short_ladder(documents, toy_model, tmp_path / "run")
 
 
-def test_a_machine_that_was_busy_when_timed_trains_longer_than_planned(config, monkeypatch):
-    """And two trainings are planned each by itself; without a clock nothing of this happens."""
-    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 4.0)  # of some milliseconds
-    begun, updates = [], Fit.measure_start
+@pytest.fixture
+def clock(monkeypatch):
+    """An update takes a second, and nothing else any time to speak of."""
+    now = [0.0]
 
-    def noted(self, planned=None):
-        begun.append(planned)
-        updates(self, planned)
+    def ticked():
+        now[0] += 1e-9
+        return now[0]
+
+    monkeypatch.setattr(module.time, "monotonic", ticked)
+    monkeypatch.setattr(module, "seconds_per_token", lambda *_: 1e-9)
+    note = Paces.note_update
+
+    def noted(self, _):
+        now[0] += 1.0
+        note(self, 1.0)
+
+    monkeypatch.setattr(Paces, "note_update", noted)
+    return now
+
+
+def test_a_machine_that_was_busy_when_timed_trains_longer_than_planned(config, clock, monkeypatch):
+    """Two trainings of about 20 seconds each, the second by what the first has seen."""
+    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 2.0)
+    begun, measure_start = [], Fit.measure_start
+
+    def noted(self, updates=None):
+        begun.append(updates)
+        measure_start(self, updates)
 
     monkeypatch.setattr(Fit, "measure_start", noted)
-    finished = adapt(replace(config, budget=(3, "minutes"), seeds=2))
-    assert len(begun) == 2
-    assert all(FEWEST_UPDATES <= planned < finished.results.steps for planned in begun)
-    assert begun[0] < begun[1]  # the first left time
-    assert [row["step"] for row in finished.run.evaluations()][-1] == finished.results.steps
-    assert len(finished.run.evaluations()) == 3  # the start, the middle, the end
-    told = read_ladder(finished.run.folder).story
-    assert "Each training ends after 4 passes over its examples." in told
+    finished = adapt(replace(config, budget=(44 / 60, "minutes"), seeds=2))
+    steps = finished.results.steps
+    assert begun[0] == 10 < steps <= begun[1]
+    assert 40 < clock[0] <= 44
+    evaluated = [row["step"] for row in finished.run.evaluations()]
+    assert evaluated == [0, *evaluation_steps(steps, 2)]
+    rates = [row["learning_rate"] for row in finished.run.steps()]
+    assert all(later < rate for rate, later in pairwise(rates))
 
 
-def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, monkeypatch):
-    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 6.0)
-    finished = adapt(replace(config, budget=(1, "minutes")))
-    story = read_ladder(finished.run.folder).story
-    assert any("10 updates seemed to take 2 minutes, with all that" in told for told in story)
-    assert finished.results.steps > FEWEST_UPDATES  # as they took no such time
+def test_a_machine_that_becomes_busy_ends_in_time(config, clock, monkeypatch):
+    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 0.5)
+    finished = adapt(replace(config, budget=(33 / 60, "minutes")))
+    assert 30 <= finished.results.steps <= clock[0] <= 33
+    rates = [row["learning_rate"] for row in finished.run.steps()]
+    assert rates[-1] < 0.1 * rates[0]
 
 
-def test_too_little_time_by_far_is(config, monkeypatch):
+def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, monkeypatch):
+    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
+    finished = adapt(replace(config, budget=(9 / 60, "minutes")))
+    [told] = read_ladder(finished.run.folder).story
+    assert told == (
+        "A budget of about 1 minute seemed to be needed for 10 updates; they were made all the same."
+    )
+    assert finished.results.steps == FEWEST_UPDATES
+
+
+def test_too_little_time_by_far_is(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 12.0)
     finished = adapt(replace(config, budget=(1, "minutes"), seeds=2))
     [told] = read_ladder(finished.run.folder).story
     assert "Nothing was trained: a budget of 1 minute is too little for 10 updates" in told
+    assert "about 5 would do" in told
     assert finished.results.steps == 0
 
 
-def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, monkeypatch):
-    """Whatever the speed is now, so that it ends as its learning rate foresaw."""
-    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 4.0)
-    fits, evaluate = [], Fit._show_evaluation
+def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monkeypatch):
+    """Whatever the speed is now; a training for which no time was left is not made either."""
+    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 2.0)
+    seen = []
 
     def stopped(self):
-        evaluate(self)
-        if self.loop.step:
-            fits.append(self)
-            self._stop.receive()
+        seen.extend([self.loop.step, self.loop.total_steps])
+        self._stop.receive()
 
     with monkeypatch.context() as patch:
         patch.setattr(Fit, "_show_evaluation", stopped)
         with pytest.raises(Interrupted):
-            adapt(replace(config, budget=(2, "minutes")))
-    [fit] = fits
-    assert fit.loop.step < fit.loop.total_steps
-    assert fit.due == [fit.loop.total_steps]  # and none at a half of what it is now
-    monkeypatch.setattr("isospace.adaptation.plan.Plan.anew", lambda *_: pytest.fail("planned"))
+            adapt(replace(config, budget=(44 / 60, "minutes")))
+    step, total = seen
+    assert (step, total) == (20, 40)
+    monkeypatch.setattr("isospace.adaptation.plan.Plan.updates", lambda *_: pytest.fail("planned"))
     finished = adapt(resume=config.output)
-    assert finished.results.steps == fit.loop.total_steps
-    evaluated = [row["step"] for row in finished.run.evaluations()]
-    assert evaluated == [*(row["step"] for row in fit.evaluations), *fit.due]
+    assert finished.results.steps == 40
+    assert [row["step"] for row in finished.run.evaluations()] == [0, 20, 40]
+
+
+def test_a_training_for_which_no_time_was_left_is_not_made_later(config, clock, monkeypatch):
+    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
+    monkeypatch.setattr(Plan, "for_the_next", lambda plan: replace(plan, until=0.0))
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    config = replace(config, budget=(44 / 60, "minutes"), seeds=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "run_results", killed)
+        with pytest.raises(Interrupted):
+            adapt(config)
+    finished = adapt(resume=config.output)
+    assert "Nothing more was trained" in read_ladder(finished.run.folder).story[0]
+    assert "averaged" not in finished.results.made

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,14 @@ from toy import WORDS, sentences, write_documents, write_toy_model
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
-from isospace.errors import Stopped, UserError
+from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.elsewhere import elsewhere_sentence, gains_over
 from isospace.objectives import SCD, DiffCSE, Iso, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
 from isospace.training.fit import Fit
+from isospace.training.paces import Paces
 from isospace.training.prepare import load_data
 from isospace.training.results import read_results
 from isospace.training.run import Run
@@ -238,28 +240,43 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
     assert outcome.results.corpus.sentences <= 300
 
 
-def test_minutes_are_a_budget(config, monkeypatch):
-    monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 0.25)
-    outcome = train(replace(config, budget=(0.02, "minutes"), evaluations=1))
-    assert outcome.results.steps == 4
+@pytest.mark.parametrize(("timed", "really", "updates"), [(1, 1, 60), (4, 1, 60), (1, 4, 15)])
+def test_minutes_are_a_budget(config, monkeypatch, timed, really, updates):
+    """Whatever the first updates seemed to take, but for a tenth."""
+    monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: float(timed))
+    note = Paces.note_update
+    monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, float(really)))
+    finished = train(replace(config, budget=(1, "minutes"), evaluations=2))
+    assert 0.9 * updates <= finished.results.steps <= 1.1 * updates
+    evaluated = [row["step"] for row in finished.run.evaluations()]
+    assert evaluated[-1] == finished.results.steps
+    rates = [row["learning_rate"] for row in finished.run.steps()]
+    assert all(later < rate for rate, later in pairwise(rates))
+    assert rates[-1] < 0.3 * config.learning_rate
 
 
-def test_minutes_are_counted_again_at_each_evaluation(config, monkeypatch):
-    """A machine that was busy when it was timed; what was stopped keeps the number it had."""
-    monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 0.25)
-    seen, evaluate = [], Fit._show_evaluation
+def test_a_run_that_was_stopped_keeps_the_number_that_its_minutes_allowed(config, monkeypatch):
+    monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 1.0)
+    note, evaluate, totals = Paces.note_update, Fit._show_evaluation, []
+    monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, 0.5))
 
-    def noted(self):
+    def stopped(self):
         evaluate(self)
-        seen.append((self.loop.step, self.loop.total_steps))
+        totals.append(self)
+        self._stop.receive()
 
-    monkeypatch.setattr(Fit, "_show_evaluation", noted)
-    outcome = train(replace(config, budget=(0.02, "minutes"), evaluations=2))
-    assert seen[0] == (2, 4)
-    assert outcome.results.steps > 4
-    assert [step for step, _ in seen][-1] == outcome.results.steps
-    rates = [row["learning_rate"] for row in outcome.run.steps()]
-    assert rates[-1] == pytest.approx(config.learning_rate / outcome.results.steps)
+    with monkeypatch.context() as patch:
+        patch.setattr(Fit, "_show_evaluation", stopped)
+        with pytest.raises(Interrupted):
+            train(replace(config, budget=(0.2, "minutes"), evaluations=2))
+    [fit] = totals
+    total = fit.loop.total_steps
+    assert fit.loop.step < total
+    monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, 9.0))
+    finished = train(resume=config.output)
+    assert finished.results.steps == total
+    rates = [row["learning_rate"] for row in finished.run.steps()]
+    assert rates[-1] == pytest.approx(rates[-2] / 2)  # falls on as it did
 
 
 def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, str]:

@@ -290,42 +290,38 @@ class _Climb:
         # What was stopped has used up other minutes: it goes on as it was planned.
         by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
         first: Fit | None = None
-        updates = 0
+        plan: Plan | None = None
+        updates, exhausted = 0, True
         for number in range(self.config.seeds):
-            fit, updates = self._train_once(number, updates, by_clock)
+            settings = replace(self.training, seed=self.training.seed + number)
+            run = self._run_of(number, settings)
+            with self._rung("trained"):
+                # What finds less than the start may find more half-way back to it.
+                fit = Fit(
+                    settings,
+                    self.progress,
+                    self._stop,
+                    self.data,
+                    start_competes=False,
+                    earliest=EARLIEST,
+                )
+                with fit.holding(run, self.run.how_to_resume):
+                    fit.begin()
+                    if by_clock:
+                        plan = self._plan(fit) if plan is None else plan.for_the_next()
+                    updates = self._updates(fit, plan, updates)
+                    fit.measure_start(updates)
+                    if updates:
+                        plan = self._go(fit, plan)
             first = first or fit  # the others hold weights and moments that nothing needs
             if not updates:
                 break
             self._keep(fit)
+            exhausted = exhausted and fit.loop.total_steps == _most_updates(fit)
         assert first is not None
-        if updates and first.loop.total_steps == _most_updates(first):
+        if exhausted and first.loop.total_steps:
             self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         return first
-
-    def _train_once(self, number: int, updates: int, by_clock: bool) -> tuple[Fit, int]:
-        """One training, and how many updates it began with; by a clock, or as many as the last."""
-        settings = replace(self.training, seed=self.training.seed + number)
-        run = self._run_of(number, settings)
-        with self._rung("trained"):
-            # What finds less than the start may find more half-way back to it.
-            fit = Fit(
-                settings,
-                self.progress,
-                self._stop,
-                self.data,
-                start_competes=False,
-                earliest=EARLIEST,
-            )
-            with fit.holding(run, self.run.how_to_resume):
-                fit.begin()
-                plan = self._plan(fit, number) if by_clock else None
-                if plan is not None or not number:
-                    updates = self._updates(fit, number, plan)
-                if updates or not number:
-                    fit.measure_start(updates)
-                if updates:
-                    self._go(fit, plan)
-        return fit, updates
 
     def _keep(self, fit: Fit) -> None:
         """Note what a training ended with."""
@@ -339,23 +335,31 @@ class _Climb:
             if fit.choice.step:
                 self._flattered.append(added_by_choosing(list(tried.values())))
 
-    def _go(self, fit: Fit, plan: Plan | None) -> None:
-        """Train; what diverges ends with the best evaluation before that."""
-        began = time.monotonic()
+    def _go(self, fit: Fit, plan: Plan | None) -> Plan | None:
+        """Train; what diverges ends with the best evaluation before that.
+
+        Returns the plan by what was seen meanwhile, where there is one.
+        """
+
+        def seen() -> Plan | None:
+            if plan is None or not fit.loop.step:
+                return plan
+            return plan.seen(fit.paces.update, fit.paces.evaluation)
 
         def planned() -> int:
-            assert plan is not None
-            evaluated = len(fit.evaluations) - 1  # and the start
-            passed = fit.loop.step, evaluated, len(fit.due)
-            return max(plan.anew(time.monotonic(), began, *passed), FEWEST_UPDATES)
+            by_now = seen()
+            assert by_now is not None
+            updates = by_now.updates(time.monotonic(), fit.loop.step, fit.evaluated)
+            return max(updates, FEWEST_UPDATES)
 
         try:
-            fit.go(None if plan is None else planned)
+            fit.go(planned if plan else None)
         except Diverged as error:
             self.story.append(
                 f"A training diverged at update {error.step} ({error.term} {error.value:g}) and "
                 "ended there."
             )
+        return seen()
 
     def _run_of(self, number: int, settings: TrainConfig) -> Run:
         """The folder of a training: the first has the ladder's."""
@@ -364,8 +368,8 @@ class _Climb:
             return self.run
         return Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
 
-    def _plan(self, fit: Fit, number: int) -> Plan:
-        """What the minutes that are left are to be used for, from this training on."""
+    def _plan(self, fit: Fit) -> Plan:
+        """What the minutes that are left are to be used for."""
         encoder, texts = self.states.encoder, self.choosers.second
         budget = 60 * self.config.budget[0]
         passes = Passes.of(self.states, self.data, self.choosers, fit.loop.config)
@@ -377,44 +381,50 @@ class _Climb:
             update=fit.loop.seconds_per_step(),
             evaluation=passes.evaluation * evaluating,
             measuring=passes.measuring * measuring,
-            trainings=self.config.seeds - number,
+            trainings=self.config.seeds,
             evaluations=fit.loop.config.evaluations,
             most=_most_updates(fit),
         )
 
-    def _updates(self, fit: Fit, number: int, plan: Plan | None) -> int:
-        """How many updates a training begins with; 0 where there is no time for any."""
+    def _updates(self, fit: Fit, plan: Plan | None, before: int) -> int:
+        """How many updates a training begins with; 0 where there is no time for any.
+
+        Without a plan it is as many as `before`, where there was a training before.
+        """
         amount, unit = self.config.budget
-        loop, most, now = fit.loop, _most_updates(fit), time.monotonic()
+        loop, most = fit.loop, _most_updates(fit)
         if most < FEWEST_UPDATES:
             self.story.append(
                 f"Nothing was trained: {len(loop.examples):,} examples are too few for "
                 f"{FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} passes."
             )
             return 0
-        if plan is not None:
+        enough, late = 0, math.inf
+        if fit.begun is not None:
+            updates = fit.begun
+        elif plan is not None:
+            now = time.monotonic()
             updates = plan.updates(now)
             late = now + SPARE * plan.takes(FEWEST_UPDATES) - plan.until
             enough = math.ceil(amount + late / 60)
         else:
             each = loop.tokens_per_step * self.config.seeds
-            updates = min(int(amount / each), most) if fit.begun is None else fit.begun
+            updates = before or min(int(amount / each), most)
             enough = math.ceil(FEWEST_UPDATES * each)
         if updates >= FEWEST_UPDATES:
             return updates
-        if plan is not None and late <= MOST_LATE * 60 * amount:
+        if late <= MOST_LATE * 60 * amount:
             self.story.append(
-                f"When training began {FEWEST_UPDATES} updates seemed to take "
-                f"{number_of(enough, 'minutes')}, with all that measures them; they were made all "
-                "the same."
+                f"A budget of about {number_of(enough, unit)} seemed to be needed for "
+                f"{FEWEST_UPDATES} updates; they were made all the same."
             )
             return FEWEST_UPDATES
         self.story.append(
-            f"Nothing {'more ' if number else ''}was trained: a budget of "
+            f"Nothing {'more ' if before else ''}was trained: a budget of "
             f"{number_of(amount, unit)} is too little for {FEWEST_UPDATES} updates of "
             f"{loop.tokens_per_step:,.0f} tokens"
             f"{' beside what measuring takes' if unit == 'minutes' else ''}"
-            f"{f'; about {enough:,} would do' if fit.begun is None else ''}."
+            f"{f'; about {enough:,} would do' if enough and not before else ''}."
         )
         return 0
 

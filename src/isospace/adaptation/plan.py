@@ -6,7 +6,7 @@ A laptop that was busy while speeds were taken is free a minute later, or the ot
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isospace.training.fit import evaluation_steps
 
@@ -42,48 +42,58 @@ class Plan:
     evaluations: int
     most: int
 
-    def takes(self, updates: int, done: int = 0, due: int | None = None) -> float:
+    def takes(self, updates: int, done: int = 0, evaluated: int = 0) -> float:
         """Seconds of everything that is to come, without any to spare.
 
         Args:
             updates: of each training.
             done: those of them that the first has behind it.
-            due: evaluations that it has before it; default: all, that of the start included (of
-                which the trainings that follow keep what was encoded).
+            evaluated: the last of them after which it was evaluated.
         """
-        usual = len(evaluation_steps(updates, self.evaluations, EARLIEST)) if updates else 0
-        evaluations = (1 + usual if due is None else due) + (self.trainings - 1) * usual
+        usual = len(self._evaluations(updates))
+        own = sum(step > done for step in self._evaluations(updates, evaluated))
+        if not done:  # of the start, of which the trainings that follow keep what was encoded
+            own += 1
         training = (self.trainings * updates - done) * self.update
-        return training + evaluations * self.evaluation + self.measuring
+        evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
+        return training + evaluating + self.measuring
 
-    def updates(self, now: float) -> int:
-        """How many each training may have."""
-        return self._fitting((self.until - now) / SPARE)
-
-    def anew(self, now: float, began: float, done: int, evaluated: int, due: int) -> int:
-        """How many each training may have, by how long things really take.
+    def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
+        """How many each training may have.
 
         Args:
-            now: when an evaluation of the first training has ended.
-            began: when its first update did.
-            done: updates in between.
-            evaluated: evaluations in between.
-            due: evaluations that it has before it.
+            now: by the same clock.
+            done: as in `takes`.
+            evaluated: as in `takes`.
 
         >>> plan = Plan(122, update=1, evaluation=5, measuring=20, trainings=1, evaluations=2,
         ...     most=400)
-        >>> plan.updates(now=0)
-        75
-        >>> plan.anew(45, 2, 38, evaluated=1, due=1), plan.anew(45, 23.5, 38, evaluated=1, due=1)
-        (83, 153)
+        >>> plan.updates(0), plan.updates(45, done=40, evaluated=38)
+        (75, 85)
         """
-        pace = (now - began) / (done * self.update + evaluated * self.evaluation)
-        return max(done, self._fitting((self.until - now) / SPARE / pace, done, due))
-
-    def _fitting(self, seconds: float, *passed: int) -> int:
-        """Updates that so many seconds allow for, at the pace of what was timed."""
+        left = (self.until - now) / SPARE
         numbers = range(self.most + 1)
-        return bisect_right(numbers, seconds, key=lambda number: self.takes(number, *passed)) - 1
+        fits = bisect_right(numbers, left, key=lambda number: self.takes(number, done, evaluated))
+        return max(fits - 1, 0)
+
+    def seen(self, update: float, evaluation: float | None) -> Plan:
+        """With what an update and an evaluation really take, as far as is known.
+
+        Measuring is of the same kind as evaluations, so that it takes as much longer.
+        """
+        if evaluation is None:
+            return replace(self, update=update)
+        measuring = self.measuring * evaluation / self.evaluation
+        return replace(self, update=update, evaluation=evaluation, measuring=measuring)
+
+    def for_the_next(self) -> Plan:
+        """Of the trainings that follow the first."""
+        return replace(self, trainings=self.trainings - 1)
+
+    def _evaluations(self, updates: int, last: int = 0) -> list[int]:
+        if not updates:
+            return []
+        return evaluation_steps(updates, self.evaluations, EARLIEST, last)
 
 
 def counted_from(started: float, read: float, budget: float) -> float:

@@ -16,10 +16,12 @@ def number_of(count: float, what: str) -> str:
     ('1,200 near duplicates', '1 near duplicate', '1 query')
     >>> number_of(1, "groups of documents"), number_of(1, "synopses left out")
     ('1 group of documents', '1 synopsis left out')
-    >>> number_of(1.0, "minutes"), number_of(0.5, "points")
-    ('1 minute', '0.5 points')
+    >>> number_of(1.0, "minutes"), number_of(1500000.0, "tokens"), number_of(0.5, "minutes")
+    ('1 minute', '1,500,000 tokens', '0.5 minutes')
     """
     if count == 1:
         noun, *rest = _AFTER.split(what, maxsplit=1)
         what = " ".join([_PLURAL.sub(lambda end: _ENDINGS[end[0]], noun), *rest])
-    return f"{count:,} {what}" if isinstance(count, int) else f"{count:g} {what}"
+    if isinstance(count, float):
+        count = int(count) if count.is_integer() else count
+    return f"{count:,} {what}"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,15 @@ from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.evaluations import run_evaluation
 from isospace.training.loop import Diverged, Step
+from isospace.training.paces import Paces
 from isospace.training.prepare import Data, make_accelerator, prepare
 from isospace.training.run import Run
 from isospace.training.selection import Choice, choose
 
 
-def evaluation_steps(total: int, evaluations: int, earliest: int | None = None) -> set[int]:
+def evaluation_steps(
+    total: int, evaluations: int, earliest: int | None = None, last: int = 0
+) -> list[int]:
     """The updates after which a training is evaluated: so many, evenly, the last one in the end.
 
     Args:
@@ -43,32 +47,28 @@ def evaluation_steps(total: int, evaluations: int, earliest: int | None = None) 
         evaluations: how many.
         earliest: where it is given, there are further ones at half of the first, half of that and
             so on, but none before this update.
+        last: the update that was evaluated last, maybe when the training had another length. What
+            would follow it in less than half of the usual distance is left out.
 
-    >>> sorted(evaluation_steps(300, 2)), sorted(evaluation_steps(300, 2, earliest=24))
+    >>> evaluation_steps(300, 2), evaluation_steps(300, 2, earliest=24)
     ([150, 300], [38, 75, 150, 300])
+    >>> evaluation_steps(300, 2, earliest=24, last=30)
+    [75, 150, 300]
     """
     steps = {round(total * i / evaluations) for i in range(1, evaluations + 1)}
     halves = min(steps) / 2
     while earliest is not None and halves >= earliest:
         steps.add(round(halves))
         halves /= 2
-    return steps
+    return [
+        step
+        for before, step in pairwise([0, *sorted(steps)])
+        if step > last and (step == total or step - last >= (step - before) / 2)
+    ]
 
 
-def stretched(due: Sequence[int], step: int, total: int) -> list[int]:
-    """When evaluations are due in a training that gets another length, in the same proportions.
-
-    Args:
-        due: the updates after which they were, the last one in the end.
-        step: updates that are done; fewer than all of `due`.
-        total: updates of the whole by now; not fewer.
-
-    >>> stretched([50, 100], step=25, total=85), stretched([50, 100], step=25, total=25)
-    ([45, 85], [])
-    """
-    share = (total - step) / (due[-1] - step)
-    steps = {step + round(share * (one - step)) for one in due}
-    return sorted(steps - {step})
+_LAST = 0.1
+"""Share of the updates that are done, or of those that remain, by which less is no difference."""
 
 
 class Fit:
@@ -86,7 +86,8 @@ class Fit:
     Attributes:
         main: whether this process is the first.
         evaluations: what has been measured, the start first.
-        due: the updates after which there will be another.
+        paces: how long updates and evaluations take in this session.
+        evaluated: the last update after which the encoder was.
         ranks: where the pairs that choose also judge: what they came to, (1 + halves, pair), at
             each evaluation.
     """
@@ -113,10 +114,10 @@ class Fit:
         self.encoder = self.loop.encoder
         self._start_hash = weights_hash(self.encoder, *SIDES)
         self.evaluations: list[dict[str, float]] = []
-        self.due: list[int] = []
+        self.paces = Paces()
+        self.evaluated = 0
         self.ranks: list[torch.Tensor] = []
         self._saved_step, self._saved_at = 0, time.monotonic()
-        self._updating = 0.0  # seconds, in this session
         self.begun: int | None = None
         """Updates of the whole of a run that `begin` found, `None` where it is new."""
         self._how_to_resume = ""
@@ -177,7 +178,6 @@ class Fit:
         if self._state is None:
             updates = self._total_steps() if updates is None else updates
             self.loop.total_steps = agreed(self.accelerator, updates)
-            self.due = self._usually_due()
         self._evaluate()
         if self._state is not None:
             self._restore(self._state)
@@ -192,9 +192,9 @@ class Fit:
         """Train; `choice` is then about the weights in `run.kept_weights`.
 
         Args:
-            planned: asked after each evaluation how many updates the whole has by then; default:
-                what the settings' budget allows, where that is minutes. A run that was stopped
-                keeps the number it had, so that it goes on as it would have.
+            planned: asked after each update how many the whole has by then; default: what the
+                settings' budget allows, where that is minutes. A run that was stopped keeps the
+                number it had, whatever the clock says.
         """
         self._show_plan()
         if self.config.budget[1] == "minutes":
@@ -217,20 +217,14 @@ class Fit:
             steps = amount / (loop.tokens_per_step if unit == "tokens" else loop.sentences_per_step)
         return max(1, int(steps))
 
-    def _usually_due(self) -> list[int]:
-        """The updates after which a training of this length is evaluated."""
-        total, step = self.loop.total_steps, self.loop.step
-        steps = evaluation_steps(total, self.config.evaluations, self._earliest)
-        return sorted(due for due in steps if due > step)
-
     def _total_by_now(self) -> int:
-        """The budget in updates, by how long those took that are done."""
-        left = 60 * self.config.budget[0] - self._updating
-        return self.loop.step + int(left * self.loop.step / self._updating)
+        """The budget in updates, by how long they take."""
+        left = 60 * self.config.budget[0] - self.paces.updating
+        return self.loop.step + int(left / self.paces.update)
 
     def _evaluate(self) -> None:
         """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
-        evaluation = None
+        started, evaluation = time.monotonic(), None
         if self.main:
             mixed = self.accelerator.mixed_precision
             # The start has its own pooling. A template takes nothing of a sentence's length.
@@ -251,6 +245,9 @@ class Fit:
         for name, value in evaluation.items():
             if not math.isfinite(value):
                 raise Diverged(self.loop.step, name, value)
+        self.evaluated = self.loop.step
+        if self.evaluated:
+            self.paces.evaluation = time.monotonic() - started
         if self.main:
             self.evaluations.append(evaluation)
             if self.pairs_judge_too and (ranks := self.held_out.ranks) is not None:
@@ -321,7 +318,6 @@ class Fit:
                 "start": self._start_hash,
                 "random": states,
                 "evaluations": self.evaluations,
-                "due": self.due,
                 "ranks": self.ranks,
                 "seconds": self.seconds,
                 "memory_mb": self.memory_mb,
@@ -383,7 +379,7 @@ class Fit:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.loop.load_state(state)
-        self.due = state.get("due", self._usually_due())
+        self.evaluated = int(state["evaluations"][-1]["step"])
         self._earlier_seconds = state["seconds"]
         self._earlier_memory_mb = state.get("memory_mb", 0.0)
         if self.main:
@@ -396,26 +392,23 @@ class Fit:
     def _train(self, planned: Callable[[], int] | None) -> None:
         """Do the updates that remain, or those until their number is planned anew."""
         loop, total = self.loop, self.loop.total_steps
-        speed: float | None = None
+        due = evaluation_steps(total, self.config.evaluations, self._earliest, self.evaluated)
         with self.progress.bar("train", total, loop.step) as advance:
             for step in loop:
-                self._updating += step.seconds
-                now = loop.sentences_per_step / step.seconds
-                speed = now if speed is None else 0.9 * speed + 0.1 * now
+                self.paces.note_update(step.seconds)
+                speed = loop.sentences_per_step / self.paces.update
                 advance(1, _story(step, speed))
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
                     self.run.log("step", values)
                     self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
-                evaluated = loop.step in self.due
+                evaluated = loop.step in due
                 if evaluated:
-                    self.due.remove(loop.step)
                     self._evaluate()
                     self._record_evaluation()
                     self._show_evaluation()
-                    if planned is not None and loop.step < total:
-                        loop.total_steps = max(loop.step, agreed(self.accelerator, planned()))
-                        self.due = stretched(self.due, loop.step, loop.total_steps)
+                if planned is not None:
+                    self._plan_anew(planned)
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
                 stopping, late = anywhere(self.accelerator, self._stop.received, late)
                 if evaluated or stopping or late:
@@ -427,6 +420,19 @@ class Fit:
                     )
                 if loop.total_steps != total:
                     return
+
+    def _plan_anew(self, planned: Callable[[], int]) -> None:
+        """End the training where that is planned by now, if it makes a difference.
+
+        A tenth of what is done remains, so that the learning rate can fall.
+        """
+        loop = self.loop
+        step, total = loop.step, loop.total_steps
+        if 1 < step < total:
+            now = max(planned(), min(total, step + math.ceil(_LAST * step)))
+            now = agreed(self.accelerator, now)
+            if abs(now - total) > max(1, _LAST * (total - step)):
+                loop.end_at(now)
 
     def _show_plan(self) -> None:
         """What the training is going to do."""
@@ -462,7 +468,8 @@ class Fit:
         shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
         now, start = self.evaluations[-1], self.evaluations[0]
         cells = [f"{name} {now[name]:.4g} (was {start[name]:.4g})" for name in shown if name in now]
-        self.progress.line("evaluation", f"step {now['step']:.0f}: {', '.join(cells)}")
+        step = f"step {now['step']:.0f} of {self.loop.total_steps}"
+        self.progress.line("evaluation", f"{step}: {', '.join(cells)}")
 
 
 def _story(step: Step, speed: float) -> str:

@@ -232,6 +232,8 @@ class Loop:
         self.step = 0
         self._order = Order(self.examples, config.batch_size, config.seed)
         self.total_steps = 0
+        self._falls_from = (config.learning_rate, 0)
+        """A rate, and the step from which it falls to 0 at the end."""
         self.sentences_per_step = config.batch_size * config.accumulate
         torch.manual_seed(config.seed + accelerator.process_index)
         encoder.to(accelerator.device)
@@ -496,7 +498,13 @@ class Loop:
 
     def learning_rate(self, step: int) -> float:
         """Linear decay to zero over the run, no warm-up; `step` counts from 0."""
-        return self.config.learning_rate * (1.0 - step / self.total_steps)
+        rate, since = self._falls_from
+        return rate * (1.0 - (step - since) / (self.total_steps - since))
+
+    def end_at(self, total_steps: int) -> None:
+        """Give a training that has begun another length: its rate falls from where it is."""
+        self._falls_from = (self.learning_rate(self.step), self.step)
+        self.total_steps = total_steps
 
     @torch.no_grad()
     def _pull_to_start(self, rate: float) -> None:
@@ -583,6 +591,7 @@ class Loop:
         return {
             "step": self.step,
             "total_steps": self.total_steps,
+            "falls_from": self._falls_from,
             "encoder": adapters.trained_state(self.encoder.model),
             "beside": self._beside_state(),
             "frozen": self.frozen,
@@ -593,6 +602,7 @@ class Loop:
     def load_state(self, state: dict[str, Any]) -> None:
         """Put back what `state` returned."""
         self.step, self.total_steps = state["step"], state["total_steps"]
+        self._falls_from = state.get("falls_from", self._falls_from)  # older ones have none
         adapters.load_trained(self.encoder.model, state["encoder"])
         self._load_beside(state["beside"])
         self.optimizer.load_state_dict(state["optimizer"])
