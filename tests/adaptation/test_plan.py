@@ -18,7 +18,14 @@ from isospace.training.loop import Loop
 from isospace.training.paces import Paces
 
 PLAN = Plan(
-    until=360, update=1, evaluation=6, measuring=60, trainings=1, evaluations=2, most=10_000
+    until=360,
+    update=1,
+    evaluation=6,
+    measuring=120,
+    token=0.5,
+    trainings=1,
+    evaluations=2,
+    most=10_000,
 )
 
 
@@ -60,7 +67,7 @@ class Machine:
 
     def ends(self, plan: Plan) -> tuple[float, int]:
         """When all is over, and after how many updates."""
-        clock, paces, evaluated = 30.0, Paces(), 0
+        clock, paces, evaluated, token = 30.0, Paces(), 0, plan.token
         step, total = 0, plan.updates(clock)
         clock += self.speeds["evaluation"]
         while step < total:
@@ -70,19 +77,18 @@ class Machine:
             if step in evaluation_steps(total, plan.evaluations, 24, evaluated):
                 clock, evaluated = clock + self.speeds["evaluation"], step
                 paces.evaluation = self.speeds["evaluation"]
-            by_now = plan.seen(paces.update, paces.evaluation).updates(clock, step, evaluated)
-            total = max(by_now, step)
-        return clock + self.speeds["measuring"], step
+                token = self.speeds["token"]
+            plan = plan.seen(paces.update, paces.evaluation, token)
+            total = max(plan.updates(clock, step, evaluated), step)
+        return clock + plan.measuring * self.speeds["token"], step
 
 
 @pytest.mark.parametrize("pace", [0.25, 0.5, 1, 1.5])
-@pytest.mark.parametrize("what", ["update", "evaluation", "measuring", "all"])
-def test_a_training_ends_in_time_and_not_early_whatever_was_mistimed(what, pace):
-    """Measuring alone cannot be seen before it happens; it is of a kind with evaluations."""
-    usual = {"update": 1.0, "evaluation": 6.0, "measuring": 60.0}
-    with_it = {"update", "evaluation", "measuring"} if what == "all" else {what}
-    with_it |= {"measuring", "evaluation"} if with_it & {"measuring", "evaluation"} else set()
-    real = {name: seconds * (pace if name in with_it else 1) for name, seconds in usual.items()}
+@pytest.mark.parametrize("mistimed", ["update", "evaluation", "token", "update evaluation token"])
+def test_a_training_ends_in_time_and_not_early_whatever_was_mistimed(mistimed, pace):
+    usual = {"update": 1.0, "evaluation": 6.0, "token": 0.5}
+    wrong = {name: pace * usual[name] for name in mistimed.split()}
+    real = usual | wrong
     over, _ = Machine(**real).ends(PLAN)
     assert 300 < over <= 360
 

@@ -41,6 +41,7 @@ from isospace.corpus.coverage import coverage
 from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import sample
 from isospace.encoders.loading import LADDER
+from isospace.encoders.precision import Precision
 from isospace.errors import Interrupted, Stopped, TooLittle, UserError
 from isospace.evaluation.benchmark import Measured, sts_data
 from isospace.evaluation.beside_bm25 import rank_beside
@@ -340,16 +341,16 @@ class _Climb:
 
         Returns the plan by what was seen meanwhile, where there is one.
         """
-
-        def seen() -> Plan | None:
-            if plan is None or not fit.loop.step:
-                return plan
-            return plan.seen(fit.paces.update, fit.paces.evaluation)
+        timed = 0  # after which update it was timed last what a token takes
 
         def planned() -> int:
-            by_now = seen()
-            assert by_now is not None
-            updates = by_now.updates(time.monotonic(), fit.loop.step, fit.evaluated)
+            nonlocal plan, timed
+            assert plan is not None
+            token = plan.token
+            if fit.evaluated != timed:
+                timed, token = fit.evaluated, self._seconds_per_token("float32")
+            plan = plan.seen(fit.paces.update, fit.paces.evaluation, token)
+            updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
             return max(updates, FEWEST_UPDATES)
 
         try:
@@ -359,7 +360,7 @@ class _Climb:
                 f"A training diverged at update {error.step} ({error.term} {error.value:g}) and "
                 "ended there."
             )
-        return seen()
+        return plan
 
     def _run_of(self, number: int, settings: TrainConfig) -> Run:
         """The folder of a training: the first has the ladder's."""
@@ -370,21 +371,24 @@ class _Climb:
 
     def _plan(self, fit: Fit) -> Plan:
         """What the minutes that are left are to be used for."""
-        encoder, texts = self.states.encoder, self.choosers.second
         budget = 60 * self.config.budget[0]
         passes = Passes.of(self.states, self.data, self.choosers, fit.loop.config)
-        measuring = evaluating = seconds_per_token(encoder, texts, "float32")
+        token = evaluating = self._seconds_per_token("float32")
         if fit.accelerator.mixed_precision == "bf16":
-            evaluating = seconds_per_token(encoder, texts, "bf16")
+            evaluating = self._seconds_per_token("bf16")
         return Plan(
             until=counted_from(self._started, self._read, budget) + budget,
             update=fit.loop.seconds_per_step(),
             evaluation=passes.evaluation * evaluating,
-            measuring=passes.measuring * measuring,
+            measuring=passes.measuring,
+            token=token,
             trainings=self.config.seeds,
             evaluations=fit.loop.config.evaluations,
             most=_most_updates(fit),
         )
+
+    def _seconds_per_token(self, precision: Precision) -> float:
+        return seconds_per_token(self.states.encoder, self.choosers.second, precision)
 
     def _updates(self, fit: Fit, plan: Plan | None, before: int) -> int:
         """How many updates a training begins with; 0 where there is no time for any.

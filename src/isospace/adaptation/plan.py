@@ -28,7 +28,8 @@ class Plan:
         until: when everything is to be over, in seconds by some clock.
         update: seconds of one.
         evaluation: seconds of one.
-        measuring: seconds of what comes when all are trained.
+        measuring: tokens that are encoded when all are trained.
+        token: seconds of one of them.
         trainings: the next one and those after it, which are to have as many updates.
         evaluations: of a training that is not long.
         most: updates that a training may have.
@@ -37,7 +38,8 @@ class Plan:
     until: float
     update: float
     evaluation: float
-    measuring: float
+    measuring: int
+    token: float
     trainings: int
     evaluations: int
     most: int
@@ -56,7 +58,7 @@ class Plan:
             own += 1
         training = (self.trainings * updates - done) * self.update
         evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
-        return training + evaluating + self.measuring
+        return training + evaluating + self.measuring * self.token
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
         """How many each training may have.
@@ -66,8 +68,8 @@ class Plan:
             done: as in `takes`.
             evaluated: as in `takes`.
 
-        >>> plan = Plan(122, update=1, evaluation=5, measuring=20, trainings=1, evaluations=2,
-        ...     most=400)
+        >>> plan = Plan(122, update=1, evaluation=5, measuring=40, token=0.5, trainings=1,
+        ...     evaluations=2, most=400)
         >>> plan.updates(0), plan.updates(45, done=40, evaluated=38)
         (75, 85)
         """
@@ -76,15 +78,11 @@ class Plan:
         fits = bisect_right(numbers, left, key=lambda number: self.takes(number, done, evaluated))
         return max(fits - 1, 0)
 
-    def seen(self, update: float, evaluation: float | None) -> Plan:
-        """With what an update and an evaluation really take, as far as is known.
-
-        Measuring is of the same kind as evaluations, so that it takes as much longer.
-        """
+    def seen(self, update: float, evaluation: float | None, token: float) -> Plan:
+        """With what things really take by now; `None` is of what has not happened yet."""
         if evaluation is None:
-            return replace(self, update=update)
-        measuring = self.measuring * evaluation / self.evaluation
-        return replace(self, update=update, evaluation=evaluation, measuring=measuring)
+            evaluation = self.evaluation
+        return replace(self, update=update, evaluation=evaluation, token=token)
 
     def for_the_next(self) -> Plan:
         """Of the trainings that follow the first."""
