@@ -179,8 +179,8 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monk
     train = fit_module.Fit._train
     with monkeypatch.context() as patch:
 
-        def stopped(fit):
-            train(fit)
+        def stopped(fit, planned):
+            train(fit, planned)
             raise KeyboardInterrupt
 
         patch.setattr(fit_module.Fit, "_train", stopped)
@@ -341,7 +341,7 @@ def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypa
 
 
 def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeypatch):
-    def diverging(fit):
+    def diverging(*_):
         raise Diverged(7, "info_nce", float("nan"))
 
     monkeypatch.setattr(fit_module.Fit, "_train", diverging)

@@ -417,7 +417,7 @@ class _Climb:
             enough = math.ceil(FEWEST_UPDATES * each)
         if updates >= FEWEST_UPDATES:
             return updates
-        if late <= MOST_LATE * 60 * amount:
+        if late <= MOST_LATE * 60 * amount and not before:
             self.story.append(
                 f"A budget of about {number_of(enough, unit)} seemed to be needed for "
                 f"{FEWEST_UPDATES} updates; they were made all the same."

@@ -67,7 +67,7 @@ def evaluation_steps(
     ]
 
 
-_LAST = 0.1
+_LITTLE = 0.1
 """Share of the updates that are done, or of those that remain, by which less is no difference."""
 
 
@@ -429,9 +429,9 @@ class Fit:
         loop = self.loop
         step, total = loop.step, loop.total_steps
         if 1 < step < total:
-            now = max(planned(), min(total, step + math.ceil(_LAST * step)))
+            now = max(planned(), min(total, step + math.ceil(_LITTLE * step)))
             now = agreed(self.accelerator, now)
-            if abs(now - total) > max(1, _LAST * (total - step)):
+            if abs(now - total) > max(1, _LITTLE * (total - step)):
                 loop.end_at(now)
 
     def _show_plan(self) -> None:
