@@ -257,19 +257,19 @@ def test_minutes_are_a_budget(config, monkeypatch, timed, really, updates):
 
 def test_a_run_that_was_stopped_keeps_the_number_that_its_minutes_allowed(config, monkeypatch):
     monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 1.0)
-    note, evaluate, totals = Paces.note_update, Fit._show_evaluation, []
+    note, evaluate, fits = Paces.note_update, Fit._show_evaluation, []
     monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, 0.5))
 
     def stopped(self):
         evaluate(self)
-        totals.append(self)
+        fits.append(self)
         self._stop.receive()
 
     with monkeypatch.context() as patch:
         patch.setattr(Fit, "_show_evaluation", stopped)
         with pytest.raises(Interrupted):
             train(replace(config, budget=(0.2, "minutes"), evaluations=2))
-    [fit] = totals
+    [fit] = fits
     total = fit.loop.total_steps
     assert fit.loop.step < total
     monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, 9.0))

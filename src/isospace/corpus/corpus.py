@@ -24,7 +24,7 @@ from isospace.corpus.languages import check_language
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, left_out, places
 from isospace.corpus.related import Related
-from isospace.corpus.sources import Source
+from isospace.corpus.sources import Source, require_columns
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cache import built_once, make_in_cache, remove_stale
@@ -195,14 +195,10 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
             "positive, and perhaps of hard negatives, parted by blanks; or name it with `column` "
             f"{config.columns[0]}"
         )
-    if not own_pairs and not any(source.has_columns for source in sources):
+    if not own_pairs:
         for setting in ("title_column", "document_column"):
-            if (name := getattr(config, setting)) is not None:
-                raise UserError(
-                    f"`{setting}` {name}: nothing of {', '.join(config.corpus)} has columns. "
-                    "Expected csv, tsv, jsonl or parquet files."
-                )
-    _require_columns(config, sources, own_pairs)
+            require_columns(sources, config.corpus, setting, getattr(config, setting))
+    _require_columns_of_all(config, sources, own_pairs)
     if config.columns:  # of what lies in folders the reader says so
         named = [source for source in sources if not source.in_folder]
         records.unreadable(named, columns(config))
@@ -210,7 +206,7 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         left_out(sources, columns(config), config.strict)
 
 
-def _require_columns(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
+def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
     """Refuses text without columns where all of it must have some."""
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:

@@ -64,6 +64,21 @@ class Source:
         return self.format in FORMATS and self.format != "txt"
 
 
+def require_columns(
+    sources: Iterable[Source], named: Iterable[str], setting: str, column: str | None
+) -> None:
+    """Refuse a column where no source has columns; where some have, the others do without.
+
+    Raises:
+        UserError: naming the setting and what the user `named`.
+    """
+    if column is not None and not any(source.has_columns for source in sources):
+        raise UserError(
+            f"`{setting}` {column}: nothing of {', '.join(named)} has columns. Expected csv, tsv, "
+            "jsonl or parquet files"
+        )
+
+
 def find_sources(
     files: Iterable[str],
     spool: Path,

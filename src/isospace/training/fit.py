@@ -67,8 +67,11 @@ def evaluation_steps(
     ]
 
 
-_LITTLE = 0.1
-"""Share of the updates that are done, or of those that remain, by which less is no difference."""
+_TO_FALL = 0.1
+"""So many updates follow, as a share of those that are done, however late it is: the learning rate
+falls in them."""
+_SAME = 0.1
+"""By less than this share of the updates that remain a plan is no other."""
 
 
 class Fit:
@@ -87,7 +90,7 @@ class Fit:
         main: whether this process is the first.
         evaluations: what has been measured, the start first.
         paces: how long updates and evaluations take in this session.
-        evaluated: the last update after which the encoder was.
+        evaluated: the last update after which there was an evaluation.
         ranks: where the pairs that choose also judge: what they came to, (1 + halves, pair), at
             each evaluation.
     """
@@ -422,16 +425,13 @@ class Fit:
                     return
 
     def _plan_anew(self, planned: Callable[[], int]) -> None:
-        """End the training where that is planned by now, if it makes a difference.
-
-        A tenth of what is done remains, so that the learning rate can fall.
-        """
+        """End the training where that is planned by now, if that is another end."""
         loop = self.loop
         step, total = loop.step, loop.total_steps
         if 1 < step < total:
-            now = max(planned(), min(total, step + math.ceil(_LITTLE * step)))
+            now = max(planned(), min(total, step + math.ceil(_TO_FALL * step)))
             now = agreed(self.accelerator, now)
-            if abs(now - total) > max(1, _LITTLE * (total - step)):
+            if abs(now - total) > max(1, _SAME * (total - step)):
                 loop.end_at(now)
 
     def _show_plan(self) -> None:

@@ -34,7 +34,7 @@ from isospace.corpus.reading import (
     row_document,
 )
 from isospace.corpus.records import Column
-from isospace.corpus.sources import Source
+from isospace.corpus.sources import Source, require_columns
 from isospace.corpus.staging import passages_of
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
@@ -274,17 +274,12 @@ def open_texts(
         sources = find(files, Path(spool), as_corpus)
         without_columns = [source.name for source in sources if not source.has_columns]
         without_columns += docstrings
-        expected = "Expected csv, tsv, jsonl or parquet files"
         if id_column is not None and without_columns:
             raise UserError(
-                f"`id_column` {id_column}: {without_columns[0]} has no columns. {expected}"
+                f"`id_column` {id_column}: {without_columns[0]} has no columns. "
+                "Expected csv, tsv, jsonl or parquet files"
             )
-        title_column = reading.title_column
-        if title_column is not None and not any(source.has_columns for source in sources):
-            raise UserError(
-                f"`title_column` {title_column}: nothing of {', '.join(inputs)} has columns. "
-                f"{expected}"
-            )
+        require_columns(sources, inputs, "title_column", reading.title_column)
         texts = Texts(sources, docstrings, column, id_column, keep, reading, cut_rows)
         unreadable = left_out(sources, texts.columns, reading.strict, whole=True)
         readable = [source for source in sources if source.name not in unreadable]
