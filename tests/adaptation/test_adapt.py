@@ -500,6 +500,19 @@ def test_a_language_that_the_encoder_does_not_know_keeps_the_start_and_says_why(
     assert any("of the tokens are unknown to it" in sentence for sentence in story)
 
 
+def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_path, capsys):
+    """Unknown words, as many in each text: no map can be fitted on vectors without a difference."""
+    file = tmp_path / "unknown.txt"
+    words = (text.split()[:5] for text in sentences(900) if len(text.split()) >= 5)
+    file.write_text("\n".join(" ".join(five).translate(UNKNOWN) for five in words))
+    output = tmp_path / "out"
+    assert main(["adapt", str(file), "--model", config.model, "--output", str(output)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"Keep the start: {config.model}: to its tokenizer all of this text is")
+    assert "100 % of the tokens are unknown to it" in said
+    assert not output.exists()
+
+
 def test_other_text_that_is_too_little_to_bound_what_is_lost_is_named(config, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("\n".join(sentences(900, seed=8)), encoding="utf-8")

@@ -30,7 +30,9 @@ def test_german_is_warned_of():
 
 
 def test_no_words_are_no_division_by_zero():
-    assert coverage(load_encoder("minilm"), [""]).lengths == {0.5: 2, 0.95: 2, 1.0: 2}
+    one = coverage(load_encoder("minilm"), [""])
+    assert not one.same
+    assert one.lengths == {0.5: 2, 0.95: 2, 1.0: 2}
 
 
 def test_word_vectors_have_no_unknown_token(tmp_path):

@@ -168,7 +168,13 @@ class _Climb:
         own = held_out.pairs if self.benchmark.split else self.benchmark.pairs
         self.choosers = own.grouped()
         self.states = EncoderStates(self.training, corpus)
-        if warning := coverage(self.states.encoder, sample(corpus)).warning:
+        read = coverage(self.states.encoder, sample(corpus))
+        if read.same:
+            raise TooLittle(
+                f"{config.model}: to its tokenizer all of this text is the same: "
+                f"{read.warning or 'give texts that differ'}"
+            )
+        if warning := read.warning:
             cause = warning.partition(". ")[0]  # without the advice
             self.story.append(f"{cause[:1].upper()}{cause[1:]}.")
         self._tried: dict[State, _Choosing] = {}

@@ -31,11 +31,14 @@ class Coverage:
         unknown: share of the tokens that are unknown, 0 to 1.
         per_word: tokens a word; in scripts without spaces a character is a word.
         lengths: quantile -> tokens of a text with the special ones, of 0.5, 0.95 and 1.
+        same: whether all texts, two or more, are the same tokens, so that an encoder sees no
+            difference.
     """
 
     unknown: float
     per_word: float
     lengths: dict[float, int]
+    same: bool
 
     @property
     def warning(self) -> str | None:
@@ -64,4 +67,5 @@ def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
         sum(row.count(unknown) for row in rows) / tokens if unknown is not None else 0.0,
         tokens / words,
         {share: int(np.quantile(sizes, share, method="higher")) for share in (0.5, 0.95, 1.0)},
+        len(rows) > 1 and all(row == rows[0] for row in rows),
     )
