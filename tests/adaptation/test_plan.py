@@ -21,7 +21,8 @@ PLAN = Plan(
     until=360,
     update=1,
     evaluation=6,
-    measuring=120,
+    choosing=40,
+    judging=40,
     token=0.5,
     trainings=1,
     evaluations=2,
@@ -80,7 +81,7 @@ class Machine:
                 token = self.speeds["token"]
             plan = plan.seen(paces.update, paces.evaluation, token)
             total = max(plan.updates(clock, step, evaluated), step)
-        return clock + plan.measuring * self.speeds["token"], step
+        return clock + 120 * self.speeds["token"], step
 
 
 @pytest.mark.parametrize("pace", [0.25, 0.5, 1, 1.5])
@@ -218,3 +219,24 @@ def test_a_training_for_which_no_time_was_left_is_not_made_later(config, clock, 
     finished = adapt(resume=config.output)
     assert "Nothing more was trained" in read_ladder(finished.run.folder).story[0]
     assert "averaged" not in finished.results.made
+
+
+@pytest.mark.parametrize(("there_is_time", "tried"), [(True, 3), (False, 1)])
+def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
+    config, clock, monkeypatch, there_is_time, tried
+):
+    """Nothing that is trained is allowed, so that each step is a reason for the next."""
+    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
+    monkeypatch.setattr(module, "allowed_states", lambda *_: [module.START])
+    monkeypatch.setattr(Plan, "allows_another", lambda *_: there_is_time)
+    finished = adapt(replace(config, budget=(22 / 60, "minutes")))
+    ladder = read_ladder(finished.run.folder)
+    assert len([one for one in ladder.tried if one.kind == "merged"]) == tried
+    told = "The minutes allowed for no further way back to the start." in ladder.story
+    assert told == (not there_is_time)
+
+
+def test_another_is_tried_where_it_and_what_judges_end_in_time():
+    """A try takes 20 seconds and judging 20, and a tenth more."""
+    assert PLAN.allows_another(360 - 44)
+    assert not PLAN.allows_another(360 - 43.9)

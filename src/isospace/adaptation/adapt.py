@@ -184,6 +184,8 @@ class _Climb:
         """The checkpoint that each training kept, of those that are not left out."""
         self._unseen = 0
         """Evaluations of trainings that were not kept, where the pairs that choose judge too."""
+        self._plan: Plan | None = None
+        """Of minutes that this session began to use."""
         self._flattered: list[float] = []
         """What choosing among them has added to the gain of each training."""
 
@@ -229,12 +231,16 @@ class _Climb:
     def _merge(self) -> State:
         """Try the trained weights, and back towards the start as long as that finds more.
 
+        Of minutes there must be some left for a further step, but for the first.
         What loses too much elsewhere is no reason to stop: less of the training may lose less.
         """
         at = State(1.0)
         self._try(Kind("trained", (at,)))
         steps: list[State] = []
         for nearer in map(State, SHARES):
+            if steps and self._plan and not self._plan.allows_another(time.monotonic()):
+                self.story.append("The minutes allowed for no further way back to the start.")
+                break
             self._measure(nearer, "merged")
             steps.append(nearer)
             mrr, allowed = self._mrr(), self._allowed()
@@ -297,7 +303,6 @@ class _Climb:
         # What was stopped has used up other minutes: it goes on as it was planned.
         by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
         first: Fit | None = None
-        plan: Plan | None = None
         updates, exhausted = 0, True
         for number in range(self.config.seeds):
             settings = replace(self.training, seed=self.training.seed + number)
@@ -315,11 +320,12 @@ class _Climb:
                 with fit.holding(run, self.run.how_to_resume):
                     fit.begin()
                     if by_clock:
-                        plan = self._plan(fit) if plan is None else plan.for_the_next()
-                    updates = self._updates(fit, plan, updates)
+                        plan = self._plan
+                        self._plan = plan.for_the_next() if plan else self._first_plan(fit)
+                    updates = self._updates(fit, updates)
                     fit.measure_start(updates)
                     if updates:
-                        plan = self._go(fit, plan)
+                        self._go(fit)
             first = first or fit  # the others hold weights and moments that nothing needs
             if not updates:
                 break
@@ -342,31 +348,27 @@ class _Climb:
             if fit.choice.step:
                 self._flattered.append(added_by_choosing(list(tried.values())))
 
-    def _go(self, fit: Fit, plan: Plan | None) -> Plan | None:
-        """Train; what diverges ends with the best evaluation before that.
-
-        Returns the plan by what was seen meanwhile, where there is one.
-        """
+    def _go(self, fit: Fit) -> None:
+        """Train; what diverges ends with the best evaluation before that."""
         timed = 0  # after which update it was timed last what a token takes
 
         def planned() -> int:
-            nonlocal plan, timed
-            assert plan is not None
-            token = plan.token
+            nonlocal timed
+            assert self._plan is not None
+            token = self._plan.token
             if fit.evaluated != timed:
                 timed, token = fit.evaluated, self._seconds_per_token("float32")
-            plan = plan.seen(fit.paces.update, fit.paces.evaluation, token)
-            updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
+            self._plan = self._plan.seen(fit.paces.update, fit.paces.evaluation, token)
+            updates = self._plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
             return max(updates, FEWEST_UPDATES)
 
         try:
-            fit.go(planned if plan else None)
+            fit.go(planned if self._plan else None)
         except Diverged as error:
             self.story.append(
                 f"A training diverged at update {error.step} ({error.term} {error.value:g}) and "
                 "ended there."
             )
-        return plan
 
     def _run_of(self, number: int, settings: TrainConfig) -> Run:
         """The folder of a training: the first has the ladder's."""
@@ -375,7 +377,7 @@ class _Climb:
             return self.run
         return Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
 
-    def _plan(self, fit: Fit) -> Plan:
+    def _first_plan(self, fit: Fit) -> Plan:
         """What the minutes that are left are to be used for."""
         budget = 60 * self.config.budget[0]
         passes = Passes.of(self.states, self.data, self.choosers, fit.loop.config)
@@ -386,7 +388,8 @@ class _Climb:
             until=counted_from(self._started, self._read, budget) + budget,
             update=fit.loop.seconds_per_step(),
             evaluation=passes.evaluation * evaluating,
-            measuring=passes.measuring,
+            choosing=passes.choosing,
+            judging=passes.judging,
             token=token,
             trainings=self.config.seeds,
             evaluations=fit.loop.config.evaluations,
@@ -396,12 +399,12 @@ class _Climb:
     def _seconds_per_token(self, precision: Precision) -> float:
         return seconds_per_token(self.states.encoder, self.choosers.second, precision)
 
-    def _updates(self, fit: Fit, plan: Plan | None, before: int) -> int:
+    def _updates(self, fit: Fit, before: int) -> int:
         """How many updates a training begins with; 0 where there is no time for any.
 
         Without a plan it is as many as `before`, where there was a training before.
         """
-        amount, unit = self.config.budget
+        (amount, unit), plan = self.config.budget, self._plan
         loop, most = fit.loop, _most_updates(fit)
         if most < FEWEST_UPDATES:
             self.story.append(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 from isospace.adaptation.encoder_states import EncoderStates
-from isospace.adaptation.states import SHARES
 from isospace.config import TrainConfig
 from isospace.corpus.dedup import without_words_of
 from isospace.corpus.examples import evenly
@@ -36,16 +35,17 @@ class Passes:
     """Tokens that pass the encoder from the first training to the end of a ladder, but to train.
 
     What was encoded of the start before is kept, and does not pass again. It is a few more than
-    will pass where merging ends early, or where pairs are so few that they choose and judge.
+    will pass where pairs are so few that they choose and judge.
 
     Attributes:
-        measuring: in float32: of all weights what chooses, of those that are taken what judges and
-            what maps behind them are fitted on.
+        choosing: in float32: of any weights that are tried, what chooses.
+        judging: in float32: of those that are taken, what judges and what maps are fitted on.
         evaluation: in the arithmetic of training: of one evaluation of one training. Every training
             evaluates the start too, of which all but the noisy views are kept after the first.
     """
 
-    measuring: int
+    choosing: int
+    judging: int
     evaluation: int
 
     @classmethod
@@ -84,7 +84,7 @@ class Passes:
         evaluation = of_pairs(encoder, held_out.pairs)
         evaluation += tokens_of(encoder, ("document", held_out.sentences))
         evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
-        return cls((1 + len(SHARES)) * choosing + judging + mapped, evaluation)
+        return cls(choosing, judging + mapped, evaluation)
 
 
 def of_pairs(encoder: Encoder, pairs: TextPairs, *beside: Asked) -> int:

@@ -16,6 +16,8 @@ text pairs teach most in so many, and less than nothing in three times as many
 (docs/results/domains.md)."""
 MOST_READING = 0.5
 """Share of a budget in minutes that reading the text can use up, however long it takes."""
+TRIED = 2
+"""Weights that there is always time to try: the trained ones, and some of the way back."""
 SPARE = 1.1
 """Over what was timed: processors slow down as they warm, and ranking, maps and files take time."""
 
@@ -28,8 +30,9 @@ class Plan:
         until: when everything is to be over, in seconds by some clock.
         update: seconds of one.
         evaluation: seconds of one.
-        measuring: tokens that are encoded when all are trained.
-        token: seconds of one of them.
+        choosing: tokens that are encoded to try weights.
+        judging: tokens that are encoded to judge those that are taken.
+        token: seconds of one.
         trainings: the next one and those after it, which are to have as many updates.
         evaluations: of a training that is not long.
         most: updates that a training may have.
@@ -38,7 +41,8 @@ class Plan:
     until: float
     update: float
     evaluation: float
-    measuring: int
+    choosing: int
+    judging: int
     token: float
     trainings: int
     evaluations: int
@@ -58,7 +62,7 @@ class Plan:
             own += 1
         training = (self.trainings * updates - done) * self.update
         evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
-        return training + evaluating + self.measuring * self.token
+        return training + evaluating + (TRIED * self.choosing + self.judging) * self.token
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
         """How many each training may have.
@@ -68,8 +72,8 @@ class Plan:
             done: as in `takes`.
             evaluated: as in `takes`.
 
-        >>> plan = Plan(122, update=1, evaluation=5, measuring=40, token=0.5, trainings=1,
-        ...     evaluations=2, most=400)
+        >>> plan = Plan(122, update=1, evaluation=5, choosing=15, judging=10, token=0.5,
+        ...     trainings=1, evaluations=2, most=400)
         >>> plan.updates(0), plan.updates(45, done=40, evaluated=38)
         (75, 85)
         """
@@ -83,6 +87,10 @@ class Plan:
         if evaluation is None:
             evaluation = self.evaluation
         return replace(self, update=update, evaluation=evaluation, token=token)
+
+    def allows_another(self, now: float) -> bool:
+        """Whether there is time to try further weights, before those that are taken are judged."""
+        return now + SPARE * (self.choosing + self.judging) * self.token <= self.until
 
     def for_the_next(self) -> Plan:
         """Of the trainings that follow the first."""
