@@ -10,16 +10,39 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any, cast
 
-import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.dedup import MARKS, UNSPACED
 from isospace.operators.nearest import BLOCK
+
+
+@contextmanager
+def _without_jax() -> Iterator[None]:
+    """Let what is imported find no JAX.
+
+    Where it is installed bm25s has it compute something on import, which takes three quarters of a
+    GPU's memory, and fails beside another process that did so. Nothing here needs it.
+    """
+    modules = cast(dict[str, Any], sys.modules)
+    known = {"jax": modules["jax"]} if "jax" in modules else {}
+    modules["jax"] = None
+    try:
+        yield
+    finally:
+        del modules["jax"]
+        modules.update(known)
+
+
+with _without_jax():
+    import bm25s
 
 _LETTER = f"[^\\W_{UNSPACED}]"
 _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[\\w{MARKS}])+)")
