@@ -454,6 +454,17 @@ def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp
         assert not output.exists()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"elsewhere": ("none",)}, {"queries": Path("none.csv")}, {"model": "./none"}],
+    ids=list,
+)
+def test_a_missing_file_is_refused_before_the_text_is_read(config, monkeypatch, changes):
+    monkeypatch.setattr("isospace.training.prepare.load_corpus", None)
+    with pytest.raises(UserError, match=r"none.*: (no such f|not a folder)"):
+        adapt(replace(config, **changes))
+
+
 def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "ten.txt"

@@ -179,7 +179,10 @@ def test_what_cannot_be_read_is_named(tmp_path):
         ("src", "docstrings:src/isospace"),
     ],
 )
-def test_a_part_of_the_corpus_is_not_elsewhere(folder, corpus):
+def test_a_part_of_the_corpus_is_not_elsewhere(tmp_path, monkeypatch, folder, corpus):
+    (tmp_path / "docs" / "api").mkdir(parents=True)
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=f"^`elsewhere` {folder}: is of the same text"):
         require_elsewhere([folder], ["notes.txt", corpus])
 
@@ -190,10 +193,14 @@ def test_the_folder_in_which_one_is_has_its_name(tmp_path, monkeypatch):
     assert tmp_path.name in Elsewhere.make(LINES, ["."]).judges
 
 
-def test_other_text_is_elsewhere():
+def test_other_text_is_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
     require_elsewhere(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])
     with pytest.raises(UserError, match=r"^`elsewhere` -: every run reads it again"):
         require_elsewhere(["-"], ["docs"])
+    with pytest.raises(UserError, match=r"^`elsewhere` dosc: no such file or folder"):
+        require_elsewhere(["docs", "dosc"], ["docstrings"])
 
 
 @pytest.fixture(scope="module")

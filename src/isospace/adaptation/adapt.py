@@ -65,6 +65,7 @@ from isospace.training.fit import Fit
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
+from isospace.training.queries import rows_of_queries
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
 from isospace.training.selection import Choice
@@ -608,6 +609,8 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
     smallest = replace(pairs if config.text.columns else dropout, batch_size=SMALLER_BATCHES[-1])
     require_settings(smallest)
+    if config.queries is not None:  # which dropout does not read
+        rows_of_queries(config.queries)
     try:
         data = load_data(smallest, elsewhere_chooses=True)
     except TooLittle as error:

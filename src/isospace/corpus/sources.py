@@ -106,6 +106,8 @@ def find_sources(
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
     _check_encoding(encoding)
+    files = list(files)
+    require_there(files)
     sources: list[Source] = []
     for file in files:
         if file == "-":
@@ -116,15 +118,24 @@ def find_sources(
                 sources.append(replace(source, name=name, in_folder=name != file))
         elif os.path.isdir(file):
             sources += _folder_sources(Path(file), encoding, delimiter, documents)
-        elif not os.path.isfile(file):
+        else:
+            sources.append(file_source(Path(file), encoding, delimiter, documents))
+    return sources
+
+
+def require_there(files: Iterable[str]) -> None:
+    """Refuse a file or folder that is missing, before any is read.
+
+    Raises:
+        UserError: naming it.
+    """
+    for file in files:
+        if not (file == "-" or "://" in file or os.path.isdir(file) or os.path.isfile(file)):
             raise UserError(
                 f"{file}: no such file or folder. "
                 "Expected a path, a URL, - for standard input or, where a command reads them, "
                 "docstrings."
             )
-        else:
-            sources.append(file_source(Path(file), encoding, delimiter, documents))
-    return sources
 
 
 def file_source(

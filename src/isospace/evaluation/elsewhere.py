@@ -21,6 +21,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, is_docstrings
 from isospace.corpus.relations import Role
+from isospace.corpus.sources import require_there
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import (
     DEV_SPLITS,
@@ -195,11 +196,15 @@ class Elsewhere:
 
 
 def require_elsewhere(folders: Sequence[str], corpus: Sequence[str]) -> None:
-    """Refuse as other text what is the corpus, or a part of it.
+    """Refuse as other text what is missing, or is the corpus, or a part of it.
 
     Raises:
         UserError: naming it; or standard input.
     """
+    try:
+        require_there(folder for folder in folders if not is_docstrings(folder))
+    except UserError as error:
+        raise UserError(f"`elsewhere` {error}") from error
     for folder in folders:
         if folder == "-":
             raise UserError("`elsewhere` -: every run reads it again; give a file or a folder")

@@ -53,6 +53,7 @@ from isospace.training.loop import (
 )
 from isospace.training.parts import parts_of
 from isospace.training.plan import Plan
+from isospace.training.queries import rows_of_queries
 from isospace.training.similar import AMONG, Similar
 
 _TWO_SENTENCES = (
@@ -430,6 +431,8 @@ def require_settings(config: TrainConfig) -> None:
     require_pairs(config)
     require_plain_passes(config)
     require_elsewhere(config.elsewhere, config.text.corpus)
+    if config.queries is not None:
+        rows_of_queries(config.queries)
     _require_texts(config)
     _require_labels(config)
     _require_teacher(config)

@@ -60,9 +60,7 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
     Raises:
         UserError: the file cannot be read, has other columns, or no query.
     """
-    found = dict.fromkeys(_rows(path))
-    if not found:
-        raise UserError(f"`queries` {path}: no query in it; expected one a row")
+    found = rows_of_queries(path)
     held = list(dict.fromkeys(_held_out(config, corpus)))
     texts = [*held, *dict.fromkeys(text for row in found for text in row if text)]
     earlier = near_duplicates(texts, np.arange(len(texts)), len(held))
@@ -74,6 +72,18 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
         tuple(query for query, passage in kept if not passage),
         len(found) - len(kept),
     )
+
+
+def rows_of_queries(path: Path) -> list[tuple[str, str]]:
+    """Query and passage of each row, the latter empty where there is none; each once.
+
+    Raises:
+        UserError: as `read_queries` does.
+    """
+    found = list(dict.fromkeys(_rows(path)))
+    if not found:
+        raise UserError(f"`queries` {path}: no query in it; expected one a row")
+    return found
 
 
 def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
@@ -89,7 +99,6 @@ def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
 
 
 def _rows(path: Path) -> list[tuple[str, str]]:
-    """Query and passage of each row, the latter empty where there is none."""
     rows = []
     for line, values in _values(path):
         if len(values) > 2 or not all(isinstance(x, str | None) for x in values):
