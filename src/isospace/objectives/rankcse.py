@@ -163,6 +163,11 @@ class RankCSE(Contrast):
                 "`own_text` out: margins are those of a text's own; take `variant` listnet or "
                 "listmle"
             )
+        if self.teacher_temperature is not None and self.variant == "listmle":
+            raise UserError(
+                f"`teacher_temperature` {self.teacher_temperature:g}: no temperature changes the "
+                "order that `variant` listmle follows; leave it out, or take listnet or margin-mse"
+            )
 
     @property
     def reads_teacher(self) -> bool:
