@@ -58,7 +58,7 @@ def index_files(
 
     The files are read twice: once to find what is wrong with them (and what columns hold, and which
     ids repeat) before any work, once to index. Memory holds the model, `SLICE` rows and, with an
-    `id_column`, 17 bytes a row and the ids FILE:ROW of rows without one. After a kill the same call
+    `id_column`, 61 bytes a row and the ids FILE:ROW of rows without one. After a kill the same call
     goes on: rows that are there already, with the same text, are not encoded again.
 
     Args:
