@@ -237,7 +237,11 @@ class Draws(RandomHead, Companion):
         """A context in which the global generator, dropout's too, draws what this one decides."""
         seed = int(torch.randint(2**62, (), generator=self.generator))
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)
+            # On the CPU no generator of a GPU, which would not be put back.
+            if device.type == "cpu":
+                torch.default_generator.manual_seed(seed)
+            else:
+                torch.manual_seed(seed)
             yield
 
 

@@ -253,5 +253,5 @@ def _diagonal_blocks(matrix: torch.Tensor, groups: int) -> torch.Tensor:
 def _block_diagonal(blocks: torch.Tensor) -> torch.Tensor:
     """`(groups, rows, columns) -> (groups * rows, groups * columns)`, zero elsewhere."""
     groups, rows, _ = blocks.shape
-    own = torch.eye(groups, dtype=blocks.dtype)
+    own = torch.eye(groups, dtype=blocks.dtype, device=blocks.device)
     return (own[:, None, :, None] * blocks[:, :, None, :]).reshape(groups * rows, -1)

@@ -1,0 +1,175 @@
+"""Every objective trains on another device than the CPU: no step mixes tensors of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+import torch
+from accelerate import Accelerator
+from loops import CONFIG, NAMES, SETTINGS, make_loop, small
+from objective_views import random
+from second_device import AWAY, HOME, OneDevice
+from torch import Tensor
+from toy import write_toy_model
+
+from isospace.encoders import fast
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.companions import Draws
+from isospace.operators.fitted_flow import fit_flow
+from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.operators.whitening import Method, whiten
+from isospace.training import checkpoint
+from isospace.training.loop import Loop
+
+FURTHER: dict[str, list[dict[str, Any]]] = {
+    "diffcse": [{"generator": None}, {"generator": None, "variant": "paper"}],
+    "rankcse": [{"clean_negatives": True, "own_text": "out"}],
+    "vicreg": [{"contrast_weight": 1.0}],
+    "whitenedcse": [{"whitening": "group", "groups": 4}],
+}
+"""Options beside each choice alone, which `choices` finds by itself."""
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
+    """The other device, where Accelerate puts what is trained; no fast path serves there."""
+    monkeypatch.setattr(Accelerator, "device", AWAY)
+    monkeypatch.setattr(fast, "refusal", lambda _model: f"on {AWAY}")
+    # Parameters are replaced, and not filled; what `torch.tensor` makes is moved like any other.
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        with OneDevice():
+            yield AWAY
+    finally:
+        torch._C._set_only_lift_cpu_tensors(False)
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
+
+
+def choices(name: str) -> list[dict[str, Any]]:
+    """Every choice that is not the default, one at a time."""
+    kind = OBJECTIVES[name]
+    types = get_type_hints(kind)
+    found: list[dict[str, Any]] = []
+    for field in fields(kind):
+        words = (True, False) if types[field.name] is bool else get_args(types[field.name])
+        if words and (types[field.name] is bool or get_origin(types[field.name]) is Literal):
+            found += [{field.name: word} for word in words if word != field.default]
+    return found
+
+
+@pytest.fixture(scope="module")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One layer, with a head for masked words."""
+    folder = tmp_path_factory.mktemp("small")
+    return write_toy_model(folder, masked_words=True, num_hidden_layers=1)
+
+
+def require_away(loop: Loop) -> None:
+    """The terms of a batch, all gradients, and all that is kept are on the other device."""
+    terms = loop._terms(loop._micro_batch(0))
+    assert {term.device for term in terms.values()} == {AWAY}
+    torch.stack(list(terms.values())).sum().backward()
+    parts = [*loop.encoder.parameters(), *loop._beside.parameters()]
+    gradients = [part.grad for part in parts if part.grad is not None]
+    assert {part.device for part in (*parts, *loop._beside.buffers())} == {AWAY}
+    assert {gradient.device for gradient in gradients} == {AWAY}
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("name", NAMES)
+def test_training(name: str, toy_model: Path, small_model: Path, tmp_path: Path) -> None:
+    """An update, what companions remember of it, and a checkpoint."""
+    settings = SETTINGS.get(name, {})
+    model = toy_model if "trained_layers" in settings else small_model
+    config = replace(CONFIG, **{"objective": small(name), **settings})
+    loop = make_loop(model, tmp_path, config, steps=1)
+    assert len(list(loop)) == 1
+    checkpoint.save(tmp_path / "state", loop.state())
+    loop.load_state(checkpoint.load(tmp_path / "state"))
+    require_away(loop)
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_options(name: str, small_model: Path, tmp_path: Path) -> None:
+    for option in [*choices(name), *FURTHER.get(name, [])]:
+        config = replace(CONFIG, objective=replace(small(name), **option))
+        require_away(make_loop(small_model, tmp_path, config))
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("method", ["zca", "pca"])
+@pytest.mark.parametrize("groups", [1, 2, 4, 8])
+@pytest.mark.parametrize("rows", [5, 20])
+@pytest.mark.parametrize("eps", [0.0, 1e-5])
+def test_whitening_of_batches(method: Method, groups: int, rows: int, eps: float) -> None:
+    order = torch.randperm(8)  # as heads draw it, on the CPU
+    for stop_gradient in (True, False):
+        x = random(2, rows, 8).to(AWAY).requires_grad_()
+        made = whiten(
+            x, groups=groups, permutation=order, method=method, eps=eps, stop_gradient=stop_gradient
+        )
+        made.square().sum().backward()
+        assert x.grad is not None
+        assert made.device == x.grad.device == AWAY
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize(
+    "whitening", [Whitening(), Whitening("zca"), Whitening("group", groups=4)], ids=str
+)
+def test_fitted_whitening(whitening: Whitening) -> None:
+    x = random(20, 8).to(AWAY)
+    assert whitening.fit(Moments.of(x[:9]) + Moments.of(x[9:]), 0.5)(x).device == AWAY
+
+
+@pytest.mark.usefixtures("away")
+def test_a_flow_is_fitted_there_and_comes_back() -> None:
+    x = random(80, 16).float()
+    x[:, 3] = 1.0
+    flow = fit_flow(x.to(AWAY))
+    assert {p.device for p in flow.parameters()} == {HOME}
+    layers = flow.to(AWAY).dense_layers()
+    assert {part.device for layer in layers for part in layer} == {AWAY}
+
+
+def test_draws_leave_the_generator_of_a_gpu_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    forked, seeded = [], []
+    fork = torch.random.fork_rng
+    monkeypatch.setattr(
+        torch.random, "fork_rng", lambda devices: forked.append(devices) or fork([])
+    )
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    gpu, draws = torch.device("cuda", 0), Draws(0)
+    with draws.own_draws(HOME):
+        pass
+    assert (forked, seeded) == ([[]], [])
+    with draws.own_draws(gpu):
+        pass
+    assert forked[1] == [gpu]
+    assert len(seeded) == 1
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda x: x + torch.ones(2),
+        lambda x: torch.cat([x, torch.ones(1, 2)]),
+        lambda x: x.index_select(0, torch.arange(1)),
+        lambda x: torch.ones(2)[x[0].long()],
+        lambda x: torch.tensor(1.0).add_(x.sum()),
+        lambda x: x.normal_(generator=torch.Generator()),
+        lambda x: x.numpy(),
+    ],
+)
+def test_what_cuda_refuses_is_refused(mixed: Callable[[Tensor], Any]) -> None:
+    x = torch.ones(2, 2, device=AWAY)
+    assert (2 * x + torch.tensor(1.0))[torch.arange(1)].device == AWAY
+    with pytest.raises(RuntimeError):
+        mixed(x)
