@@ -459,10 +459,10 @@ def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp
     [{"elsewhere": ("none",)}, {"queries": Path("none.csv")}, {"model": "./none"}],
     ids=list,
 )
-def test_a_missing_file_is_refused_before_the_text_is_read(config, monkeypatch, changes):
+def test_a_missing_file_is_refused_before_the_text_is_read(config, tmp_path, monkeypatch, changes):
     monkeypatch.setattr("isospace.training.prepare.load_corpus", None)
     with pytest.raises(UserError, match=r"none.*: (no such f|not a folder)"):
-        adapt(replace(config, **changes))
+        adapt(replace(config, output=tmp_path / "run", **changes))
 
 
 def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatch):
