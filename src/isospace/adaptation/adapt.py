@@ -609,7 +609,7 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
     dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
     smallest = replace(pairs if config.text.columns else dropout, batch_size=SMALLER_BATCHES[-1])
     require_settings(smallest)
-    if config.queries is not None:  # which dropout does not read
+    if config.queries is not None:  # of which the settings of dropout know nothing
         rows_of_queries(config.queries)
     try:
         data = load_data(smallest, elsewhere_chooses=True)

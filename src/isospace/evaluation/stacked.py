@@ -133,7 +133,7 @@ class Stacked:
 def _initial_weights(dim: int, classes: int) -> Tensor:
     """What a linear layer of torch starts from, `(class, dim + 1)`."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(SEED)
+        torch.default_generator.manual_seed(SEED)  # and no GPU's, which would not be put back
         layer = torch.nn.Linear(dim, classes)
     return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], dim=1)
 

@@ -237,8 +237,7 @@ class Draws(RandomHead, Companion):
         """A context in which the global generator, dropout's too, draws what this one decides."""
         seed = int(torch.randint(2**62, (), generator=self.generator))
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            # On the CPU no generator of a GPU, which would not be put back.
-            if device.type == "cpu":
+            if device.type == "cpu":  # a GPU's generator would be seeded too, and not put back
                 torch.default_generator.manual_seed(seed)
             else:
                 torch.manual_seed(seed)

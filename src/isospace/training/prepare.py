@@ -427,12 +427,12 @@ def _require_trackers(config: TrainConfig) -> None:
 
 
 def require_settings(config: TrainConfig) -> None:
-    """Refuse settings that do not go together, before anything is read."""
+    """Refuse what does not go together or is not there, before the corpus is read."""
     require_pairs(config)
     require_plain_passes(config)
     require_elsewhere(config.elsewhere, config.text.corpus)
     if config.queries is not None:
-        rows_of_queries(config.queries)
+        rows_of_queries(config.queries)  # which are read again once it is known what is held out
     _require_texts(config)
     _require_labels(config)
     _require_teacher(config)
