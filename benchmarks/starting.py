@@ -40,7 +40,7 @@ def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _ours(corpus: Path, folder: Path) -> float:
     """Until the log of the run has its first update."""
-    words = ["-m", "isospace.cli", "train", "--corpus", str(corpus)]
+    words = ["-m", "isospace", "train", "--corpus", str(corpus)]
     words += ["--output", str(folder / "run")]
     log = folder / "run" / "metrics.jsonl"
     return _until(words, lambda: log.is_file() and '"kind": "step"' in log.read_text())

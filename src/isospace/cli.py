@@ -184,7 +184,3 @@ def _silence_libraries() -> None:
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

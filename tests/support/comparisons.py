@@ -18,7 +18,7 @@ class WarmJob:
 
     def __init__(self, job: Job, variables: dict[str, str], _lifeline: int) -> None:
         self._log = job.log
-        verb = job.command.index("isospace.cli") + 1
+        verb = job.command.index("isospace") + 1
         self._process = WarmProcess(isospace_main, list(job.command[verb:]), **variables)
 
     def ended(self) -> Ended | None:

@@ -35,7 +35,7 @@ def test_every_process_gets_all_words_and_knows_its_place(processes, tmp_path):
     body = f'echo "$*" $RANK of $WORLD_SIZE >> {tmp_path}/said'
     assert processes(body, 3) == 0
     said = (tmp_path / "said").read_text().splitlines()
-    assert sorted(said) == [f"-m isospace.cli train {rank} of 3" for rank in range(3)]
+    assert sorted(said) == [f"-m isospace train {rank} of 3" for rank in range(3)]
 
 
 def test_the_status_is_that_of_what_ended_first(processes):

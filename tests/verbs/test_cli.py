@@ -185,7 +185,7 @@ def test_an_objective_behind_the_texts_is_no_text(capsys, tmp_path, words, messa
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
-    command = [sys.executable, "-m", "isospace.cli", "train", "--help"]
+    command = [sys.executable, "-m", "isospace", "train", "--help"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:
         process.stdout.close()
@@ -204,7 +204,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     ],
 )
 def test_what_cannot_be_printed_is_no_traceback(buffered, words, output, status, said):
-    command = shlex.join([sys.executable, "-m", "isospace.cli", *words])
+    command = shlex.join([sys.executable, "-m", "isospace", *words])
     script = f"set -o pipefail; {command} {output}"
     environment = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
     done = subprocess.run(

@@ -116,7 +116,7 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
 
 def resume_command(run: Path) -> list[str]:
     """The words that train a run in another process, which trusts what this one trusts."""
-    words = [sys.executable, "-m", "isospace.cli", "train", "--resume", str(run)]
+    words = [sys.executable, "-m", "isospace", "train", "--resume", str(run)]
     return words + ["--trust-remote-code"] * trusts_code()
 
 

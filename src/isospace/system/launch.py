@@ -68,7 +68,7 @@ def launch(words: Sequence[str], processes: int) -> int:
     )
     logging.disable(logging.CRITICAL)  # what ended is said by the process that it happened in
     try:
-        elastic_launch(settings, sys.executable)("-m", "isospace.cli", *words)
+        elastic_launch(settings, sys.executable)("-m", "isospace", *words)
     except ChildFailedError as error:
         status = {rank: failure.exitcode for rank, failure in error.failures.items()}
         # The launcher itself ends the others by SIGTERM.
