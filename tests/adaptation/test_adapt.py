@@ -15,6 +15,7 @@ import pytest
 from ladders import short_ladder, write_documents
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
 from toy import sentences, write_toy_cross_encoder
 
 from isospace.adaptation import adapt as adapt_module
@@ -25,12 +26,14 @@ from isospace.adaptation.states import MAPS, START, Kind, State
 from isospace.adaptation.times import Times
 from isospace.cli import main
 from isospace.config import CorpusConfig
-from isospace.encoders.loading import LADDER, load_encoder
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import LADDER, load_encoder, state_hash
 from isospace.errors import Interrupted, TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.elsewhere import Elsewhere
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.evaluation.scores import GAIN, table_rows
+from isospace.objectives.base import View
 from isospace.report.ladder import _marks
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -43,6 +46,7 @@ from isospace.training.results import read_results
 from isospace.training.run import Run, chosen_weight
 from isospace.training.train import train
 
+CLEAN = View(dropout=0.0)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 UNKNOWN = str.maketrans(LETTERS, "ぁぃぅぇぉかきくけこさしすせそたちつてとなにぬねのは")
 """Turns words into such as no tokenizer of these tests has."""
@@ -382,6 +386,28 @@ def test_a_long_training_is_looked_at_early_too(config, tmp_path, monkeypatch):
     evaluated = [line["step"] for line in finished.run.metrics() if line["kind"] == "evaluation"]
     assert evaluated == [0, *sorted(evaluation_steps(int(total), 2, 3))]
     assert len(evaluated) > 3
+
+
+@pytest.mark.parametrize("modules", ["as it is", "with a closing normalisation"])
+def test_no_weights_encode_the_same_texts_twice(config, tmp_path, monkeypatch, modules):
+    """The pairs that choose are those by which a training's last evaluation found it best."""
+    if modules != "as it is":
+        model = SentenceTransformer(config.model, device="cpu", local_files_only=True)
+        model.append(Normalize())
+        model.save(str(tmp_path / "model"))
+        config = replace(config, model=str(tmp_path / "model"))
+    encoded = []
+    embed = Encoder.embed
+
+    def noted(self, texts, view=CLEAN, *rest, side=None, **others):
+        if view == CLEAN and len(texts) > 100:  # fewer are those that a speed is timed by
+            encoded.append((state_hash(self.model), self.prompts.of(side), tuple(texts)))
+        return embed(self, texts, view, *rest, side=side, **others)
+
+    monkeypatch.setattr(Encoder, "embed", noted)
+    adapt(replace(config, output=tmp_path / "run"))
+    assert len({weights for weights, *_ in encoded}) > 3
+    assert len(set(encoded)) == len(encoded)
 
 
 def test_sentences_train_by_dropout(toy_model, tmp_path):

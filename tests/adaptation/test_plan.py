@@ -20,8 +20,9 @@ from isospace.training.paces import Paces
 PLAN = Plan(
     until=360,
     update=1,
-    evaluation=6,
+    evaluation=3,
     choosing=40,
+    known=0,
     judging=40,
     token=0.5,
     trainings=1,
@@ -39,10 +40,28 @@ def test_what_is_planned_is_over_in_time_and_one_update_more_is_not(trainings):
 
 def test_each_evaluation_of_each_training_is_counted():
     """Of 100 updates after 25, 50 and 100, and of the start once."""
-    assert PLAN.takes(100) == 100 + 4 * 6 + 60
-    assert replace(PLAN, trainings=3).takes(100) == 300 + 10 * 6 + 60
-    assert replace(PLAN, trainings=3).takes(100, done=50, evaluated=50) == 250 + 7 * 6 + 60
-    assert PLAN.takes(100, done=30, evaluated=21) == 70 + 2 * 6 + 60  # when it had another length
+    assert PLAN.takes(100) == 100 + 4 * 3 + 60
+    assert replace(PLAN, trainings=3).takes(100) == 300 + 10 * 3 + 60
+    assert replace(PLAN, trainings=3).takes(100, done=50, evaluated=50) == 250 + 7 * 3 + 60
+    assert PLAN.takes(100, done=30, evaluated=21) == 70 + 2 * 3 + 60  # when it had another length
+
+
+def test_what_an_evaluation_encodes_is_not_encoded_again():
+    """Of the start when it is tried before, of the trained weights when they are tried after."""
+    plan = replace(PLAN, known=30)
+    assert plan.takes(100) == PLAN.takes(100) - 2 * 30 * 0.5
+    assert plan.takes(100, done=50, evaluated=50) == PLAN.takes(100, 50, 50) - 30 * 0.5
+
+
+def test_a_look_before_the_end_is_a_tenth_of_the_training_at_most():
+    """What takes longer is worth more as updates; the end is looked at whatever that takes."""
+    slow = replace(PLAN, evaluation=6)
+    assert slow.due(100) == [50, 100]
+    assert replace(PLAN, evaluation=11).due(100) == [100]
+    assert slow.takes(100) == 100 + 3 * 6 + 60
+    assert slow.due(58) == [58]
+    assert slow.due(400) == [50, 100, 200, 400]
+    assert slow.due(0) == []
 
 
 @pytest.mark.parametrize("evaluations", [1, 2, 10])
@@ -75,7 +94,7 @@ class Machine:
             step += 1
             paces.note_update(self.speeds["update"])
             clock += self.speeds["update"]
-            if step in evaluation_steps(total, plan.evaluations, 24, evaluated):
+            if step in plan.due(total, evaluated):
                 clock, evaluated = clock + self.speeds["evaluation"], step
                 paces.evaluation = self.speeds["evaluation"]
                 token = self.speeds["token"]
@@ -87,7 +106,7 @@ class Machine:
 @pytest.mark.parametrize("pace", [0.25, 0.5, 1, 1.5])
 @pytest.mark.parametrize("mistimed", ["update", "evaluation", "token", "update evaluation token"])
 def test_a_training_ends_in_time_and_not_early_whatever_was_mistimed(mistimed, pace):
-    usual = {"update": 1.0, "evaluation": 6.0, "token": 0.5}
+    usual = {"update": 1.0, "evaluation": 3.0, "token": 0.5}
     wrong = {name: pace * usual[name] for name in mistimed.split()}
     real = usual | wrong
     over, _ = Machine(**real).ends(PLAN)

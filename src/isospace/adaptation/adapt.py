@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, write_run
-from isospace.training.fit import Fit
+from isospace.training.fit import Fit, evaluation_steps
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
@@ -69,6 +70,7 @@ from isospace.training.queries import rows_of_queries
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
 from isospace.training.selection import Choice
+from isospace.whiten.fold import drop_normalize
 
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
@@ -316,8 +318,10 @@ class _Climb:
                     self._stop,
                     self.data,
                     start_competes=False,
-                    earliest=EARLIEST,
+                    due=partial(self._due, settings.evaluations),
+                    vectors=self.run.folder / _RUNGS,
                 )
+                drop_normalize(fit.encoder)  # as of what rungs measure: each finds its vectors
                 with fit.holding(run, self.run.how_to_resume):
                     fit.begin()
                     if by_clock:
@@ -336,6 +340,12 @@ class _Climb:
         if exhausted and first.loop.total_steps:
             self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         return first
+
+    def _due(self, evaluations: int, updates: int, last: int) -> list[int]:
+        """The updates after which a training is evaluated."""
+        if self._plan is not None:
+            return self._plan.due(updates, last)
+        return evaluation_steps(updates, evaluations, EARLIEST, last)
 
     def _keep(self, fit: Fit) -> None:
         """Note what a training ended with."""
@@ -383,13 +393,15 @@ class _Climb:
         budget = 60 * self.config.budget[0]
         passes = Passes.of(self.states, self.data, self.choosers, fit.loop.config)
         token = evaluating = self._seconds_per_token("float32")
+        known = passes.pairs if self.benchmark.split and self.config.seeds == 1 else 0
         if fit.accelerator.mixed_precision == "bf16":
-            evaluating = self._seconds_per_token("bf16")
+            evaluating, known = self._seconds_per_token("bf16"), 0
         return Plan(
             until=counted_from(self._started, self._read, budget) + budget,
             update=fit.loop.seconds_per_step(),
             evaluation=passes.evaluation * evaluating,
             choosing=passes.choosing,
+            known=known,
             judging=passes.judging,
             token=token,
             trainings=self.config.seeds,

@@ -39,12 +39,14 @@ class Passes:
 
     Attributes:
         choosing: in float32: of any weights that are tried, what chooses.
+        pairs: those of them that are of the corpus' own pairs.
         judging: in float32: of those that are taken, what judges and what maps are fitted on.
         evaluation: in the arithmetic of training: of one evaluation of one training. Every training
             evaluates the start too, of which all but the noisy views are kept after the first.
     """
 
     choosing: int
+    pairs: int
     judging: int
     evaluation: int
 
@@ -65,7 +67,8 @@ class Passes:
             config: of a training, with its `max_length`.
         """
         encoder, benchmark, elsewhere = states.encoder, data.benchmark, data.elsewhere
-        choosing = sum(of_pairs(encoder, one) for one in (choosers, *elsewhere.chooses.values()))
+        own = of_pairs(encoder, choosers)
+        choosing = own + sum(of_pairs(encoder, pairs) for pairs in elsewhere.chooses.values())
         choosing += sum(
             tokens_of(encoder, (None, (*dev.first, *dev.second))) for dev in elsewhere.dev
         )
@@ -84,7 +87,7 @@ class Passes:
         evaluation = of_pairs(encoder, held_out.pairs)
         evaluation += tokens_of(encoder, ("document", held_out.sentences))
         evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
-        return cls(choosing, judging + mapped, evaluation)
+        return cls(choosing, own, judging + mapped, evaluation)
 
 
 def of_pairs(encoder: Encoder, pairs: TextPairs, *beside: Asked) -> int:

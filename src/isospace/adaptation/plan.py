@@ -14,6 +14,9 @@ EARLIEST = 24
 """Updates that come before any evaluation. A long training is evaluated down to here, as on some
 text pairs teach most in so many, and less than nothing in three times as many
 (docs/results/domains.md)."""
+BETWEEN_LOOKS = 5
+"""Before the end a training is evaluated only where it has gone on since the last time for so many
+times as long as that takes: the evaluation in the middle is then a tenth of the whole at most."""
 MOST_READING = 0.5
 """Share of a budget in minutes that reading the text can use up, however long it takes."""
 TRIED = 2
@@ -31,6 +34,9 @@ class Plan:
         update: seconds of one.
         evaluation: seconds of one.
         choosing: tokens that are encoded to try weights.
+        known: those of them that an evaluation of the same weights encodes, where it has the same
+            arithmetic: of the trained weights, of which it does, and of the start, of which they
+            were encoded when it was tried.
         judging: tokens that are encoded to judge those that are taken.
         token: seconds of one.
         trainings: the next one and those after it, which are to have as many updates.
@@ -42,6 +48,7 @@ class Plan:
     update: float
     evaluation: float
     choosing: int
+    known: int
     judging: int
     token: float
     trainings: int
@@ -56,13 +63,16 @@ class Plan:
             done: those of them that the first has behind it.
             evaluated: the last of them after which it was evaluated.
         """
-        usual = len(self._evaluations(updates))
-        own = sum(step > done for step in self._evaluations(updates, evaluated))
+        usual = len(self.due(updates))
+        own = sum(step > done for step in self.due(updates, evaluated))
+        again = self.known
         if not done:  # of the start, of which the trainings that follow keep what was encoded
             own += 1
+            again += self.known
         training = (self.trainings * updates - done) * self.update
         evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
-        return training + evaluating + (TRIED * self.choosing + self.judging) * self.token
+        measuring = TRIED * self.choosing + self.judging - again
+        return training + evaluating + measuring * self.token
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
         """How many each training may have.
@@ -72,7 +82,7 @@ class Plan:
             done: as in `takes`.
             evaluated: as in `takes`.
 
-        >>> plan = Plan(122, update=1, evaluation=5, choosing=15, judging=10, token=0.5,
+        >>> plan = Plan(122, update=1, evaluation=5, choosing=15, known=0, judging=10, token=0.5,
         ...     trainings=1, evaluations=2, most=400)
         >>> plan.updates(0), plan.updates(45, done=40, evaluated=38)
         (75, 85)
@@ -96,10 +106,23 @@ class Plan:
         """Of the trainings that follow the first."""
         return replace(self, trainings=self.trainings - 1)
 
-    def _evaluations(self, updates: int, last: int = 0) -> list[int]:
-        if not updates:
-            return []
-        return evaluation_steps(updates, self.evaluations, EARLIEST, last)
+    def due(self, updates: int, last: int = 0) -> list[int]:
+        """The updates after which a training of so many is evaluated, after the `last` time.
+
+        >>> plan = Plan(360, update=2.5, evaluation=14, choosing=15, known=0, judging=10, token=0.5,
+        ...     trainings=1, evaluations=2, most=400)
+        >>> plan.due(50), plan.due(60), plan.due(60, last=20)
+        ([50], [30, 60], [60])
+        """
+        steps: list[int] = []
+        if updates:
+            steps = evaluation_steps(updates, self.evaluations, EARLIEST, last)
+        found = []
+        for step in steps:
+            if step == updates or (step - last) * self.update >= BETWEEN_LOOKS * self.evaluation:
+                found.append(step)
+                last = step
+        return found
 
 
 def counted_from(started: float, read: float, budget: float) -> float:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,10 @@ class Fit:
         data: the texts, where they are loaded already.
         start_competes: whether the start is kept where no evaluation beats it, as where nothing
             more is done with what was trained.
-        earliest: as in `evaluation_steps`.
+        due: gives the updates after which there is an evaluation, of the number that there are in
+            all and the last one that was evaluated; default: `evaluation_steps` of the settings.
+        vectors: a folder in which the vectors of evaluations are kept, for who measures the same
+            weights on the same texts again; default: those of the start alone are, in the cache.
 
     Attributes:
         main: whether this process is the first.
@@ -102,12 +106,16 @@ class Fit:
         stop: StopRequest,
         data: Data | None = None,
         start_competes: bool = True,
-        earliest: int | None = None,
+        due: Callable[[int, int], Sequence[int]] | None = None,
+        vectors: Path | None = None,
     ) -> None:
         self._started, self._earlier_seconds = time.monotonic(), 0.0
         self._earlier_memory_mb = 0.0
         self.config, self._stop, self._start_competes = config, stop, start_competes
-        self._earliest = earliest
+        self._due = due or (
+            lambda total, last: evaluation_steps(total, config.evaluations, last=last)
+        )
+        self._vectors = vectors
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
@@ -241,7 +249,7 @@ class Fit:
                 self.held_out,
                 self.benchmark,
                 mixed,
-                None if self.loop.step else cache_folder(),
+                self._vectors if self.loop.step else cache_folder(),
             )
             evaluation = {"step": float(self.loop.step), **measurements}
         evaluation = agreed(self.accelerator, evaluation)
@@ -395,7 +403,7 @@ class Fit:
     def _train(self, planned: Callable[[], int] | None) -> None:
         """Do the updates that remain, or those until their number is planned anew."""
         loop, total = self.loop, self.loop.total_steps
-        due = evaluation_steps(total, self.config.evaluations, self._earliest, self.evaluated)
+        due = self._due(total, self.evaluated)
         with self.progress.bar("train", total, loop.step) as advance:
             for step in loop:
                 self.paces.note_update(step.seconds)
