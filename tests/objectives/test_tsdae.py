@@ -91,6 +91,14 @@ def recorded(
     return *modules, lambda golden: found[golden].grad
 
 
+def token_losses(decoder: Decoder, sentences: Tensor, target: TokenIds) -> Tensor:
+    """Of each token, as the decoder's loss is their mean."""
+    states, labels = decoder.states(sentences, target)
+    return torch.stack(
+        [decoder.head(states[i : i + 1], labels[i : i + 1]) for i in range(len(labels))]
+    )
+
+
 def targets(file: File) -> TokenIds:
     ids = file["target_ids"]
     return TokenIds(ids, (ids != file["pad_id"]).long())
@@ -113,14 +121,13 @@ def test_decoder_is_the_authors(path, precision, tmp_path):
     file = read(path)
     _, decoder, gradient = recorded(file, tmp_path, precision)
     s = file["s"].to(DTYPES[precision]).requires_grad_()
-    losses = decoder(s, targets(file))
-    scalar(
-        losses.mean(), file[f"official_loss_{precision}"], {"f64": 1e-10, "f32": 5e-6}[precision]
-    )
+    loss = decoder(s, targets(file))
+    scalar(loss, file[f"official_loss_{precision}"], {"f64": 1e-10, "f32": 5e-6}[precision])
     if precision == "f64":
+        losses = token_losses(decoder, s, targets(file))
         expected = file["official_token_nll_f64"][file["predicted"].bool()]
         np.testing.assert_allclose(losses.detach().numpy(), expected.numpy(), atol=1e-10)
-    losses.mean().backward()
+    loss.backward()
     check_gradients(file, precision, lambda name: s.grad if name == "s" else gradient(name))
 
 
@@ -178,7 +185,7 @@ def test_a_later_token_changes_no_earlier_prediction(toy_model):
     other = ids.clone()
     other[0, 6:] = 30
     mask, s = torch.ones_like(ids), torch.randn(1, encoder.dim, generator=torch.manual_seed(0))
-    first, second = (decoder(s, TokenIds(x, mask)) for x in (ids, other))
+    first, second = (token_losses(decoder, s, TokenIds(x, mask)) for x in (ids, other))
     torch.testing.assert_close(first[:5], second[:5])  # of places 1 to 5
     assert not torch.allclose(first[6:], second[6:])
 
@@ -190,9 +197,13 @@ def test_padding_takes_no_part(toy_model):
     ids = encoder.token_ids(sentences(3))
     s = torch.randn(3, encoder.dim, generator=torch.manual_seed(0))
     batch = encoder.collate([*ids, ids[0] * 2])
-    together = decoder(s, TokenIds(batch.input_ids[:3], batch.attention_mask[:3]))
+    target = TokenIds(batch.input_ids[:3], batch.attention_mask[:3])
+    together = token_losses(decoder, s, target)
+    torch.testing.assert_close(decoder(s, target), together.mean())
     alone = [
-        decoder(s[i : i + 1], TokenIds(torch.tensor([row]), torch.ones(1, len(row)).long()))
+        token_losses(
+            decoder, s[i : i + 1], TokenIds(torch.tensor([row]), torch.ones(1, len(row)).long())
+        )
         for i, row in enumerate(ids)
     ]
     torch.testing.assert_close(together, torch.cat(alone))

@@ -17,6 +17,7 @@ import torch
 
 from isospace.objectives.base import TokenIds, TokenStates, Views
 from isospace.objectives.edits import NO_TARGET
+from isospace.operators.word_loss import word_loss
 
 
 class Companion(torch.nn.Module):
@@ -327,10 +328,15 @@ class MaskedHead(Companion):
             torch.nn.init.eye_(self.dense.weight)
             self.dense.bias.zero_()
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """(n, dim) -> (n, words) logits."""
+    def forward(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Negative log-likelihood of tokens, summed.
+
+        Args:
+            states: (n, dim) where they are guessed.
+            ids: (n,) the tokens.
+        """
         hidden = self.norm(torch.nn.functional.gelu(self.dense(states)))
-        return torch.nn.functional.linear(hidden, self._words[0].weight.to(hidden), self.bias)
+        return word_loss(hidden, self._words[0].weight.to(hidden), self.bias, ids)
 
     def loss(self, views: Sequence[TokenStates], targets: Sequence[TokenIds]) -> torch.Tensor:
         """Cross-entropy, mean over the tokens to guess in all views; 0 where there is none.
@@ -342,8 +348,7 @@ class MaskedHead(Companion):
         wanted = [(target.ids != NO_TARGET) & target.mask.bool() for target in targets]
         states = [view.states[here] for view, here in zip(views, wanted, strict=True)]
         ids = torch.cat([target.ids[here] for target, here in zip(targets, wanted, strict=True)])
-        logits = self(torch.cat(states))
-        total = torch.nn.functional.cross_entropy(logits, ids, reduction="sum")
+        total: torch.Tensor = self(torch.cat(states), ids)
         return total / max(1, len(ids))
 
 

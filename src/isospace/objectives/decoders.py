@@ -68,14 +68,27 @@ class Decoder(Draws):
         self.crosses = torch.nn.ModuleList(crosses)
 
     def forward(self, sentences: torch.Tensor, target: TokenIds) -> torch.Tensor:
-        """Negative log-likelihood of every token but the first, given those before it.
+        """Negative log-likelihood of a token given those before it, mean over all but the first.
+
+        Args:
+            sentences: (batch, dim).
+            target: the sentences' tokens.
+        """
+        states, labels = self.states(sentences, target)
+        total: torch.Tensor = self.head(states, labels)
+        return total / len(labels)
+
+    def states(
+        self, sentences: torch.Tensor, target: TokenIds
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What every token but the first is guessed from, and that token.
 
         Args:
             sentences: (batch, dim).
             target: the sentences' tokens.
 
         Returns:
-            (token,) of all sentences, one after the other.
+            (token, dim) and (token,) of all sentences, one after the other.
         """
         [encoder] = self._encoder
         ids, seen, predicted = target.ids[:, :-1], target.mask[:, :-1], target.mask[:, 1:].bool()
@@ -86,9 +99,7 @@ class Decoder(Draws):
         earlier = torch.ones(ids.shape[1], ids.shape[1]).to(seen).tril()
         with self.own_draws(sentences.device):
             states = encoder.token_states(ids, earlier * seen.unsqueeze(1), attended=attended)
-        logits = self.head(states[predicted])
-        labels = target.ids[:, 1:][predicted]
-        return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+        return states[predicted], target.ids[:, 1:][predicted]
 
 
 def _require_room(encoder: Any) -> None:

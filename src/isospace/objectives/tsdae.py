@@ -66,4 +66,4 @@ class TSDAE(Objective):
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Mean over the tokens of the batch."""
         [sentences] = views.projected
-        return {"reconstruction": views.companions["decoder"](sentences, *views.inputs).mean()}
+        return {"reconstruction": views.companions["decoder"](sentences, *views.inputs)}
