@@ -14,7 +14,7 @@ EARLIEST = 24
 """Updates that come before any evaluation. A long training is evaluated down to here, as on some
 text pairs teach most in so many, and less than nothing in three times as many
 (docs/results/domains.md)."""
-BETWEEN_LOOKS = 5
+BETWEEN_EVALUATIONS = 5
 """Before the end a training is evaluated only where it has gone on since the last time for so many
 times as long as that takes: the evaluation in the middle is then a tenth of the whole at most."""
 MOST_READING = 0.5
@@ -34,9 +34,8 @@ class Plan:
         update: seconds of one.
         evaluation: seconds of one.
         choosing: tokens that are encoded to try weights.
-        known: those of them that an evaluation of the same weights encodes, where it has the same
-            arithmetic: of the trained weights, of which it does, and of the start, of which they
-            were encoded when it was tried.
+        known: those of them that are encoded once, where evaluations have the arithmetic of what is
+            tried: of the trained weights by their evaluation, of the start when it was tried.
         judging: tokens that are encoded to judge those that are taken.
         token: seconds of one.
         trainings: the next one and those after it, which are to have as many updates.
@@ -114,12 +113,12 @@ class Plan:
         >>> plan.due(50), plan.due(60), plan.due(60, last=20)
         ([50], [30, 60], [60])
         """
-        steps: list[int] = []
-        if updates:
-            steps = evaluation_steps(updates, self.evaluations, EARLIEST, last)
+        if not updates:
+            return []
         found = []
-        for step in steps:
-            if step == updates or (step - last) * self.update >= BETWEEN_LOOKS * self.evaluation:
+        for step in evaluation_steps(updates, self.evaluations, EARLIEST, last):
+            between = (step - last) * self.update
+            if step == updates or between >= BETWEEN_EVALUATIONS * self.evaluation:
                 found.append(step)
                 last = step
         return found

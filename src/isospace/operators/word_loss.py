@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _LOGITS = 1 << 24
-"""In memory at once: 64 MB in float32. A batch of 64 passages has some hundred millions."""
+"""In memory at once: 64 MB in float32. A batch of 64 passages has a hundred million or more."""
 
 
 def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
@@ -18,8 +18,8 @@ def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Te
 
     $$-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$$
 
-    The gradients are made where the logits are, some tokens at a time, so that no logit is kept or
-    computed twice for them.
+    Logits exist for some tokens at a time. Their gradients are made with them, so that none is kept
+    for the backward pass, or computed twice.
 
     Args:
         states: $h$, (token, dim).
