@@ -52,7 +52,8 @@ def settings() -> dict[str, TrainConfig]:
 
     Those of "again" are compared among each other: since the others ran, a crop counts as many
     tokens as it has. Those of "whole passages cropped" crop all that is read of a passage; the
-    others crop its first 64 tokens.
+    others before them crop its first 64 tokens. Those of "float32" crop so too, and are
+    compared among each other: what machines without bf16 do.
     """
     pairs = replace(
         find("pairs").config,
@@ -87,6 +88,8 @@ def settings() -> dict[str, TrainConfig]:
         "whole passages cropped, iso without clean negatives": replace(
             pairs, objective=Iso(temperature=0.05, clean_negatives=False)
         ),
+        "float32": replace(pairs, precision="float32"),
+        "float32, last 3 layers": replace(last, precision="float32"),
     }
 
 
