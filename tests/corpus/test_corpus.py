@@ -147,6 +147,28 @@ def test_evaluation_texts_are_not_trained_on(tmp_path, near):
     assert len(load(tmp_path, file, near_duplicates=near)) == (32 if near else 33)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        (
+            "Насос заполняют чистой водой до его запуска.",
+            "Выпускной клапан закрывают медленно после стабилизации давления.",
+        ),
+        (
+            "La bomba debe cebarse con agua limpia antes de arrancarla.",
+            "¿Se cierra despacio la válvula de salida al subir la presión?",
+        ),
+        ("启动之前必须先用清水灌满水泵并排出空气。", "压力稳定之后应当慢慢地关闭出口处的阀门。"),
+    ],
+)
+def test_sentences_of_evaluation_texts_are_not_trained_on_in_any_language(tmp_path, said):
+    good = sentences(30)
+    file = put(tmp_path, [*good, *said])
+    for text in ("".join(said), " ".join(said)):
+        if text != "".join(said) or said[0].endswith("。"):
+            assert list(load(tmp_path, file, exclude=(text,))) == good
+
+
 def test_held_out_sentences_are_a_choice_of_the_texts_alone(tmp_path):
     good = sentences(500)
     corpus = load(tmp_path, put(tmp_path, good), held_out=20)

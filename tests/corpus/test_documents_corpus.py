@@ -122,7 +122,26 @@ def test_no_line_that_repeats_a_judging_text_is_in_a_pair(tmp_path):
         texts = {corpus[line] for line in pairs.ravel().tolist()}
         assert texts
         assert texts.isdisjoint({title, of_held, first, rest})
-    assert len(corpus.train_rows) == len(free.train_rows)  # the passages say more
+    # The passage that is most of `but_one_word` is left out; the others say more.
+    assert len(corpus.train_rows) == len(free.train_rows) - 1
+
+
+def test_a_passage_that_is_mostly_a_judging_answer_is_not_trained_on(tmp_path):
+    rng = random.Random(1000)
+    answer = " ".join(sentence(rng) for _ in range(3))
+    rows = titled(60)
+    begin = f"{sentence(rng)[:-1]}, and {sentence(rng)}"
+    rows[30]["text"] = f"{begin} {answer}\n\n{rows[30]['text']}"
+    free, barred = (load(tmp_path, rows, exclude, held_out=10) for exclude in ((), (answer,)))
+    for corpus, trained in ((free, True), (barred, False)):
+        related = corpus.related
+        assert related is not None
+        with_answer = [line for line in range(len(corpus)) if answer in corpus[line]]
+        assert with_answer
+        assert not related.held[with_answer].any()
+        assert np.isin(with_answer, corpus.train_rows).any() == trained
+        for relation in ("title-passage", "neighbours", "crops"):
+            assert np.isin(related.to_train(relation), with_answer).any() == trained, relation
 
 
 def test_a_sentence_that_is_held_out_elsewhere_does_not_train(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -36,8 +36,9 @@ from isospace.corpus.groups import (
     unit_of,
 )
 from isospace.corpus.labels import Labels, belonging
+from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
-from isospace.corpus.prose import split_sentences
+from isospace.corpus.prose import document_sentences, split_sentences
 from isospace.corpus.reading import columns, left_out, read_documents
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
@@ -93,7 +94,7 @@ def build(
     """
     counts = dict.fromkeys(_COUNTS, 0)
     if config.columns:
-        built = _of_examples(folder, config, sources, _references(excluded), counts)
+        built = _of_examples(folder, config, sources, _references(excluded, config), counts)
     else:
         built = _of_documents(folder, config, versions, sources, excluded, counts)
     counts |= {
@@ -116,10 +117,15 @@ def build(
     (folder / "about.json").write_text(json.dumps(about), "utf-8")
 
 
-def _references(excluded: list[str]) -> list[str]:
-    """Clean texts that must not be trained on, and their sentences."""
-    parts = chain(excluded, *map(split_sentences, excluded))
-    return [text for text in dict.fromkeys(map(clean, parts)) if text]
+def _references(excluded: list[str], config: CorpusConfig) -> list[str]:
+    """Clean texts that must not be trained on, and their sentences in whatever language."""
+    sentences = (document_sentences(x, config.language or language_of(x)) for x in excluded)
+    return _clean(chain(excluded, *sentences, *map(split_sentences, excluded)))
+
+
+def _clean(texts: Iterable[str]) -> list[str]:
+    """These texts clean, each once."""
+    return [text for text in dict.fromkeys(map(clean, texts)) if text]
 
 
 def _of_documents(
@@ -139,7 +145,9 @@ def _of_documents(
     if docstrings and config.judge in (None, SUMMARY_NEXT):
         named = [(one.module, one.pair) for one in docstrings if one.pair is not None]
         pairs = split_pairs(named, excluded)
-    references = _references([*excluded, *chain.from_iterable([*pairs.dev, *pairs.test])])
+    judged = [*chain.from_iterable([*pairs.dev, *pairs.test])]
+    references = _references(excluded, config)
+    references = _clean(chain(references, judged, *map(split_sentences, judged)))
     if docstrings:
         read = chain(documents(docstrings, references, counts), read)
     count = len(references)

@@ -34,8 +34,9 @@ class Related:
             repeats a text which must not be trained on.
         held: (line,) whether its document is held out.
         trained: (line,) whether it may be trained on: its document is not held out nor related to
-            what is, and no line of a held-out document (nearly) repeats it, whatever the two are to
-            their documents. A passage that does, or half of which does, takes its parts along.
+            what is, and no line of a held-out document nor a text which must not be trained on
+            (nearly) repeats it, whatever the two are to their documents. A passage that does, or
+            half of which does, takes its parts along.
     """
 
     structure: Structure
@@ -77,7 +78,7 @@ class Related:
         earlier = near_duplicates(text, rows, len(judged), scratch)[len(judged) :]
         repeats = np.zeros(len(trained), dtype=bool)
         repeats[others] = (earlier >= 0) & (earlier < len(judged))
-        trained &= ~_whole(structure, np.diff(text.offsets), repeats)
+        trained &= ~_whole(structure, np.diff(text.offsets), repeats | barred)
         same = np.arange(len(trained))
         again = np.flatnonzero(earlier >= len(judged))
         same[others[again]] = rows[earlier[again]]
