@@ -4,6 +4,7 @@ import re
 import time
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,3 +79,10 @@ def test_what_is_no_text_is_joined_to_none():
     ]
     addresses = ["https://example.org/" + "a" * 1000] * 30
     assert max(map(len, passages(addresses, 120, split_sentences))) <= 120 * LONGEST_WORD
+
+
+@pytest.mark.parametrize(
+    "sentence", ["猫が庭で寝ている。", "犬も「はい。」と言った！", "他说：“好的。”"]
+)
+def test_a_long_paragraph_has_the_sentences_of_its_parts(sentence):
+    assert document_sentences(3000 * sentence, "ja") == 3000 * document_sentences(sentence, "ja")

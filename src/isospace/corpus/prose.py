@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)(?<!al\.)(?<!Eq\.)(?<!Fig\.)(?<!Ref\.)"
@@ -151,6 +152,12 @@ def _without_markup(text: str) -> str:
     return " ".join(plain.split())
 
 
+_LONG = 5_000
+"""Characters from which a paragraph goes to sentencex in stretches: it takes time by the square of
+how many sentences follow each other without a blank."""
+_STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
+
+
 def document_sentences(text: str, language: str = "en") -> list[str]:
     """The sentences of a paragraph of running text in any language, by sentencex.
 
@@ -166,7 +173,8 @@ def document_sentences(text: str, language: str = "en") -> list[str]:
     import sentencex
 
     sentences: list[str] = []
-    for piece in sentencex.segment(language, text):
+    stretches = [text] if len(text) <= _LONG else _STRETCH.findall(text)
+    for piece in chain.from_iterable(sentencex.segment(language, part) for part in stretches):
         # A full stop with no space after it is within a name: sys._path.
         if sentences and sentences[-1][-1:] in (".", "!", "?"):
             sentences[-1] += piece
