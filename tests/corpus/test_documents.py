@@ -16,6 +16,8 @@ from pathlib import Path
 import docx
 import pytest
 from docutils.core import publish_string
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
 from fpdf import FPDF
 from pypdf import PdfWriter, Transformation
 
@@ -163,6 +165,7 @@ def test_markdown_title_is_the_first_heading_of_level_1():
         ("+++\ndraft = true\n+++\n", ""),
         ("---\ntitle: >-\n  A guide\n---\n", ""),
         ("---\n# a template\n{{ card_data }}\n---\n", ""),
+        ('---\ntitle: "A #1: guide" # for all\n---\n', "A #1: guide"),
     ],
 )
 def test_markdown_front_matter(front, title):
@@ -1011,6 +1014,33 @@ def test_word():
         ("Small ones", 2, ["The last of them."]),
     ]
     assert document.left_out == {"tables": 1}
+
+
+def test_word_with_tracked_changes_content_controls_and_a_text_box():
+    file = docx.Document()
+    paragraph = file.add_paragraph("The boat is ")
+    of_word = nsdecls("w")
+    for part in (
+        f"<w:ins {of_word}><w:r><w:t>new</w:t></w:r></w:ins>",
+        f"<w:del {of_word}><w:r><w:delText>old</w:delText></w:r></w:del>",
+        f"<w:moveFrom {of_word}><w:r><w:t>gone</w:t></w:r></w:moveFrom>",
+        f"<w:sdt {of_word}><w:sdtContent><w:r><w:t> and red.</w:t></w:r></w:sdtContent></w:sdt>",
+        f"<w:r {of_word}><w:pict><w:txbxContent><w:p><w:r><w:t>Beside it.</w:t></w:r></w:p>"
+        "</w:txbxContent></w:pict></w:r>",
+    ):
+        paragraph._p.append(parse_xml(part))
+    paragraph._p.addnext(
+        parse_xml(
+            f"<w:sdt {of_word}><w:sdtContent><w:p><w:r><w:t>It sails well.</w:t></w:r></w:p>"
+            "</w:sdtContent></w:sdt>"
+        )
+    )
+    file.add_paragraph("So it is.")
+    out = io.BytesIO()
+    file.save(out)
+    document = read(out.getvalue(), "word")
+    assert paragraphs(document) == ["The boat is new and red.", "It sails well.", "So it is."]
+    assert document.left_out == {"text boxes": 1}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ _FRONT_MATTER = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _TITLE = re.compile(
-    r"^title(?::|[ \t]*=)[ \t]*(?:\"(.*)\"|'(.*)'|(?![ \t]*[>|][+-]?[ \t]*$)(.*?))[ \t]*$",
+    r"^title(?::|[ \t]*=)[ \t]*(?:\"(.*)\"|'(.*)'|(?![ \t]*[>|][+-]?[ \t]*$)(.*?))"
+    r"(?:[ \t]+#.*)?[ \t]*$",
     re.MULTILINE,
 )
 # MkDocs's `!!! note "Title"`, Docusaurus's and MyST's `:::note`, GitHub's `[!NOTE]`.

@@ -13,6 +13,9 @@ from isospace.corpus.formats.draft import Draft, one_line
 from isospace.errors import UserError, first_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from docx.document import Document
     from docx.table import Table
     from docx.text.paragraph import Paragraph
 
@@ -22,6 +25,7 @@ _CONTENTS = re.compile(r"toc\b.*|table of (?:figures|contents|authorities)|index
 _COUNTED = {
     ".//w:footnoteReference | .//w:endnoteReference": "footnotes",
     ".//m:oMathPara": "formulas",
+    ".//w:txbxContent[not(ancestor::*[local-name()='Fallback'])]": "text boxes",
 }
 """XPath of what is no text of its paragraph -> what it is counted as."""
 
@@ -40,7 +44,7 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
                 raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
         document = docx.Document(io.BytesIO(content))
         named = one_line(document.core_properties.title or "")
-        return _draft(list(document.iter_inner_content()), named)
+        return _draft(list(_blocks(document)), named)
     except UnreadableDocument:
         raise
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
@@ -50,18 +54,35 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
         ) from None
 
 
+def _blocks(document: Document) -> Iterator[Paragraph | Table]:
+    """Paragraphs and tables in order, those in content controls and the like too."""
+    from docx.table import Table
+    from docx.text.paragraph import Paragraph
+
+    for block in document.element.body.xpath(".//w:p | .//w:tbl"):
+        if not block.xpath("ancestor::w:p | ancestor::w:tbl"):
+            kind = Table if block.tag.endswith("}tbl") else Paragraph
+            yield kind(block, document)
+
+
+def _text(paragraph: Paragraph) -> str:
+    """What it says once tracked changes are taken, without its text boxes."""
+    runs = paragraph._p.xpath(".//w:r[not(ancestor::w:moveFrom)][not(ancestor::w:txbxContent)]")
+    return "".join(run.text for run in runs)
+
+
 def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
     from docx.table import Table
 
     draft = Draft()
     draft.title = "" if named == "Word Document" else named  # the title of python-docx's template
-    titles = [block.text for block in blocks if not isinstance(block, Table) and _is_title(block)]
+    titles = [_text(block) for block in blocks if not isinstance(block, Table) and _is_title(block)]
     draft.title = next(filter(None, map(one_line, titles)), draft.title)
     numbering = None  # of the paragraph before
     for block in blocks:
         if isinstance(block, Table):
             draft.leave_out("tables")
-        elif one_line(block.text) != draft.title or not _is_title(block):
+        elif one_line(_text(block)) != draft.title or not _is_title(block):
             before, numbering = numbering, _numbering(block)
             if numbering != before:  # another list may follow at once
                 draft.end_list()
@@ -77,15 +98,15 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
     for link in paragraph.hyperlinks:
         draft.link(link.address)
     if heading:
-        draft.heading(paragraph.text, int(heading[1]))
+        draft.heading(_text(paragraph), int(heading[1]))
     elif _CONTENTS.fullmatch(style):
         draft.leave_out(NAVIGATION)
     elif _CODE.fullmatch(style):
         draft.leave_out("code blocks")
     elif _numbering(paragraph) is not None or style.startswith("List"):
-        draft.item(paragraph.text)
+        draft.item(_text(paragraph))
     else:
-        draft.paragraph(paragraph.text)
+        draft.paragraph(_text(paragraph))
 
 
 def _numbering(paragraph: Paragraph) -> str | None:
