@@ -403,6 +403,12 @@ def test_a_delimiter_is_suggested_by_which_there_is_such_a_column(tmp_path):
         load(path)
 
 
+def test_a_column_with_blanks_around_its_name_is_named(tmp_path):
+    path = put(tmp_path, "a.csv", "id, text\n1,a\n")
+    with pytest.raises(UserError, match=r'no column "text"\..*There is one with blanks: " text"'):
+        load(path)
+
+
 def test_delimiter(tmp_path):
     put(tmp_path, "a.csv", 'text;id\n"one; two";1\nthree, four;2\n')
     (source,) = find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";")

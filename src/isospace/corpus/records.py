@@ -249,7 +249,7 @@ def _other_width(source: Source, line: int, cells: list[str], header: list[str])
 def _delimiter_with(column: Column, header: Sequence[str]) -> str | None:
     """Another delimiter by which a header has a column, or None."""
     for sign in _SIGNS:
-        parts = (part for cell in header for part in cell.split(sign))
+        parts = (part for cell in header if sign in cell for part in cell.split(sign))
         if column.name in (part.strip().strip('"') for part in parts):
             return sign
     return None
@@ -380,4 +380,6 @@ def _no_column(
     advice = f"Name one with {column.setting}."
     if delimiter is not None:
         advice = f"With the delimiter {delimiter!r} there is one."
+    elif blank := next((name for name in columns if name.strip() == column.name), None):
+        advice = f'There is one with blanks: "{blank}".'
     return UserError(f'{place}: no column "{column.name}". Columns: {names}. {advice}')
