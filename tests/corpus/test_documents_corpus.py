@@ -409,6 +409,9 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(
     corpus = load_corpus(config, tmp_path / "cache")
     assert (corpus.counts["unreadable files"], corpus.counts["documents"]) == (1, 3)
     assert re.search(rf"not read: \S+{name}:? ?{message}", caplog.text)
+    caplog.clear()
+    load_corpus(config, tmp_path / "cache")  # is not built again
+    assert re.search(rf"not read: \S+{name}:? ?{message}", caplog.text)
     with pytest.raises(UserError, match=rf"{name}:? ?{message}.* Leave it out"):
         load_corpus(replace(config, strict=True), tmp_path / "cache")
 
@@ -456,6 +459,8 @@ def test_of_a_file_that_breaks_in_a_folder_no_row_is_read(tmp_path, caplog, name
     corpus = load_corpus(config, tmp_path / "cache")
     assert (corpus.counts["unreadable files"], corpus.counts["documents"]) == (1, 3)
     assert re.search(rf"not read: \S+{name}:{message}", caplog.text)
+    with pytest.raises(UserError, match=f"{name}:{message}"):  # nor where it is named
+        load_corpus(replace(config, corpus=tuple(map(str, folder.iterdir()))), tmp_path / "cache")
     assert "The rows before the last one." in list(corpus)
     assert not {"The rows before the broken one.", "The first.", "A line of a text."} & set(corpus)
     with pytest.raises(UserError, match=rf"{name}:{message}.* Leave it out"):

@@ -43,6 +43,7 @@ from isospace.corpus.reading import columns, left_out, read_documents
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
 from isospace.corpus.staging import Staging, alike_documents, key
+from isospace.errors import UserError
 from isospace.system.files import hash_of
 
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
@@ -93,10 +94,13 @@ def build(
         excluded: texts that must not be trained on.
     """
     counts = dict.fromkeys(_COUNTS, 0)
+    unreadable: dict[str, UserError] = {}
     if config.columns:
-        built = _of_examples(folder, config, sources, _references(excluded, config), counts)
+        built = _of_examples(folder, config, sources, excluded, counts, unreadable)
     else:
-        built = _of_documents(folder, config, versions, sources, excluded, counts)
+        built = _of_documents(folder, config, versions, sources, excluded, counts, unreadable)
+    if unreadable:
+        counts["unreadable files"] = len(unreadable)
     counts |= {
         "related to what is held out": built.count - len(built.held) - len(built.train),
         "held out": len(built.held),
@@ -113,6 +117,11 @@ def build(
         "columns": config.columns,
         "held_groups": built.held_groups,
         "classes": built.classes,
+        "unreadable": [
+            (place, str(unreadable[source.name]).removeprefix(source.name))
+            for place, source in enumerate(sources)
+            if source.name in unreadable
+        ],
     }
     (folder / "about.json").write_text(json.dumps(about), "utf-8")
 
@@ -135,9 +144,10 @@ def _of_documents(
     sources: list[Source],
     excluded: list[str],
     counts: dict[str, int],
+    unreadable: dict[str, UserError],
 ) -> _Built:
     """The passages of documents, each once, with the titles and headings above them."""
-    read = read_documents(sources, config, counts, folder)
+    read = read_documents(sources, config, counts, unreadable, folder)
     docstrings = [
         one for name in filter(is_docstrings, config.corpus) for one in read_docstrings(name)
     ]
@@ -198,15 +208,17 @@ def _of_examples(
     folder: Path,
     config: CorpusConfig,
     sources: list[Source],
-    references: list[str],
+    excluded: list[str],
     counts: dict[str, int],
+    unreadable: dict[str, UserError],
 ) -> _Built:
     """Rows of texts that belong together; each example is consecutive lines."""
     keys = array("Q")
+    references = _references(excluded, config)
     labels = Labels(config.label_column) if config.label_column is not None else None
     width = len(config.columns)
     with tempfile.TemporaryFile(dir=folder) as staged:
-        usable = _usable(sources, config, counts, keys, labels)
+        usable = _usable(sources, config, counts, unreadable, keys, labels)
         text, hashes = stage(chain(references, usable), staged)
         lines = select_examples(text, hashes, len(references), width, folder, counts)
         _, digest = write_lines(folder, text, lines)
@@ -252,6 +264,7 @@ def _usable(
     sources: list[Source],
     config: CorpusConfig,
     counts: dict[str, int],
+    unreadable: dict[str, UserError],
     keys: array[int],
     labels: Labels | None,
 ) -> Iterator[str]:
@@ -262,9 +275,7 @@ def _usable(
     """
     wanted, width = columns(config), len(config.columns)
     # To their ends first: a file that breaks further down gives no row.
-    unreadable = left_out(sources, wanted, config.strict, whole=True)
-    if unreadable:
-        counts["unreadable files"] = len(unreadable)
+    unreadable |= left_out(sources, wanted, config.strict, whole=True)
     for source in sources:
         if source.name in unreadable:
             continue

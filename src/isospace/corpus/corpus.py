@@ -60,6 +60,7 @@ class Corpus(Lines):
             do (unless `near_duplicates` is off).
         related: what belongs together in documents; `None` for texts without structure.
         labels: (example,) place in `classes` of each example's label, `None` without such a column.
+        unreadable: which of the files were left out, by their place, and why.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,6 +80,7 @@ class Corpus(Lines):
         self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
         self.same: NDArray[np.int64] = np.load(folder / "same.npy")
         self.classes: list[str] = about["classes"]
+        self.unreadable: list[tuple[int, str]] = about["unreadable"]
         self.labels: NDArray[np.int64] | None = None
         if self.classes:
             self.labels = np.load(folder / "labels.npy")
@@ -150,7 +152,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         paths = [source.path for source in sources]
         hashes = [*map(readable_hash, paths)]
         inputs = [
-            (source.format, source.compression, content, place)
+            (source.format, source.compression, source.in_folder, content, place)
             for source, content, place in zip(sources, hashes, places(sources), strict=True)
         ]
         key = hash_of(repr((_code_hashes(), options, of_each, inputs, excluded)).encode())
@@ -164,6 +166,8 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
                 )
 
         corpus = built_once(folder / key, build_as_hashed, Corpus)
+    for place, reason in corpus.unreadable:
+        logger.warning("not read: %s%s", sources[place].name, reason)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import tempfile
@@ -28,8 +27,6 @@ from isospace.corpus.groups import group_key
 from isospace.corpus.records import Column
 from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources
 from isospace.errors import UserError
-
-logger = logging.getLogger(__name__)
 
 FOLDER = "folder"
 """The `group` of documents that belong together where they are files of one folder."""
@@ -97,8 +94,8 @@ def columns(config: CorpusConfig) -> list[Column]:
 
 def left_out(
     sources: Sequence[Source], columns: Sequence[Column], strict: bool, whole: bool = False
-) -> set[str]:
-    """The names of the files of rows that cannot be read and are left out, each said in a warning.
+) -> dict[str, UserError]:
+    """Name -> why a file of rows that cannot be read is left out.
 
     Args:
         sources: the files.
@@ -110,11 +107,9 @@ def left_out(
         UserError: see `records.unreadable`; with `strict` for any file.
     """
     unreadable = records.unreadable(sources, columns, whole)
-    for error in unreadable.values():
-        if strict:
-            raise not_left_out(error)
-        logger.warning("not read: %s", error)
-    return set(unreadable)
+    if unreadable and strict:
+        raise not_left_out(next(iter(unreadable.values())))
+    return unreadable
 
 
 def not_left_out(error: UserError) -> UserError:
@@ -148,7 +143,11 @@ def _path(source: Source) -> Path:
 
 
 def read_documents(
-    sources: Sequence[Source], config: CorpusConfig, counts: dict[str, int], scratch: Path
+    sources: Sequence[Source],
+    config: CorpusConfig,
+    counts: dict[str, int],
+    unreadable: dict[str, UserError],
+    scratch: Path,
 ) -> Iterator[Document]:
     """The documents of the files in order.
 
@@ -156,13 +155,14 @@ def read_documents(
         sources: the files.
         config: how they are read.
         counts: receives what was left out of them.
+        unreadable: receives the names of the files that were left out, and why.
         scratch: folder for temporary files.
 
     Raises:
         UserError: a file of rows that was named, or the only file, cannot be read; with `strict`
             any file.
     """
-    unreadable = records.unreadable(sources, columns(config))
+    unreadable |= records.unreadable(sources, columns(config))
     for source, place in zip(sources, places(sources), strict=True):
         if source.name in unreadable:
             continue
@@ -181,12 +181,9 @@ def read_documents(
             if config.strict:
                 raise not_left_out(error) from error
             unreadable[source.name] = error
-            logger.warning("not read: %s", error)
             continue
         if read_as := _TXT.get(source.format):
             counts[read_as] = counts.get(read_as, 0) + 1
-    if unreadable:
-        counts["unreadable files"] = len(unreadable)
 
 
 def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -> Document:

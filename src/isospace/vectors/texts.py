@@ -282,6 +282,8 @@ def open_texts(
         require_columns(sources, inputs, "title_column", reading.title_column)
         texts = Texts(sources, docstrings, column, id_column, keep, reading, cut_rows)
         unreadable = left_out(sources, texts.columns, reading.strict, whole=True)
+        for error in unreadable.values():
+            logger.warning("not read: %s", error)
         readable = [source for source in sources if source.name not in unreadable]
         yield replace(texts, sources=readable)
 
