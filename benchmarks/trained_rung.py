@@ -90,6 +90,12 @@ def settings() -> dict[str, TrainConfig]:
         ),
         "float32": replace(pairs, precision="float32"),
         "float32, last 3 layers": replace(last, precision="float32"),
+        "float32, similarities held to the start": replace(
+            pairs,
+            precision="float32",
+            objective=RankCSE(head="none", temperature=0.05, own_text="in"),
+            teacher="start",
+        ),
     }
 
 
