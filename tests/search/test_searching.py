@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from search_index import TEXTS, YEARS
 from toy import sentences
 
 from isospace.errors import UserError
+from isospace.evaluation.bm25 import words
 from isospace.search import Changes, Hit, SearchIndex
 from isospace.search import index as module
 from isospace.search.about import About
@@ -265,6 +267,26 @@ def test_fusion_weighs_the_words_of_near_texts_too(index, encode, monkeypatch):
     alone = [hit.id for hit in index.search("the cat river", k=5).hits[0]]
     unweighted = index.search("the cat river", k=5, fused=True, bm25_weight=0).hits[0]
     assert [hit.id for hit in unweighted] == alone
+
+
+def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
+    """Parts of names, and codes of any length: a weight is chosen by `evaluation.bm25`'s words."""
+    codes = [sha256(bytes([number])).hexdigest() for number in range(3)]
+    texts = [
+        "numpy.linalg.norm measures length",
+        "pandas.DataFrame.merge joins frames",
+        "os_path_exists tests paths, as read_csv does",
+        "write to ada@example.org about snake-case",
+        "हिन्दी और उर्दू",
+        *(f"The image {code} was built" for code in codes),
+    ]
+    index = SearchIndex.create(tmp_path / "index", str(toy_model))
+    index.add(texts)
+    index.refresh()
+    nowhere = np.zeros(index._database.dim, np.float32)
+    for word in {word for text in texts for word in words(text)}:
+        hits = index._database.matching(word, nowhere, len(texts), None)
+        assert {hit.text for hit, _ in hits} == {text for text in texts if word in words(text)}
 
 
 def test_a_weight_below_zero_is_refused(index):

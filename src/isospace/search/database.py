@@ -289,8 +289,12 @@ class Database:
                 self._table.optimize(cleanup_older_than=_OLD)
                 return
             # Of no language: ICU knows the words of all of them, stems and stop words are of one.
+            # A name is its parts, and a code may be long, as in `evaluation.bm25`.
             config = self._lancedb.index.FTS(
-                base_tokenizer="icu", stem=False, remove_stop_words=False
+                base_tokenizer="icu/split",
+                max_token_length=None,
+                stem=False,
+                remove_stop_words=False,
             )
             self._table.create_index("text", config=config, name="text")
 
