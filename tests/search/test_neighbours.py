@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
@@ -119,6 +120,22 @@ def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
     found = lists[str(other)]
     assert [hit["text"] in sentences(40)[1:] for hit in found] == [True] * 3
     assert found == sorted(found, key=lambda hit: -hit["cosine"])
+
+
+def test_on_a_terminal_a_neighbour_is_one_line_that_cannot_steer_it(
+    capsys, toy_model, tmp_path, monkeypatch
+):
+    corpus = tmp_path / "c.txt"
+    corpus.write_text(f"\u202ethe old river{' runs' * 1000}\nthe cat\nthe dog\n", encoding="utf-8")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["neighbours", toy_model, "--corpus", corpus, "--query", "the old river"]
+    status, out, _ = run(capsys, words)
+    assert status == 0
+    assert "\u202e" not in out
+    lines = re.sub(r"\x1b\[[\d;]*m", "", out).splitlines()[1:]
+    assert {len(line) for line in lines} == {80}
+    assert sum("…" in line for line in lines) == 1
 
 
 def test_a_bad_second_model_is_refused_before_the_first_encodes(toy_model, monkeypatch):

@@ -22,6 +22,7 @@ from isospace.operators.nearest import nearest, unit_rows
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
+from isospace.system.unicode import in_one_line
 
 SLICE = 1 << 15
 """Texts whose vectors are held at once, at most."""
@@ -72,7 +73,7 @@ class NeighbourLists:
             row = {"rank": str(rank + 1)}
             for model, lists in self.lists.items():
                 neighbour = lists[query][rank]
-                row[model] = f"{neighbour.cosine:.3f}  {neighbour.text}"
+                row[model] = f"{neighbour.cosine:.3f}  {in_one_line(neighbour.text)}"
             rows.append(row)
         return rows
 

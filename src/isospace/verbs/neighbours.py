@@ -9,6 +9,7 @@ import tyro
 
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
+from isospace.system.unicode import in_one_line
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_result, print_table
@@ -74,9 +75,9 @@ class Neighbours(LoadsModels):
             print_json(neighbours.to_json())
             return 0
         for place, query in enumerate(neighbours.queries):
-            title = f"{query}  ({neighbours.protocol})"
+            title = f"{in_one_line(query)}  ({neighbours.protocol})"
             if rows := neighbours.rows(place):
-                print_table(title, rows)
+                print_table(title, rows, texts=neighbours.lists.keys())
             else:
                 print_result(f"{title}: nothing found")
         return 0

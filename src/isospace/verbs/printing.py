@@ -6,12 +6,18 @@ import codecs
 import json
 import math
 import sys
+from collections.abc import Collection
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console as Terminal
+from rich.text import Text
 
-from isospace.system.tables import Rows, markdown_table
+from isospace.system.tables import Rows, columns_of, markdown_table
 from isospace.verbs.tables import draw_table
+
+_LEAST = 20
+"""Cells of a text that are shown however narrow the terminal."""
 
 
 def print_result(text: str) -> None:
@@ -22,6 +28,23 @@ def print_result(text: str) -> None:
 def print_json(content: Any) -> None:
     """Results as JSON on standard output; NaN and infinities, which it does not have, as null."""
     print_json_text(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _fitting(rows: Rows, texts: Collection[str], width: int) -> list[dict[str, str]]:
+    columns = columns_of(rows)
+    others = [name for name in columns if name not in texts]
+    taken = sum(max(cell_len(row[name]) for row in [{name: name}, *rows]) for name in others)
+    room = max(_LEAST, (width - taken - 3 * len(columns) - 1) // len(texts))
+    return [
+        {name: _cut(cell, room) if name in texts else cell for name, cell in row.items()}
+        for row in rows
+    ]
+
+
+def _cut(cell: str, room: int) -> str:
+    text = Text(cell)
+    text.truncate(room, overflow="ellipsis")
+    return text.plain
 
 
 def _finite(content: Any) -> Any:
@@ -39,11 +62,15 @@ def print_json_text(text: str) -> None:
     print_result(text)
 
 
-def print_table(title: str, rows: Rows, note: str = "") -> None:
-    """A title, rows as a table, and what is said under it; in a file or a pipe as Markdown."""
+def print_table(title: str, rows: Rows, note: str = "", texts: Collection[str] = ()) -> None:
+    """A title, rows as a table, and what is said under it; in a file or a pipe as Markdown.
+
+    On a terminal the cells of the columns `texts`, which a corpus may have of any length, are cut
+    to what the width leaves them.
+    """
     terminal = Terminal(highlight=False, markup=False, emoji=False)
     if terminal.is_terminal:
-        draw_table(terminal, title, rows)
+        draw_table(terminal, title, _fitting(rows, texts, terminal.width) if texts else rows)
     else:
         print_result(f"{title}\n\n{markdown_table(rows)}\n")
     if note:

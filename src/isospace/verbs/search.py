@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.cells import cell_len
-from rich.console import Console as Terminal
-from rich.text import Text
 
 from isospace.system.unicode import in_one_line
 from isospace.verbs.index import DEFAULT_FOLDER
@@ -19,9 +16,6 @@ from isospace.verbs.printing import print_json, print_result, print_table
 
 if TYPE_CHECKING:
     from isospace.search import Hit
-
-_LEAST = 20
-"""Cells of a text that are shown however narrow the terminal."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +64,14 @@ class Search(LoadsModels):
         for query, hits in pairs:
             title = f"{in_one_line(query)}  ({results.protocol})"
             if hits:
-                print_table(title, _rows(hits))
+                print_table(title, _rows(hits), texts=["text"])
             else:
                 print_result(f"{title}: nothing found")
         return 0
 
 
 def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
-    """Cells; on a terminal the texts are cut to what its width leaves them."""
-    rows = [
+    return [
         {"rank": str(rank), "cosine": f"{hit.cosine:.3f}", "id": in_one_line(hit.id)}
         | {"text": in_one_line(hit.text)}
         | {
@@ -87,13 +80,3 @@ def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
         }
         for rank, hit in enumerate(hits, 1)
     ]
-    terminal = Terminal()
-    if terminal.is_terminal:
-        others = [name for name in rows[0] if name != "text"]
-        taken = sum(max(cell_len(row[name]) for row in [{name: name}, *rows]) for name in others)
-        room = max(_LEAST, terminal.width - taken - 3 * len(rows[0]) - 1)
-        for row in rows:
-            text = Text(row["text"])
-            text.truncate(room, overflow="ellipsis")
-            row["text"] = text.plain
-    return rows
