@@ -136,7 +136,7 @@ def test_queries_that_changed_most_are_offered_first(client):
     ):
         assert line in read
     section = first[first.index('id="changed"') : first.index('id="examples"')]
-    links = [unescape(link) for link in re.findall(r'<a href="([^"]+)"', section)]
+    links = [unescape(link) for link in re.findall(r'<a dir="auto" href="([^"]+)"', section)]
     for link, one in zip(links, (*gained, *lost), strict=True):
         page = ladder.get(link).text
         right = (
@@ -307,7 +307,7 @@ def test_bad_questions_are_refused_in_a_sentence(client, path, message):
     ("text", "message"),
     [
         ("", "0 sentences: expected 2 to 40"),
-        ("one\n \n", "1 sentences: expected 2 to 40"),
+        ("one\n \n", "1 sentence: expected 2 to 40"),
         ("a\n" * (MOST_SENTENCES + 1), "41 sentences: expected 2 to 40"),
         (f"a\n{'b' * (LONGEST + 1)}", "A sentence of 2,001 characters"),
         ("a" * (1 << 20), "More than 1 MB"),

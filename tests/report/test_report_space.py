@@ -167,7 +167,7 @@ def test_queries_go_through_both_encoders(trained, toy_model):
     assert [near.sentence for near in found.before] == wanted
     assert [near.sentence for near in found.after] != wanted
     page = write_report(collect([trained.folder]), queries=[text]).read_text(encoding="utf-8")
-    assert f"<h4>{text}</h4>" in page
+    assert f'<h4 dir="auto">{text}</h4>' in page
 
 
 def test_queries_without_the_results_weights(trained, tmp_path):

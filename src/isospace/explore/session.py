@@ -220,7 +220,8 @@ class Session:
         sentences = tuple(line for line in map(_usable, text.splitlines()) if line)
         if not 2 <= len(sentences) <= MOST_SENTENCES:
             raise UserError(
-                f"{len(sentences)} sentences: expected 2 to {MOST_SENTENCES}, one a line."
+                f"{number_of(len(sentences), 'sentences')}: expected 2 to {MOST_SENTENCES}, "
+                "one a line."
             )
         units = [unit_rows(model.encode(sentences)) for model in self.models]
         matrices = tuple(rows @ rows.T for rows in units)
