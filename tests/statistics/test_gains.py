@@ -79,7 +79,16 @@ def test_three_pairs_that_agree_say_nothing():
     """Was "Adapted: +50.00 (95 % interval +50.00 to +50.00), n = 3"."""
     found = over_nothing([0.5, 0.5, 0.5])
     assert ends(found) == (-1.0, 0.5, 1.0)
-    assert found.p == 1.0
+    assert found.p == pytest.approx(1.5**-3)
+
+
+@pytest.mark.parametrize("pairs", [30, 40, 50, 60, 100, 600])
+def test_where_all_gain_the_same_three_in_n_may_lose_all(pairs):
+    """By the rounding of their mean they said "-93.55 to -93.55" at 30 and nothing at 40."""
+    found = over_nothing(np.full(pairs, 1 - 2 / (pairs + 1)))
+    margin = 3 / pairs * (1 + found.mean)
+    assert (found.low, found.high) == pytest.approx((found.mean - margin, 1.0))
+    assert 0 < found.p == pytest.approx((1 + found.mean) ** -pairs)
 
 
 def test_where_nothing_changed_the_interval_is_not_of_nothing():

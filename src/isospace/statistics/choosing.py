@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 from isospace.statistics.correlation import FloatArray
-from isospace.statistics.gains import CONFIDENCE, Gain, gain, influence_of_gain
+from isospace.statistics.gains import CONFIDENCE, ROUNDING, Gain, gain, influence_of_gain
 from isospace.statistics.influence import Scores, group_sums
 
 _DRAWS, _SEED = 10_000, 0
@@ -107,10 +107,11 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
     after, before = measured or (among.scores[among.place], start)
     influences = np.stack([influence_of_gain(scores, start) for scores in others])
     sizes = np.linalg.norm(influences, axis=1)
-    if not sizes.any():
+    varied = sizes > ROUNDING
+    if not varied.any():
         return gain(after, before)
     every = len(others) + among.unseen
-    level = _simultaneous_level(influences[sizes > 0] / sizes[sizes > 0, None])
+    level = _simultaneous_level(influences[varied] / sizes[varied, None])
     level /= math.ceil(every / len(others))
     found = gain(after, before, confidence=1 - level)
     mean = found.mean - added_by_choosing(among.scores) - among.flattered

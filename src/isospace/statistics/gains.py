@@ -43,6 +43,8 @@ CONFIDENCE = 0.95
 FEWEST_GROUPS = 20
 """Of groups that changed; fewer say too little of how much the others may change."""
 
+ROUNDING = 1e-12
+"""What is no larger is rounding: items that all came to the same differ by as much from a mean."""
 _SMALLEST_LOG_P = -100.0
 """What is smaller is not told apart, and is beyond scipy's quantiles."""
 _FLIPS, _SEED = 10_000, 0  # of the signs
@@ -140,8 +142,10 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
     unseen = min(1.0, _RULE_OF_THREE / groups)
     if not changed.any():
         margin, p = unseen, 1.0
-    elif parts.error in (0.0, math.inf):  # one group, or all alike: nothing says what others gain
+    elif parts.error == math.inf:  # one group: nothing says what others gain
         margin, p = math.inf, 1.0
+    elif parts.error <= ROUNDING:  # all gain the same: what is unseen may lose all there is
+        margin, p = unseen * (1 + abs(mean)), (1 + abs(mean)) ** -groups
     else:
         critical = parts.critical(1 - confidence)
         # A few that changed tell no more of the others than none.
