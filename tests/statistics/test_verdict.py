@@ -74,6 +74,13 @@ def test_what_is_needed_shrinks_as_the_square_of_the_interval():
     assert "about 750 pairs would tell" in judge(of(0.005, -0.0005, 0.0105), "MRR").text
 
 
+def test_what_is_needed_is_more_than_there_is():
+    """Choosing had added so much that an estimate at the interval's end said 370 pairs of 385."""
+    text = judge(of(-0.0404, -0.0404, 0.0287, items=385, groups=385, candidates=7), "MRR").text
+    assert text.startswith("Cannot tell")
+    assert "would tell" not in text
+
+
 def test_keeping_the_start_has_no_interval_of_nothing():
     """Was "keep the start: +0.00 (+0.00 to +0.00)"."""
     verdict = start_kept("no checkpoint beats it", "MRR")

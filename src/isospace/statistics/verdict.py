@@ -134,7 +134,8 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
         if gain.changed_groups < FEWEST_GROUPS:
             return f"; {number_of(gain.changed_groups, 'groups')} changed of {FEWEST_GROUPS} needed"
         if gain.low <= 0:
-            return f"; about {_rounded(_needed(gain))} pairs would tell"
+            needed = _needed(gain)  # an estimate less what choosing added may seem to need fewer
+            return f"; about {_rounded(needed)} pairs would tell" if needed > gain.items else ""
     return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
 
 
