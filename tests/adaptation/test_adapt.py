@@ -367,6 +367,33 @@ def test_seeds_share_the_budget_and_their_weights_are_averaged(config, climbed):
     assert not runs[1].results_path.exists()
 
 
+def test_of_two_seeds_the_one_that_is_kept_is_told(config, monkeypatch):
+    """The first collapses, the second does not: its step was told with the first's reasons."""
+    evaluate = fit_module.run_evaluation
+
+    def first_collapses(config, *rest, **named):
+        found = evaluate(config, *rest, **named)
+        return {**found, "effective_rank": 1.0} if config.seed == 42 and started else found
+
+    started: list[bool] = []
+    measure_start = fit_module.Fit.measure_start
+
+    def begun(fit, *rest):
+        started.clear()
+        measure_start(fit, *rest)
+        started.append(True)
+
+    monkeypatch.setattr(fit_module, "run_evaluation", first_collapses)
+    monkeypatch.setattr(fit_module.Fit, "measure_start", begun)
+    output = config.output.with_name("collapsed")
+    finished = adapt(replace(config, seeds=2, budget=(100_000, "tokens"), output=output))
+    ladder, results = read_ladder(output), finished.results
+    assert ladder.story[0].startswith("A training was left out: every checkpoint has collapsed")
+    assert results.choice.step > 0
+    assert results.choice.step in [line["step"] for line in results.evaluations]
+    assert results.config == finished.run.config.to_dict()
+
+
 def test_few_documents_train_in_smaller_batches(toy_model, tmp_path):
     rows = write_documents(tmp_path / "all.jsonl").read_text().splitlines()
     few = tmp_path / "few.jsonl"

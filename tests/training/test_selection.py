@@ -89,4 +89,6 @@ def test_a_start_that_does_not_compete_is_kept_where_all_else_has_collapsed():
 
     assert chosen(evaluation(5, 2.1), evaluation(9, 2.5)).step == 5
     assert chosen(evaluation(5, 2.1, rank=10.0), evaluation(9, 2.5)).step == 9
-    assert chosen(evaluation(9, 2.5, rank=10.0)).step == 0
+    kept = chosen(evaluation(9, 2.5, rank=10.0))
+    assert (kept.step, kept.reason) == (0, "every checkpoint has collapsed; collapsed at steps 9")
+    assert chosen().reason == "it ended before its first checkpoint"

@@ -302,7 +302,11 @@ class _Climb:
         return allowed_states(elsewhere, self.config.may_lose)
 
     def _train(self) -> Fit:
-        """Train once for each seed, as long as the budget allows."""
+        """Train once for each seed, as long as the budget allows.
+
+        Returns:
+            The first training that is kept; where none is, the first.
+        """
         # What was stopped has used up other minutes: it goes on as it was planned.
         by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
         first: Fit | None = None
@@ -331,10 +335,13 @@ class _Climb:
                     fit.measure_start(updates)
                     if updates:
                         self._go(fit)
-            first = first or fit  # the others hold weights and moments that nothing needs
             if not updates:
+                first = first or fit
                 break
             self._keep(fit)
+            # Of those that are kept; the others hold weights and moments that nothing needs.
+            if first is None or (fit.choice.step and not first.choice.step):
+                first = fit
             exhausted = exhausted and fit.loop.total_steps == _most_updates(fit)
         assert first is not None
         if exhausted and first.loop.total_steps:
@@ -473,6 +480,7 @@ class _Climb:
         results = run_results(fit, step, before, after, verdict, made, _TAKEN, among)
         results = replace(
             results,
+            config=self.run.config.to_dict(),
             choice=self._choice(fit.choice, chosen, verdict),
             labels=_DEV_SETS if self.elsewhere.dev else None,
             seconds=self._times.whole,

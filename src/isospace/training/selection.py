@@ -102,7 +102,7 @@ def choose(
     if start_competes or not usable:
         usable.insert(0, start)
     kept = usable[choosing.choose([evaluation[criterion] for evaluation in usable])]
-    reason = _reason(kept, start, rule, criterion, collapsed)
+    reason = _reason(kept, start, rule, criterion, collapsed, start_competes)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
     return Choice(
@@ -122,8 +122,15 @@ def _reason(
     rule: Rule,
     criterion: str,
     collapsed: Sequence[int],
+    start_competes: bool,
 ) -> str:
     step = int(kept["step"])
+    if step == 0 and not start_competes:
+        return (
+            "every checkpoint has collapsed"
+            if collapsed
+            else "it ended before its first checkpoint"
+        )
     if rule == "last":
         return f"the last checkpoint (step {step}), as asked"
     if criterion == LAST and step == 0:
