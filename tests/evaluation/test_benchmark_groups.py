@@ -77,8 +77,11 @@ def test_sentences_of_a_document_choose_or_judge_together(tmp_path):
     corpus = load(tmp_path, table(tmp_path / "a.csv", ("text", "page"), rows), group="page")
     held, benchmark = corpus.held_out(), Benchmark.make(corpus)
     judged = [document[whole(first, held)] for first in benchmark.pairs.first]
-    chosen = [document[whole(first, held)] for first in choosing_text(corpus).pairs.first]
+    choosing = choosing_text(corpus).pairs
+    chosen = [document[whole(first, held)] for first in choosing.first]
     assert not set(judged) & set(chosen)
+    assert choosing.unit == "groups by page"
+    assert len(set(zip(chosen, choosing.groups, strict=True))) == len(set(chosen)) == 13
     assert not {document[corpus[int(row)]] for row in corpus.train_rows} & {*judged, *chosen}
     assert benchmark.pairs.unit == "groups by page"
     assert len(set(benchmark.pairs.groups)) == len(set(judged)) == 27

@@ -160,6 +160,13 @@ def test_two_folders_of_one_name_are_two_sets(tmp_path):
     assert list(Elsewhere.make(LINES, folders).judges)[:2] == ["docs", folders[1]]
 
 
+def test_a_folder_that_is_called_like_a_column_has_its_path(tmp_path):
+    (tmp_path / "minutes").mkdir()
+    write_documents(tmp_path / "minutes" / "docs.jsonl")
+    folder = str(tmp_path / "minutes")
+    assert next(iter(Elsewhere.make(LINES, [folder]).judges)) == folder
+
+
 def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(UserError, match=r"^`elsewhere` .*missing"):
         Elsewhere.make(LINES, [str(tmp_path / "missing")])

@@ -362,7 +362,7 @@ def sts_test_pairs(
     """
     tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
     return {
-        "group": _sentences(tests),
+        "group": numbered_sentences(tests),
         "gold": {
             column: np.concatenate([pairs.gold for pairs in sets]) for column, sets in tests.items()
         },
@@ -373,7 +373,7 @@ def sts_test_pairs(
     }
 
 
-def _sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
+def numbered_sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
     """Column -> (pair, 2) numbers of the sentences, over all columns."""
     numbers: dict[str, int] = {}
     return {
@@ -399,7 +399,11 @@ def choosing_text(corpus: Corpus) -> HeldOut:
         # Of their own documents alone: all of these are encoded at every evaluation.
         among = candidate_passages(corpus, corpus.chooses)
         pairs = natural_pairs(own.dev, own.dev_groups, own.unit, among)
-    return HeldOut(corpus.held_out(corpus.chooses), pairs)
+    sentences = corpus.held_out(corpus.chooses)
+    if pairs is None and corpus.group is not None:
+        groups = [corpus.held_groups[place] for place in corpus.chooses]
+        return HeldOut(sentences, groups=groups, unit=unit_of(corpus.group))
+    return HeldOut(sentences, pairs)
 
 
 def natural_pairs(

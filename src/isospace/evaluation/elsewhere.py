@@ -28,6 +28,7 @@ from isospace.evaluation.benchmark import (
     Benchmark,
     Measured,
     choosing_text,
+    numbered_sentences,
     paper_columns,
     sts_test_pairs,
 )
@@ -50,6 +51,8 @@ Part = Literal["choose", "judge"]
 STS = "STS"
 CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
 """Set -> what its groups are, in the plural."""
+_HEADINGS = ("MRR", "gain", "minutes", "taken", "may be taken")
+"""Other columns of the tables in which the sets are columns."""
 DATA = Path(__file__).parent / "data"
 PROTOCOL = (
     "MRR of pairs of other text, each first text looking for its own second text (STS: average of "
@@ -108,7 +111,7 @@ class Elsewhere:
             name = Path(folder).absolute().name
             if folder == DOCSTRINGS:
                 name = f"installed {DOCSTRINGS}"  # beside those that are carried
-            elif name in {*judging, STS, *CARRIED}:
+            elif name in {*judging, STS, *CARRIED, *_HEADINGS}:
                 name = str(Path(folder).resolve())
             judging[name], held = _held_out(folder)
             if held is not None:
@@ -155,7 +158,7 @@ class Elsewhere:
         found: dict[str, Scores] = {}
         if part == "choose":
             if self.dev:
-                found[STS] = average([_spearman(encode, pairs) for pairs in self.dev])
+                found[STS] = self._average_of_dev(encode)
         elif self.sts:
             result = None if measured is None else measured.sts
             result = result or evaluate_sts(encode, self.sts)
@@ -184,6 +187,14 @@ class Elsewhere:
                 f"{name}{_IDS}": pairs.ids(),
             }
         return items
+
+    def _average_of_dev(self, encode: Encode) -> Scores:
+        """Spearman's correlations of the dev sets, which may share sentences."""
+        columns = {str(place): [pairs] for place, pairs in enumerate(self.dev)}
+        sentences = numbered_sentences(columns).values()
+        cosines = pair_cosines(encode, self.dev)
+        parts = zip(self.dev, cosines, sentences, strict=True)
+        return average([spearman_scores(own[None], one.gold, same) for one, own, same in parts])
 
     def _average(self, cosines: Mapping[str, Mapping[str, FloatArray]]) -> Scores:
         """Of the papers' seven columns; cosines are by set and sub-set."""
@@ -336,11 +347,3 @@ def _overlap(one: str, other: str) -> bool:
 def _dev_sets(tasks: Mapping[str, STSSet]) -> tuple[ScoredPairs, ...]:
     sets = [tasks[name].subsets.get("dev") for name in DEV_SPLITS.values() if name in tasks]
     return tuple(pairs for pairs in sets if pairs is not None)
-
-
-def _spearman(encode: Encode, pairs: ScoredPairs) -> Scores:
-    """Spearman's correlation of one set of scored pairs."""
-    [cosines] = pair_cosines(encode, [pairs])
-    numbers = {text: n for n, text in enumerate(dict.fromkeys((*pairs.first, *pairs.second)))}
-    sentences = np.array([[numbers[a], numbers[b]] for a, b in pairs])
-    return spearman_scores(cosines[None], pairs.gold, sentences)

@@ -29,15 +29,23 @@ class HeldOut:
         sentences: n sentences that are not trained on; `SENTENCES` of them are measured.
         pairs: natural pairs of the corpus, not trained on and not those of the verdict; where there
             are none, the two halves of each sentence. `PAIRS` of them are measured.
+        groups: of each sentence, and so of its halves.
+        unit: what the groups are called.
 
     Attributes:
         natural: whether the pairs are the corpus's.
         ranks: of the pairs, as the newest measurement found them; `None` before the first.
     """
 
-    def __init__(self, sentences: Sequence[str], pairs: TextPairs | None = None) -> None:
+    def __init__(
+        self,
+        sentences: Sequence[str],
+        pairs: TextPairs | None = None,
+        groups: Sequence[str] | None = None,
+        unit: str = "groups",
+    ) -> None:
         self.natural = pairs is not None
-        pairs = pairs or retrieval.halves(sentences)
+        pairs = pairs or retrieval.halves(sentences, groups, unit)
         self.pairs = pairs.take(evenly(len(pairs), PAIRS))
         self._targets = retrieval.Targets.of(self.pairs)
         self.sentences = tuple(sentences[i] for i in evenly(len(sentences), SENTENCES))
