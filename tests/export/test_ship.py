@@ -53,8 +53,9 @@ def run(config, toy_model, tmp_path):
     return run
 
 
-def test_a_run_is_exported_with_its_card(run):
-    made = export(str(run.folder), "st")
+@pytest.mark.parametrize("part", ["", "model"])
+def test_a_run_is_exported_with_its_card(run, part):
+    made = export(str(run.folder / part), "st")
     assert made.folder == run.folder / "st"
     assert made.gap <= 1e-6
     exported, ours = (load_encoder(str(f), device="cpu") for f in (made.folder, run.model_folder))

@@ -20,7 +20,7 @@ from isospace.export.onnx import Int8Loss, Sample, save_onnx
 from isospace.system.files import require_writable
 from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage, classic_usage, model_card, plain_card
-from isospace.training.run import Run, run_of
+from isospace.training.run import Run, maker_of
 from isospace.vectors.texts import open_texts
 
 Target = Literal["st", "onnx", "hf"]
@@ -90,7 +90,7 @@ def export(
         raise UserError("`sample` goes with `int8`, and `int8` with `to` onnx")
     if sample is None and (column or encoding):
         raise UserError("`column` and `encoding` are of a `sample`; give that, or leave them out")
-    run = run_of(model)
+    run = maker_of(model)
     folder = output or (run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}"))
     if folder.exists():
         raise UserError(f"{folder}: exists already. Remove it, or give another `output`")

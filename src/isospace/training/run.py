@@ -380,19 +380,23 @@ def run_of(model: str) -> Run | None:
     return None if folder is None or run_model(folder) is None else Run(folder)
 
 
-def chosen_weight(model: str) -> float | None:
-    """The weight of BM25 that the run which made a model has chosen, `None` where none has.
+def maker_of(model: str) -> Run | None:
+    """The finished run that made a model, `None` where none did.
 
     `model` is the folder of the run, or the model's in it.
     """
     folder = folder_of(model)
-    if folder is None:
-        return None
-    for place in (folder, folder.resolve().parent):
+    for place in () if folder is None else (folder, folder.resolve().parent):
         if (place / "results.json").is_file() and run_model(place) is not None:
-            beside = Run(place).finished.start.beside
-            return None if beside is None else beside.weight
+            return Run(place)
     return None
+
+
+def chosen_weight(model: str) -> float | None:
+    """The weight of BM25 that the run which made a model has chosen, `None` where none has."""
+    run = maker_of(model)
+    beside = None if run is None else run.finished.start.beside
+    return None if beside is None else beside.weight
 
 
 @dataclass(frozen=True)
