@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -286,6 +287,7 @@ def test_a_row_from_another_start_has_to_gain_over_that_too(tmp_path):
     found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
     assert (found.kind, found.name) == (VerdictKind.TOO_SMALL, "b")
     assert "; over its own start +0.00 points" in found.text
+    assert re.search(r"\), which alone has \+\d\d\.\d\d points \(95 %", found.text)
 
 
 def test_starts_of_one_name_are_one_encoder(tmp_path):

@@ -225,6 +225,8 @@ class _Judge:
             text += f"; over its own start {over_own}"
             if kind is VerdictKind.ADAPTED:
                 kind, decisive = kind_of(over_own), over_own
+                if kind is not VerdictKind.ADAPTED:
+                    text += f", which alone has {self._gain(self.rows.tested, own, 'start', ())}"
         others = [row for row in criterion if row != "start"]
         if len(others) > 1:
             text += f"; highest of {len(others)} by {chosen_by}"
