@@ -244,6 +244,21 @@ def test_after_a_kill_the_same_command_goes_on(
     assert sorted(hit.text for hit in hits) == sorted(TEXTS)
 
 
+def test_of_two_that_make_an_index_one_is_refused(toy_model, tmp_path, monkeypatch):
+    """Both had found the folder empty; the later one emptied what the first had written."""
+    load = module.load_encoder
+
+    def while_another_makes_it(*arguments, **options):
+        monkeypatch.setattr(module, "load_encoder", load)
+        SearchIndex.create(tmp_path / "index", str(toy_model)).add(["the cat"])
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(module, "load_encoder", while_another_makes_it)
+    with pytest.raises(UserError, match="is an index already"):
+        SearchIndex.create(tmp_path / "index", str(toy_model))
+    assert len(SearchIndex.open(tmp_path / "index")) == 1
+
+
 def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     words = ["index", str(tmp_path / "t.txt"), "--model", str(toy_model)]

@@ -154,6 +154,7 @@ class SearchIndex:
         encoder = load_encoder(
             str(model), query_prompt=query_prompt, document_prompt=document_prompt
         )
+        require_room(folder)  # again: another command may have begun there meanwhile
         about = About.of(encoder, columns, bm25_weight)
         database = Database(folder, columns, encoder.dim, new=True)
         about.write(folder)  # last: it is what makes the folder an index
