@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import pytest
@@ -47,6 +48,26 @@ def test_a_process_that_is_killed_is_named(processes, capfd):
     with pytest.raises(Stopped, match=r"^process 2 of 2 was ended by SIGKILL, and "):
         processes("[ $RANK = 1 ] && kill -9 $$; sleep 60")
     assert capfd.readouterr() == ("", "")
+
+
+def test_processes_that_are_all_ended_politely_are_no_status_of_shells(processes, capfd):
+    """Before they have handlers of their own; the status was 241, and nothing was said."""
+    with pytest.raises(Stopped, match=r"was ended by SIGTERM, and "):
+        processes("[ $RANK = 1 ] && kill -TERM $$; sleep 60")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_closed_terminal_ends_nothing_under_nohup(monkeypatch):
+    def heeded():
+        return "SIGHUP" in launch._heeded()
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert not heeded()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert heeded()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.exhaustive

@@ -36,6 +36,12 @@ def launched_here() -> bool:
     return os.environ.get("TORCHELASTIC_RUN_ID") == _RUN_ID
 
 
+def _heeded() -> list[str]:
+    """The signals that end this process: `nohup`, for one, has it ignore a closed terminal."""
+    names = [name for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+    return [name for name in names if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN]
+
+
 def launch(words: Sequence[str], processes: int) -> int:
     """Run `isospace WORDS` in so many processes, which share the cores.
 
@@ -65,6 +71,7 @@ def launch(words: Sequence[str], processes: int) -> int:
         rdzv_endpoint="localhost:0",
         max_restarts=0,
         shutdown_timeout=600,  # a step, and its checkpoint
+        signals_to_handle=",".join(_heeded()),
     )
     logging.disable(logging.CRITICAL)  # what ended is said by the process that it happened in
     try:
@@ -73,7 +80,7 @@ def launch(words: Sequence[str], processes: int) -> int:
         status = {rank: failure.exitcode for rank, failure in error.failures.items()}
         # The launcher itself ends the others by SIGTERM.
         killed = [rank for rank, code in status.items() if code < 0 and code != -signal.SIGTERM]
-        if killed:
+        if killed := killed or [rank for rank in status if max(status.values()) < 0]:
             name = signal.Signals(-status[killed[0]]).name
             raise Stopped(
                 f"process {killed[0] + 1} of {processes} was ended by {name}, and the others with "
