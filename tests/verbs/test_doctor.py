@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -78,3 +79,11 @@ def test_doctor_takes_the_hub_for_data(capsys, monkeypatch, there):
     found = diagnose(capsys)
     assert found["ISOSPACE_DATA"]["ok"] is there
     assert ("isospace[hub]" in found["ISOSPACE_DATA"]["text"]) is not there
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no safe path")
+def test_it_runs_nothing_of_the_folder_that_the_user_is_in(capsys, monkeypatch, tmp_path):
+    (tmp_path / "colorsys.py").write_text("raise RuntimeError('a file of the user ran')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("isospace.verbs.doctor.IMPORTS", ("colorsys",))
+    assert diagnose(capsys)["import colorsys"]["ok"]

@@ -232,6 +232,8 @@ def _is_output(names: Collection[str]) -> bool:
 
 def _spool_standard_input(spool: Path, encoding: str) -> Source:
     path = spool / "stdin.txt"
+    if sys.stdin is None:
+        raise UserError("-: standard input is closed. Give a file, or pipe a text in.")
     if not path.exists():  # it can be read once
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)

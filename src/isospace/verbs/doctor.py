@@ -12,6 +12,7 @@ from pathlib import Path
 
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
+from isospace.system.trust import SAFE_PATH
 from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_json, print_table
 
@@ -122,7 +123,8 @@ print(json.dumps(seconds))
 def _imports() -> list[Finding]:
     """How long each import takes in a new interpreter, what it shares with earlier ones aside."""
     command = [sys.executable, "-c", _CLOCK, *IMPORTS]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    safe = {**os.environ, **SAFE_PATH}
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=safe)
     if finished.returncode:
         ended = f"the interpreter ended with status {finished.returncode} as it imported them"
         return [Finding(", ".join(IMPORTS), False, ended)]
