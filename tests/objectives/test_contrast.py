@@ -100,3 +100,10 @@ def test_every_such_row_tells_what_is_laid_over_it(name):
 def test_groups_without_whitening_are_refused():
     with pytest.raises(UserError, match="`groups` 4: nothing is whitened; set `group_whitening`"):
         SimCSE(groups=4)
+
+
+@pytest.mark.parametrize("supervision", ["pairs", "triples"])
+def test_clean_negatives_are_not_of_anchors_alone(supervision):
+    """The clean view was the anchor's: no anchor was told from another's positive."""
+    with pytest.raises(UserError, match=f"`clean_negatives` with `supervision` {supervision}"):
+        SimCSE(supervision=supervision, clean_negatives=True)

@@ -65,7 +65,7 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("rankcse", {"clean_negatives": True, "own_text": "out", "group_whitening": True}),
     ("mocose", {"head_dropout": 0.0, "gradient_step": 1e-3}),
     ("mocose", {"head_dropout": 0.0, "variant": "released", "queue_size": 140}),
-    ("simcse", {"clean_negatives": True, "group_whitening": True, "supervision": "triples"}),
+    ("simcse", {"clean_negatives": True, "group_whitening": True}),
     ("esimcse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),
     ("diffcse", {"clean_negatives": True, "dimension_weight": 0.1}),
     ("mixcse", {"clean_negatives": True, "dimension_weight": 0.1, "group_whitening": True}),

@@ -70,8 +70,10 @@ class DiffCSE(Contrast):
     Paper and released code differ: the paper samples words at the masks; the code (followed here,
     since with it lambda was tuned) takes the likeliest word at every place, masked or not. The
     code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
-    it is over tokens, and `positions` all with `variant` released is the code to the letter. The
-    detector runs in float32, by transformers' own modules, on every process for the whole batch.
+    it is over tokens, and with `positions` all as in the code. Of the words that are drawn the code
+    masks 80 %, makes 10 % random ones and leaves 10 %, and its generator runs under dropout; here
+    all of them are masked, and it runs without. The detector runs in float32, by transformers' own
+    modules, on every process for the whole batch.
     Over pairs of texts $z$ is of the anchor and $z'$ of its positive. $x$ is the anchor, whose own
     vector $z$ is read beside both its $x''$: the positive's has other words to know of.
     """

@@ -56,6 +56,11 @@ class SimCSE(Contrast):
                 f"`hard_negative_weight` {self.hard_negative_weight:g}: there are no hard "
                 f"negatives with `supervision` {self.supervision}; set triples"
             )
+        if self.clean_negatives and self.supervision != "none":
+            raise UserError(
+                f"`clean_negatives` with `supervision` {self.supervision}: no anchor would be told "
+                "from another's positive; leave `supervision` out, and train on `views` pairs"
+            )
 
     @property
     def own_views(self) -> tuple[View, ...]:

@@ -57,7 +57,8 @@ class WhitenedCSE(Objective):
     loss: Literal["l1", "l2", "l2-printed", "l2-plus"] = "l1"
     """Eq. 7 (l1); Eq. 8 interpreted (l2), as printed, or with its sign flipped."""
     positive_weight: PositiveFloat = 1.0
-    """lambda of Eq. 7 and 8; the paper gives no value, the code has 1."""
+    """lambda of Eq. 7 and 8; the paper gives no value, the code has 1. Of `loss` l1 it scales the
+    gradient, to the others it adds a constant."""
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
     eps: NonNegativeFloat = 1e-5
