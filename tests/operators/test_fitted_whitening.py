@@ -189,6 +189,14 @@ def test_fewer_sentences_than_dimensions_need_shrinkage(kind: str) -> None:
         Whitening(kind=kind, shrinkage=0.0).fit(Moments.of(x), 1.0)
 
 
+def test_the_number_of_components_that_is_advised_is_allowed() -> None:
+    """With two directions removed it advised one that failed in the same way."""
+    x = vectors(10, 32)
+    with pytest.raises(ValueError, match=r"more than 12 .*, or keep at most 7 components"):
+        Whitening(remove=2, dim=10, shrinkage=0.0).fit(Moments.of(x), 1.0)
+    assert Whitening(remove=2, dim=7, shrinkage=0.0).fit(Moments.of(x), 1.0)(x).isfinite().all()
+
+
 def test_few_sentences_are_enough_for_few_components_or_small_groups() -> None:
     moments = Moments.of(vectors(10, 32))
     assert Whitening(shrinkage=0.0, dim=9).fit(moments, 1.0).kernel.shape == (32, 9)

@@ -235,10 +235,11 @@ class Whitening:
         sentences = moments.count
         share = moments.ledoit_wolf() if self.shrinkage == "ledoit-wolf" else self.shrinkage
         if not share and sentences <= components:
+            fewer = max(1, sentences - 1 - self.remove)
             raise ValueError(
                 f"the covariance of {components} components needs more than {components} "
-                f"sentences; got {sentences}. Give more text, shrink the covariance, or keep at "
-                f"most {sentences - 1} components"
+                f"sentences; got {sentences}. Give more text, or shrink the covariance"
+                + (f", or keep at most {fewer} components" if self.kind == "pca" else "")
             )
         return share
 
