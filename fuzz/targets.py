@@ -100,7 +100,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
         with _refusals():
             sources = reading.find(config.corpus, folder, config)
             reading.left_out(sources, reading.columns(config), config.strict)
-            list(reading.read_documents(sources, config, {}, folder))
+            list(reading.read_documents(sources, config, {}, {}, folder))
     for read in (_rows, load_own, load_pairs, load_scored_pairs):
         with _refusals():
             read(path)
