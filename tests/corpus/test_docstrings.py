@@ -22,7 +22,7 @@ from isospace.corpus.docstrings import (
     split_pairs,
 )
 from isospace.corpus.documents import Section
-from isospace.corpus.prose import is_prose, paragraphs, sections, split_sentences
+from isospace.corpus.prose import docstring_sentences, is_prose, paragraphs, sections
 from isospace.corpus.relations import RELATIONS
 from isospace.errors import UserError
 from isospace.system import files
@@ -197,7 +197,7 @@ def test_a_section_that_names_itself_twice_leaves_the_paragraph_before_it():
 
 
 def docstring(name: str, *paragraphs: str, pair: Pair | None = None) -> Docstring:
-    written = [split_sentences(text) for text in paragraphs]
+    written = [docstring_sentences(text) for text in paragraphs]
     return Docstring(name, "package/a.py", [("", written[:2]), ("Notes", written[2:])], pair)
 
 
@@ -299,7 +299,7 @@ def test_paragraphs_end_at_blank_lines_markers_and_changes_of_indentation():
     ],
 )
 def test_split_sentences(text, expected):
-    assert split_sentences(text) == expected
+    assert docstring_sentences(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -453,16 +453,16 @@ def test_docstrings_are_a_corpus_of_documents(tmp_path):
         part
         for pair in (*pairs.dev, *pairs.test)
         for side in pair
-        for part in (side, *split_sentences(side))
+        for part in (side, *docstring_sentences(side))
     }
     module = {sentence: one.module for one in read for sentence in one.sentences}
-    trained = {module[split_sentences(corpus[row])[0]] for row in corpus.train_rows}
+    trained = {module[docstring_sentences(corpus[row])[0]] for row in corpus.train_rows}
     assert trained & {*pairs.test_groups}  # by what their arguments are
     for row in corpus.train_rows:
-        assert evaluated.isdisjoint({corpus[row], *split_sentences(corpus[row])})
+        assert evaluated.isdisjoint({corpus[row], *docstring_sentences(corpus[row])})
     for name in RELATIONS:
         for line in set(related.to_train(name).flat):
-            assert evaluated.isdisjoint({corpus[line], *split_sentences(corpus[line])}), name
+            assert evaluated.isdisjoint({corpus[line], *docstring_sentences(corpus[line])}), name
 
 
 def test_docstrings_are_known_to_be_english(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isospace.corpus.passages import LONGEST_WORD, count_words, passages
-from isospace.corpus.prose import document_sentences, split_sentences
+from isospace.corpus.prose import docstring_sentences, document_sentences
 
 SIZE = 20
 PARAGRAPHS = st.lists(
@@ -21,27 +21,27 @@ PARAGRAPHS = st.lists(
 
 @given(PARAGRAPHS)
 def test_nothing_is_lost_and_nothing_is_too_long(paragraphs):
-    found = list(passages(paragraphs, SIZE, split_sentences))
+    found = list(passages(paragraphs, SIZE, docstring_sentences))
     assert "".join(" ".join(paragraphs).split()) == "".join("".join(found).split())
     assert all(0 < count_words(passage) <= SIZE for passage in found)
 
 
 def test_a_long_paragraph_becomes_parts_of_about_one_length():
     sentences = ["These are five words here."] * 9
-    found = list(passages([" ".join(sentences)], 40, split_sentences))
+    found = list(passages([" ".join(sentences)], 40, docstring_sentences))
     assert [count_words(passage) for passage in found] == [25, 20]
 
 
 def test_short_paragraphs_are_joined_and_long_ones_are_not():
     short, long = "It has four words.", "This paragraph has eleven words and is so long that."
-    assert list(passages([short, short, long, long], SIZE, split_sentences)) == [
+    assert list(passages([short, short, long, long], SIZE, docstring_sentences)) == [
         f"{short} {short} {long}",
         long,
     ]
 
 
 def test_scripts_without_spaces_are_cut_by_characters():
-    found = list(passages(["猫" * 50], SIZE, split_sentences))
+    found = list(passages(["猫" * 50], SIZE, docstring_sentences))
     assert "".join(found) == "猫" * 50
     assert max(map(len, found)) <= SIZE
 
@@ -54,14 +54,14 @@ def test_sentences_of_scripts_without_spaces_are_joined_without_one():
 
 
 def test_words_of_other_scripts_are_not_cut():
-    found = list(passages(["猫はiPhoneを" * 20], SIZE, split_sentences))
+    found = list(passages(["猫はiPhoneを" * 20], SIZE, docstring_sentences))
     assert "".join(found) == "猫はiPhoneを" * 20
     assert {word for part in found for word in re.findall("[a-zA-Z]+", part)} == {"iPhone"}
 
 
 def test_a_long_sentence_takes_no_longer_a_word():
     began = time.process_time()
-    found = list(passages(["猫" * 200_000], 120, split_sentences))
+    found = list(passages(["猫" * 200_000], 120, docstring_sentences))
     assert time.process_time() - began < 5
     assert "".join(found) == "猫" * 200_000
 
@@ -69,7 +69,7 @@ def test_a_long_sentence_takes_no_longer_a_word():
 def test_what_is_no_text_is_joined_to_none():
     coded = "QUJD" * 2000
     paragraphs = ["One.", "Two.", coded, "Three. Four.", f"Five. {coded}. Six."]
-    assert list(passages(paragraphs, SIZE, split_sentences)) == [
+    assert list(passages(paragraphs, SIZE, docstring_sentences)) == [
         "One. Two.",
         coded,
         "Three. Four.",
@@ -78,7 +78,7 @@ def test_what_is_no_text_is_joined_to_none():
         "Six.",
     ]
     addresses = ["https://example.org/" + "a" * 1000] * 30
-    assert max(map(len, passages(addresses, 120, split_sentences))) <= 120 * LONGEST_WORD
+    assert max(map(len, passages(addresses, 120, docstring_sentences))) <= 120 * LONGEST_WORD
 
 
 @pytest.mark.parametrize(

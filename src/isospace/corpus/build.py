@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -38,7 +38,7 @@ from isospace.corpus.groups import (
 from isospace.corpus.labels import Labels, belonging
 from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
-from isospace.corpus.prose import document_sentences, split_sentences
+from isospace.corpus.prose import docstring_sentences, document_sentences
 from isospace.corpus.reading import columns, left_out, read_documents
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
@@ -126,15 +126,18 @@ def build(
     (folder / "about.json").write_text(json.dumps(about), "utf-8")
 
 
-def _references(excluded: list[str], config: CorpusConfig) -> list[str]:
-    """Clean texts that must not be trained on, and their sentences in whatever language."""
+def _references(excluded: list[str], config: CorpusConfig, judged: Sequence[str] = ()) -> list[str]:
+    """Clean texts that must not be trained on, and their sentences.
+
+    Args:
+        excluded: of any language.
+        config: says which, where it does.
+        judged: of docstrings.
+    """
+    texts = [*excluded, *judged]
     sentences = (document_sentences(x, config.language or language_of(x)) for x in excluded)
-    return _clean(chain(excluded, *sentences, *map(split_sentences, excluded)))
-
-
-def _clean(texts: Iterable[str]) -> list[str]:
-    """These texts clean, each once."""
-    return [text for text in dict.fromkeys(map(clean, texts)) if text]
+    parts = chain(texts, *sentences, *map(docstring_sentences, texts))
+    return [text for text in dict.fromkeys(map(clean, parts)) if text]
 
 
 def _of_documents(
@@ -156,8 +159,7 @@ def _of_documents(
         named = [(one.module, one.pair) for one in docstrings if one.pair is not None]
         pairs = split_pairs(named, excluded)
     judged = [*chain.from_iterable([*pairs.dev, *pairs.test])]
-    references = _references(excluded, config)
-    references = _clean(chain(references, judged, *map(split_sentences, judged)))
+    references = _references(excluded, config, judged)
     if docstrings:
         read = chain(documents(docstrings, references, counts), read)
     count = len(references)

@@ -34,7 +34,7 @@ from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.documents import Document, Section
 from isospace.corpus.formats.boilerplate import LICENCES, paragraph_boilerplate
 from isospace.corpus.groups import split_groups
-from isospace.corpus.prose import is_prose, paragraphs, sections, split_sentences
+from isospace.corpus.prose import docstring_sentences, is_prose, paragraphs, sections
 from isospace.errors import UserError
 from isospace.system.files import readable_hash
 from isospace.system.trust import SAFE_PATH
@@ -268,7 +268,7 @@ def _texts(docstring: Docstring) -> list[str]:
 
 def _sides(pair: Pair) -> list[str]:
     """Both texts and their sentences."""
-    return [part for text in pair for part in (text, *split_sentences(text))]
+    return [part for text in pair for part in (text, *docstring_sentences(text))]
 
 
 def _in_words(name: str) -> str:
@@ -329,7 +329,7 @@ def extract(source: bytes, module: str) -> list[Docstring]:
     for name, docstring in _docstrings(source, module.removesuffix(".py").replace("/", ".")):
         prose = []
         for heading, parts in sections(docstring):
-            sentences = [list(filter(is_prose, split_sentences(text))) for _, text in parts]
+            sentences = [list(filter(is_prose, docstring_sentences(text))) for _, text in parts]
             if any(sentences):
                 prose.append((heading, list(filter(None, sentences))))
         if prose:
@@ -402,7 +402,7 @@ def natural_pair(docstring: str) -> Pair | None:
     summary, description = texts[:2]
     fits = len(summary) <= 200 and 60 <= len(description) <= 1000
     repeats = summary.rstrip(".").casefold() in description.casefold()
-    prose = all(is_prose(s) for text in (summary, description) for s in split_sentences(text))
+    prose = all(is_prose(s) for text in (summary, description) for s in docstring_sentences(text))
     return (summary, description) if fits and prose and not repeats else None
 
 

@@ -15,10 +15,10 @@ _SENTENCE_END = re.compile(
 )
 
 
-def split_sentences(text: str) -> list[str]:
-    """Cuts a paragraph at full stops before capitals, except after common abbreviations.
+def docstring_sentences(text: str) -> list[str]:
+    """Cuts English at full stops before capitals, except after common abbreviations.
 
-    >>> split_sentences("Use it, e.g. Adam. It works! (See below.)")
+    >>> docstring_sentences("Use it, e.g. Adam. It works! (See below.)")
     ['Use it, e.g. Adam.', 'It works!', '(See below.)']
     """
     return _SENTENCE_END.split(text)

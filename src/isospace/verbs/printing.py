@@ -31,6 +31,7 @@ def print_json(content: Any) -> None:
 
 
 def _fitting(rows: Rows, texts: Collection[str], width: int) -> list[dict[str, str]]:
+    """The rows with the cells of `texts` cut to an even share of what the others leave."""
     columns = columns_of(rows)
     others = [name for name in columns if name not in texts]
     taken = sum(max(cell_len(row[name]) for row in [{name: name}, *rows]) for name in others)
