@@ -6,11 +6,13 @@ $$W = \frac{1}{2 n} \sum_i (x_i - y_i) (x_i - y_i)^T,$$
 
 what varies between texts that should be close. The map shortens such directions:
 
-$$x \mapsto (x - m) \, W_\rho^{-p/2} R, \qquad
+$$x \mapsto x \, W_\rho^{-p/2} R, \qquad
   W_\rho = (1 - \rho) W + \rho \frac{\mathrm{tr} W}{d} I,$$
 
-for a power p, a shrinkage rho and a centre m. R turns the result to the principal axes of all
-texts, largest variance first, so that vectors can be cut anywhere; it changes no cosine.
+for a power p and a shrinkage rho. R turns the result to the principal axes of all texts, largest
+variance first, so that vectors can be cut anywhere; it changes no cosine. No mean is removed: the
+vectors are those before an encoder's closing normalisation, and the difference between the means of
+the two sides is part of W.
 
 Sources: relevant component analysis (Bar-Hillel et al., ICML 2003); within-class covariance
 normalisation in speaker recognition (Hatch et al., Interspeech 2006); learned whitening in image
@@ -44,11 +46,11 @@ class PairMoments:
     Attributes:
         within: of the differences (x_i - y_i) / sqrt 2. Each pair counts in both orders, so that
             their mean is zero.
-        texts: of all texts, two a pair.
+        texts: of all texts, two a pair; they decide R alone.
 
     >>> pairs = PairMoments.of(torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 0.0]]))
-    >>> pairs.within.covariance(ddof=0).diagonal().tolist(), pairs.texts.mean.tolist()
-    ([2.0, 0.0], [2.0, 0.0])
+    >>> pairs.within.covariance(ddof=0).diagonal().tolist()
+    [2.0, 0.0]
     """
 
     within: Moments
@@ -76,18 +78,12 @@ class PairMoments:
         return PairMoments(self.within + other.within, self.texts + other.texts)
 
     def fit(
-        self,
-        power: float,
-        *,
-        centred: bool = True,
-        shrinkage: float | None = None,
-        dim: int | None = None,
+        self, power: float, *, shrinkage: float | None = None, dim: int | None = None
     ) -> WhiteningMap:
         """Return the map for both sides of a search, in float64.
 
         Args:
-            power: p, 0 to 1; 0 leaves the cosines as they are, but for the centre.
-            centred: whether m is the mean of all texts; else it is zero.
+            power: p, 0 to 1; 0 leaves the cosines as they are.
             shrinkage: rho, 0 to 1; default: Ledoit and Wolf's, `SHRINKAGE` at least.
             dim: how many dimensions are kept, those of the largest variance; default: all.
 
@@ -100,8 +96,7 @@ class PairMoments:
         if dim is not None and not 1 <= dim <= width:
             raise ValueError(f"`dim` must lie in 1..{width}; got {dim}")
         _, axes = inverse_sqrt.eigensystem(kernel.T @ self.texts.covariance(ddof=0) @ kernel)
-        mean = self.texts.mean if centred else torch.zeros_like(self.texts.mean)
-        return WhiteningMap(mean, kernel @ axes[:, :dim])
+        return WhiteningMap(kernel.new_zeros(width), kernel @ axes[:, :dim])
 
     def fit_queries(self, power: float, *, shrinkage: float | None = None) -> WhiteningMap:
         r"""Return the map of queries alone, $q \mapsto q W_\rho^{-p}$; documents stay as they are.
@@ -113,7 +108,7 @@ class PairMoments:
         The arguments are those of `fit`.
         """
         half = self._inverse_power(power, shrinkage)
-        return WhiteningMap(torch.zeros_like(self.texts.mean), half @ half)
+        return WhiteningMap(half.new_zeros(len(half)), half @ half)
 
     def _inverse_power(self, power: float, shrinkage: float | None) -> torch.Tensor:
         """Return the symmetric matrix W_rho^(-p/2), (dim, dim)."""
