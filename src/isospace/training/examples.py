@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_clusters, without_words_of
+from isospace.corpus.examples import evenly
 from isospace.corpus.related import FEW_PAIRS, Related
 from isospace.corpus.relations import RELATIONS
 from isospace.corpus.staging import key
@@ -184,6 +185,18 @@ class Examples:
             return self.added[place - len(self.shortened)]
         title, passage = self.shortened[place].tolist()
         return without_words_of(corpus[title], corpus[passage])
+
+    def related_texts(self, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:
+        """Return the two sides of at most `most` pairs, spread evenly over those there are.
+
+        Pairs of equal texts, crops and queries without an answer are left out: of these no two
+        texts are known that differ and belong together.
+        """
+        rows = self.rows if self.cropped is None else self.rows[~self.cropped]
+        rows = rows[(rows[:, 0] != rows[:, 1]) & (rows[:, 1] >= 0)]
+        taken = rows[evenly(len(rows), most), :2].tolist()
+        first, second = ([self.text(corpus, row[side]) for row in taken] for side in (0, 1))
+        return first, second
 
     def numbers(self, corpus: Corpus) -> Rows:
         """(line,) of `texts`: the document of each, or a number that (nearly) equal texts share."""

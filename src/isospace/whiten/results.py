@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isospace.evaluation.elsewhere import ElsewhereScores, elsewhere_sentence
 from isospace.evaluation.scores import BenchmarkScores, table_rows
@@ -14,33 +13,39 @@ from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
-from isospace.training.results import upgraded_verdict, without_bm25
-from isospace.whiten.whiten_config import Power
+from isospace.whiten.whiten_config import By, Power
 
-FORMAT = 4
-"""Of whitening.json. 1 had the interval of a bootstrap of single pairs, and three verdicts; 2 had
-MRR and R@1, R@5 and R@10 of the model alone; 3 had nothing of elsewhere."""
+FORMAT = 5
+"""Of whitening.json."""
 FILE = "whitening.json"
 
 GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
 """Of `isotropy.describe`: columns of the table before and after."""
 
-_BIBTEX = (
-    """@article{su2021whitening,
+_BIBTEX = {
+    "texts": """@article{su2021whitening,
   title = {Whitening Sentence Representations for Better Semantics and Faster Retrieval},
   author = {Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen},
   journal = {arXiv:2103.15316},
   year = {2021}
 }""",
-    """@inproceedings{li2020flow,
+    "pairs": """@article{radenovic2019finetuning,
+  title = {Fine-Tuning {CNN} Image Retrieval with No Human Annotation},
+  author = {Radenovi\u0107, Filip and Tolias, Giorgos and Chum, Ond\u0159ej},
+  journal = {IEEE Transactions on Pattern Analysis and Machine Intelligence},
+  volume = {41},
+  number = {7},
+  year = {2019}
+}""",
+    "flow": """@inproceedings{li2020flow,
   title = {On the Sentence Embeddings from Pre-trained Language Models},
   author = {Li, Bohan and Zhou, Hao and He, Junxian and Wang, Mingxuan and Yang, Yiming and
     Li, Lei},
   booktitle = {EMNLP},
   year = {2020}
 }""",
-)
-"""Of a whitening, of a flow."""
+}
+"""What the map is -> its source."""
 
 HEADS = {
     VerdictKind.ADAPTED: "Whitened",
@@ -89,8 +94,9 @@ class WhiteningResults:
         isospace: the version that wrote it.
         model: as the user named it.
         pooling: tokens to sentence.
+        by: of what the covariance is: differences within pairs, or single texts.
         whitening: what was kept, and how the covariance was estimated.
-        sentences: how many were fitted on.
+        sentences: how many sentences or pairs the map was fitted on.
         corpus: a hash of the cleaned text.
         tried: `name_of(power)` -> MRR on the pairs that choose; empty where one power was asked
             for.
@@ -99,8 +105,7 @@ class WhiteningResults:
         before: the model as it is.
         after: the model whitened by `power`.
         verdict: whether that gains on the verdict's pairs.
-        elsewhere: set of other text -> what both came to there; empty of older results, and
-            where no power was chosen.
+        elsewhere: set of other text -> what both came to there; empty where no power was chosen.
         whitened: whether the folder holds the whitened model, or the one that was given.
         gap: largest 1 - cosine between the folder's vectors and those that were measured.
         format: of the file.
@@ -109,6 +114,7 @@ class WhiteningResults:
     isospace: str
     model: str
     pooling: str
+    by: By
     whitening: Whitening
     sentences: int
     corpus: str
@@ -166,25 +172,9 @@ def read_results(folder: Path) -> WhiteningResults:
     """Read whitening.json of a model's folder.
 
     Raises:
-        UserError: there is none, or it is damaged, or a newer version's.
+        UserError: there is none, or it is damaged, or another version's.
     """
-    return typed_json.read(
-        folder / FILE, WhiteningResults, "results of a whitening", FORMAT, _upgrade
-    )
-
-
-def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    if content["format"] == 1:
-        content = {**content, "verdict": upgraded_verdict(content["verdict"]), "format": 2}
-    if content["format"] == 2:
-        states = {
-            state: {**content[state], "scores": without_bm25(content[state]["scores"])}
-            for state in ("before", "after")
-        }
-        content = {**content, **states, "format": 3}
-    if content["format"] == 3:
-        content = {**content, "elsewhere": {}, "format": 4}
-    return content
+    return typed_json.read(folder / FILE, WhiteningResults, "results of a whitening", FORMAT)
 
 
 def sentence(verdict: Verdict, power: Power, unit: str) -> str:
@@ -215,6 +205,7 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())
     title = f"whitened ({name_of(results.power)})" if results.whitened else "unchanged"
     origin = Origin.of(results.model)
+    fitted = "pairs of texts" if results.by == "pairs" else "sentences"
     return f"""{heading(origin, title, usage)}
 
 {results.text}
@@ -224,11 +215,11 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
 {tables}
 
 - Start: `{origin.name}`; pooling: {results.pooling}
-- Fitted on {results.sentences:,} sentences (none is quoted here), digest `{results.corpus}`:
+- Fitted on {results.sentences:,} {fitted} (none is quoted here), digest `{results.corpus}`:
   `{results.whitening}`
 - Licence of the start: {origin.licence_text}
 
 ```bibtex
-{_BIBTEX[results.whitening.kind == "flow"]}
+{_BIBTEX["flow" if results.whitening.kind == "flow" else results.by]}
 ```
 """

@@ -1,8 +1,8 @@
 """Whiten any encoder after the fact: fit on a corpus, choose how far, judge, fold, save.
 
-Three disjoint sets of text, and no labels: sentences to fit on, pairs that choose the power, and
-pairs for the verdict (`pairs`, or others that were held out; where there are too few to split, the
-same, and the verdict's interval is wider for it). The map is fitted on the pooled
+Three disjoint sets of text, and no labels: sentences or pairs to fit on, pairs that choose the
+power, and pairs for the verdict (`pairs`, or others that were held out; where there are too few to
+split, the same, and the verdict's interval is wider for it). The map is fitted on the pooled
 vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
 """
 
@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 import isospace
 from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.related import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
-from isospace.errors import UserError
+from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import (
     Benchmark,
     Measured,
@@ -54,6 +55,8 @@ from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments
 from isospace.operators.flow import Flow
+from isospace.operators.pair_whitening import PairMoments
+from isospace.recipes import find
 from isospace.statistics.choosing import ChosenAmong, choose
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
@@ -61,6 +64,7 @@ from isospace.system.files import atomic_folder, is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.card import classic_usage
+from isospace.training.examples import Examples
 from isospace.whiten.fold import FittedMap, drop_normalize, fold
 from isospace.whiten.results import (
     StateScores,
@@ -70,8 +74,10 @@ from isospace.whiten.results import (
     sentence,
     write_results,
 )
-from isospace.whiten.whiten_config import Power, WhitenConfig
+from isospace.whiten.whiten_config import By, Power, WhitenConfig
 
+MOST_PAIRS = 6_000
+"""More change the map by less than the verdict can show (docs/results/domains.md)."""
 _CHUNK = 4096  # sentences whose vectors are held at once
 _COMPARED = 100  # held-out sentences for which the folder must give the measured vectors
 
@@ -154,13 +160,19 @@ class _Session:
 
     def go(self) -> WhiteningResults | None:
         """Fit in every process; choose, judge and write in the first."""
-        texts = max(1, len(self.config.text.columns))
-        rows = fit_rows(self.corpus, texts, self.config.sentences)
-        fit = self._flow(rows) if self.config.whitening.kind == "flow" else self._whitening(rows)
+        config = self.config
+        pairs = None if config.by == "texts" or config.why_not_pairs else self._pairs()
+        by: By = "texts" if pairs is None else "pairs"
+        if pairs is not None:
+            count, fit = len(pairs[0]), self._by_pairs(*pairs)
+        else:
+            rows = fit_rows(self.corpus, max(1, len(config.text.columns)), config.sentences)
+            count = len(rows)
+            fit = self._flow(rows) if config.whitening.kind == "flow" else self._whitening(rows)
         results = None
         if self.accelerator.is_main_process:
-            maps = {p: None if p is None else fit(p) for p in self.config.powers()}
-            results = self._decide(maps, len(rows))
+            maps = {p: None if p is None else fit(p) for p in config.powers(by)}
+            results = self._decide(maps, by, count)
             with atomic_folder(self.folder) as building:
                 gap = self._write(results, maps[results.power], building)
                 results = replace(results, gap=gap)
@@ -189,6 +201,50 @@ class _Session:
         total = reduce(operator.add, gather_object([moments]))
         return lambda power: _refusing(lambda: self.config.whitening.fit(total, power))
 
+    def _pairs(self) -> tuple[list[str], list[str]] | None:
+        """Return the two sides of the corpus' pairs; `None` where it has too few, and may.
+
+        Raises:
+            UserError: there are too few, and pairs were asked for.
+        """
+        config = self.config
+        recipe = replace(find("pairs").config, batch_size=FEW_PAIRS, text=config.text)
+        recipe = replace(recipe, pairs=config.pairs, model=config.model)
+        try:
+            examples = Examples.of(recipe, self.corpus)
+        except UserError as error:
+            if config.by != "pairs":
+                return None
+            few = isinstance(error, TooLittle)
+            what = f"it has fewer than {FEW_PAIRS}" if few else "it is lines of text"
+            raise UserError(
+                f"`by` pairs: whitening needs {FEW_PAIRS} pairs of texts that belong together, and "
+                f"{what}. Give documents, or name the columns of pairs (`columns`)"
+            ) from error
+        return examples.related_texts(self.corpus, config.sentences or MOST_PAIRS)
+
+    def _by_pairs(self, first: list[str], second: list[str]) -> Callable[[Any], FittedMap]:
+        """Encode the pairs, each process its share; what is returned fits by a power."""
+        place, step = self.accelerator.process_index, self.accelerator.num_processes
+        first, second = first[place::step], second[place::step]
+        empty = torch.empty(0, self.encoder.dim)
+        moments = PairMoments.of(empty, empty)
+        with self.progress.bar("fit", 2 * len(first)) as advance:
+            for start in range(0, len(first), _CHUNK):
+                part = slice(start, start + _CHUNK)
+                sides: tuple[tuple[list[str], Side], ...]
+                sides = (first[part], "query"), (second[part], "document")
+                vectors = [
+                    self.encoder.embed(texts, on_batch=advance, side=side) for texts, side in sides
+                ]
+                moments += PairMoments.of(*map(torch.from_numpy, vectors))
+        total = reduce(operator.add, gather_object([moments]))
+        whitening = self.config.whitening
+        shrinkage = None if whitening.shrinkage == "ledoit-wolf" else whitening.shrinkage
+        return lambda power: _refusing(
+            lambda: total.fit(power, shrinkage=shrinkage, dim=whitening.dim)
+        )
+
     def _flow(self, rows: NDArray[np.int64]) -> Callable[[Any], FittedMap]:
         """Encode the rows, each process its share; what is returned fits a flow."""
         first, step = self.accelerator.process_index, self.accelerator.num_processes
@@ -209,7 +265,7 @@ class _Session:
 
         return fit
 
-    def _decide(self, maps: Maps, sentences: int) -> WhiteningResults:
+    def _decide(self, maps: Maps, by: By, sentences: int) -> WhiteningResults:
         """Choose on one set of pairs, judge on another, or on the same where there are few."""
         ranks: dict[Power, RetrievalScores] = {}
         if len(maps) > 1:
@@ -232,6 +288,7 @@ class _Session:
             isospace=isospace.__version__,
             model=self.config.model,
             pooling=self.encoder.pooling,
+            by=by,
             whitening=self.config.whitening,
             sentences=sentences,
             corpus=self.corpus.digest,

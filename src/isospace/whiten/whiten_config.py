@@ -17,7 +17,10 @@ Power = float | Literal["flow"] | None
 """How far vectors are whitened; `None` is the model as it is, not even centred."""
 
 POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
-"""What `auto` tries, besides the model as it is."""
+"""What `auto` tries by single texts, besides the model as it is."""
+PAIR_POWERS = (0.25, 0.5, 0.75, 1.0)
+"""What `auto` tries by pairs, besides the model as it is."""
+By = Literal["pairs", "texts"]
 
 
 @settings
@@ -32,6 +35,9 @@ class WhitenConfig:
     """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
     """The text to fit on, and how it is cleaned."""
+    by: By | None = None
+    """Which covariance whitens: pairs is that of the differences between texts of the corpus that
+    belong together, texts that of single texts. Default: pairs where the corpus has 100 of them."""
     power: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
     """How far to whiten: 0 only centres the vectors, 1 whitens them fully. auto tries several, and
     takes the one by which most pairs of held-out texts find each other, or leaves the model as it
@@ -39,7 +45,8 @@ class WhitenConfig:
     whitening: Whitening = field(default_factory=Whitening)
     """Which whitening, and how the covariance is estimated."""
     sentences: Annotated[int, Field(ge=2)] | None = None
-    """Fit on so many sentences, spread evenly over the text; default: on all."""
+    """Fit on so many sentences or pairs, spread evenly over the text; default: all sentences, or at
+    most 6,000 pairs."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
     query_prompt: str | None = None
@@ -65,11 +72,24 @@ class WhitenConfig:
                 f"`power` {self.power}: a flow goes all the way or not at all; give 1, or auto"
             )
 
-    def powers(self) -> list[Power]:
+        if self.by == "pairs" and (reason := self.why_not_pairs):
+            raise UserError(f"`by` pairs: {reason}; leave it out, or give `by` texts")
+
+    @property
+    def why_not_pairs(self) -> str | None:
+        """Why these settings whiten by single texts alone; `None` where pairs can."""
+        if self.whitening.kind != "pca":
+            return f"`kind` {self.whitening.kind} is fitted on single texts"
+        if self.whitening.remove:
+            return "`remove` counts directions in which single texts vary most"
+        return None
+
+    def powers(self, by: By) -> list[Power]:
         """What is tried; a model that is asked for in another shape cannot stay as it is."""
         if self.whitening.kind == "flow":
             return [None, "flow"] if self.power == "auto" else ["flow"]
         if self.power != "auto":
             return [self.power]
         reshaped = self.whitening.dim is not None or self.whitening.remove > 0
-        return [*POWERS] if reshaped else [None, *POWERS]
+        powers = PAIR_POWERS if by == "pairs" else POWERS
+        return [*powers] if reshaped else [None, *powers]
