@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.docstrings import SUMMARY_NEXT
+from isospace.corpus.examples import evenly
 from isospace.corpus.groups import unit_of
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.beside_bm25 import (
@@ -57,6 +58,8 @@ from isospace.system.ledger import judged
 
 FEW_GROUPS = 100
 """Below so many groups that changed the verdict also gives the p of flipping signs."""
+DISTRACTORS = 2_000
+"""Training passages among which validation pairs are looked for, at most."""
 SAMPLE = 1000
 """Held-out sentences of which a run keeps the vectors, at most."""
 
@@ -171,7 +174,7 @@ class Benchmark:
         if pairs is not None:
             described = f"pairs of {pairs.name}"
         elif (own := corpus.pairs).test:
-            among = candidate_passages(corpus, None, distractors)
+            among = candidate_passages(corpus, None, corpus.passages if distractors else None)
             pairs = natural_pairs(own.test, own.test_groups, own.unit, among)
             split = own.split
             described = f"held-out pairs ({own.relation or 'anchor to positive'})"
@@ -404,6 +407,23 @@ def choosing_text(corpus: Corpus) -> HeldOut:
         groups = [corpus.held_groups[place] for place in corpus.chooses]
         return HeldOut(sentences, groups=groups, unit=unit_of(corpus.group))
     return HeldOut(sentences, pairs)
+
+
+def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
+    """Return the validation pairs, to be found among `DISTRACTORS` training passages too.
+
+    Among few passages most encoders find most pairs, so that a better one hardly shows; the test
+    pairs are looked for among more.
+
+    Args:
+        corpus: of documents; the pairs of any other are returned as they are.
+        held_out: of the corpus, by `choosing_text`.
+    """
+    if not corpus.pairs.dev:
+        return held_out.pairs
+    lines = corpus.train_rows[evenly(len(corpus.train_rows), DISTRACTORS)]
+    among = candidate_passages(corpus, corpus.chooses, lines)
+    return replace(held_out.pairs, among=among)
 
 
 def natural_pairs(

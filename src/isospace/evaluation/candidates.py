@@ -10,7 +10,9 @@ from isospace.evaluation.pairs import Candidates
 
 
 def candidate_passages(
-    corpus: Corpus, places: NDArray[np.int64] | None, distractors: bool = False
+    corpus: Corpus,
+    places: NDArray[np.int64] | None,
+    distractors: NDArray[np.int64] | None = None,
 ) -> Candidates | None:
     """The passages among which those of a corpus' held-out pairs are looked for.
 
@@ -19,7 +21,8 @@ def candidate_passages(
     Args:
         corpus: of documents; else, and where documents have no pairs, `None` is given.
         places: positions in `corpus.held_out()`; default: all.
-        distractors: whether all others of the corpus are there too, as they are.
+        distractors: lines of further passages that are candidates; those among the others count
+            once.
     """
     related, relation = corpus.related, corpus.pairs.relation
     if related is None or not relation:
@@ -30,11 +33,11 @@ def candidate_passages(
     described = "all passages of the held-out documents"
     if places is not None and len(places) < len(corpus.held_groups):
         described += " that choose"
-    if distractors:
-        others = np.setdiff1d(corpus.passages, held)
+    if distractors is not None:
+        others = np.setdiff1d(distractors, held)
         held = np.concatenate([held, others])
         groups += [None] * len(others)
-        described = "all passages of the corpus"
+        described += f" and {len(others):,} others"
     lines = related.sought(relation, held).tolist()
     place_of = {line: place for place, line in enumerate(lines)}
     right = {
