@@ -40,7 +40,7 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.encoder_states import EncoderStates
 from isospace.adaptation.results import Ladder, Rung, read_ladder
-from isospace.adaptation.states import MAPS, SHARES, State
+from isospace.adaptation.states import PAIR_MAPS, SHARES, State
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
@@ -210,7 +210,7 @@ def _judge_rungs(folder: Path, baselines: Path) -> None:
     states = EncoderStates(run.config, data.corpus)
     if any(rung.name == "trained" for rung in ladder.rungs):
         states.trained.append(checkpoint.load_weights(run.kept_weights))
-    known = [State(share, change) for share in (0.0, 1.0, *SHARES) for change in (None, *MAPS)]
+    known = [State(share, change) for share in (0.0, 1.0, *SHARES) for change in (None, *PAIR_MAPS)]
     by_words = {state.words: state for state in known}
     weight = run.finished.start.beside.weight
     with TemporaryDirectory() as beside:

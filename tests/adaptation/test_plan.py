@@ -22,7 +22,6 @@ PLAN = Plan(
     update=1,
     evaluation=3,
     choosing=40,
-    known=0,
     judging=40,
     token=0.5,
     trainings=1,
@@ -44,13 +43,6 @@ def test_each_evaluation_of_each_training_is_counted():
     assert replace(PLAN, trainings=3).takes(100) == 300 + 10 * 3 + 60
     assert replace(PLAN, trainings=3).takes(100, done=50, evaluated=50) == 250 + 7 * 3 + 60
     assert PLAN.takes(100, done=30, evaluated=21) == 70 + 2 * 3 + 60  # when it had another length
-
-
-def test_what_an_evaluation_encodes_is_not_encoded_again():
-    """Of the start when it is tried before, of the trained weights when they are tried after."""
-    plan = replace(PLAN, known=30)
-    assert plan.takes(100) == PLAN.takes(100) - 2 * 30 * 0.5
-    assert plan.takes(100, done=50, evaluated=50) == PLAN.takes(100, 50, 50) - 30 * 0.5
 
 
 def test_a_look_before_the_end_is_a_tenth_of_the_training_at_most():

@@ -1,6 +1,6 @@
 """The ladder: an encoder and a text in, the best that the text can give out, judged once.
 
-Rungs go from cheap to dear: the start, alone and with BM25; maps behind it that need no training;
+Rungs go from cheap to dear: the start, alone and with BM25; whitening, which needs no training;
 the encoder trained on what belongs together in the documents (dropout views where nothing does);
 its weights merged with the start's; maps behind that. Every state is measured on the pairs that
 choose, and on the choosing part of what lies elsewhere. The best of those that lose little there is
@@ -27,8 +27,6 @@ from isospace.adaptation.measuring import Passes, seconds_per_token
 from isospace.adaptation.plan import EARLIEST, SPARE, Plan, counted_from
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
 from isospace.adaptation.states import (
-    KINDS_OF_MAPS,
-    MAPS,
     SHARES,
     START,
     Kind,
@@ -44,7 +42,7 @@ from isospace.corpus.overview import sample
 from isospace.encoders.loading import LADDER
 from isospace.encoders.precision import Precision
 from isospace.errors import Interrupted, Stopped, TooLittle, UserError
-from isospace.evaluation.benchmark import Measured, sts_data
+from isospace.evaluation.benchmark import Measured, hard_pairs, sts_data
 from isospace.evaluation.beside_bm25 import rank_beside
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
@@ -168,7 +166,7 @@ class _Climb:
                 f"{SMALLEST_SPLIT} held-out pairs, of several groups, for some of them to choose."
             )
         self.benchmark, held_out = self.data.benchmark, self.data.held_out
-        own = held_out.pairs if self.benchmark.split else self.benchmark.pairs
+        own = hard_pairs(corpus, held_out) if self.benchmark.split else self.benchmark.pairs
         self.choosers = own.grouped()
         self.states = EncoderStates(self.training, corpus)
         read = coverage(self.states.encoder, sample(corpus))
@@ -222,14 +220,17 @@ class _Climb:
             start = self._judge(START).measured
         self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
-        for kind in KINDS_OF_MAPS:
-            self._try(kind)
+        self._try(Kind(self.states.maps[0].kind, self._mapped(0.0)))
         fit = self._train()
         if self.states.trained:
             best = self._merge()
-            mapped = tuple(State(best.share, change) for change in MAPS)
-            self._try(Kind("trained, then mapped", mapped))
+            kind = self.states.maps[0].kind
+            self._try(Kind(f"trained, then {kind}", self._mapped(best.share)))
         return fit
+
+    def _mapped(self, share: float) -> tuple[State, ...]:
+        """List the candidates with these weights and a map behind them."""
+        return tuple(State(share, change) for change in self.states.maps)
 
     def _merge(self) -> State:
         """Try the trained weights, and back towards the start as long as that finds more.
@@ -400,15 +401,13 @@ class _Climb:
         budget = 60 * self.config.budget[0]
         passes = Passes.of(self.states, self.data, self.choosers, fit.loop.config)
         token = evaluating = self._seconds_per_token("float32")
-        known = passes.pairs if self.benchmark.split and self.config.seeds == 1 else 0
         if fit.accelerator.mixed_precision == "bf16":
-            evaluating, known = self._seconds_per_token("bf16"), 0
+            evaluating = self._seconds_per_token("bf16")
         return Plan(
             until=counted_from(self._started, self._read, budget) + budget,
             update=fit.loop.seconds_per_step(),
             evaluation=passes.evaluation * evaluating,
             choosing=passes.choosing,
-            known=known,
             judging=passes.judging,
             token=token,
             trainings=self.config.seeds,

@@ -43,9 +43,10 @@ class AdaptConfig:
     )
     """How much may be done: minutes in all, of which reading the text uses up half at most, or
     tokens to train on, however long the rest takes (the same on every machine)."""
-    may_lose: NonNegativeFloat = 0.5
-    """How many points of 100 may be lost elsewhere, on average over the small sets that isospace
-    carries and on each other one: what loses more on the pairs that choose there is not taken."""
+    may_lose: NonNegativeFloat = 2.0
+    """How many points of 100 may be lost on other text, on average over the small sets that
+    isospace carries and on each other one; what loses more on the validation pairs there is
+    rejected. 2 suits a model for one's own search; give 0.5 for one that serves other text too."""
     elsewhere: Names = ()
     """Other text, in files or folders as `corpus` has them, on which little should be lost, beside
     what isospace carries and the STS sets of `data`."""

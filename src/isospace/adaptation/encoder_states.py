@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from isospace.adaptation.states import State
+from isospace.adaptation.states import PAIR_MAPS, TEXT_MAPS, MapChoice, State
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.related import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.precision import Precision
+from isospace.encoders.prompts import Side
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.vector_cache import cached
-from isospace.operators.fitted_whitening import Moments, WhiteningMap
+from isospace.operators.fitted_whitening import Moments
+from isospace.operators.pair_whitening import PairMoments
 from isospace.system.cache import cache_folder
+from isospace.system.devices import has_bf16
+from isospace.training.examples import Examples
 from isospace.training.prepare import require_trainable, start_of
 from isospace.whiten.fold import drop_normalize, fold
 from isospace.whiten.whiten import fit_rows, through
 
-FITTED_ON = 1_000
-"""Passages on which the maps are fitted: fewer than three for each of 384 dimensions, which is why
-the covariance is shrunk (Ledoit-Wolf)."""
+Asked = tuple[Side | None, Iterable[str]]
+"""Texts that are encoded, and on which side."""
+FITTED_ON = 3_000
+"""Pairs on which the maps are fitted, at most: twice as many gain hardly more
+(docs/results/closed-forms.md)."""
 
 
 class EncoderStates:
@@ -31,7 +40,7 @@ class EncoderStates:
 
     Args:
         config: names the start.
-        corpus: on whose passages the maps are fitted.
+        corpus: on whose pairs or passages the maps are fitted.
 
     Attributes:
         trained: the weights that trainings ended with, to be averaged.
@@ -50,13 +59,29 @@ class EncoderStates:
         self._start = {name: value.detach().clone() for name, value in weights.items()}
         self.trained: list[dict[str, Tensor]] = []
         self._loaded: tuple[float, SidedEncode] | None = None
-        self._moments: dict[float, Moments] = {}
+        self._moments: dict[float, PairMoments] = {}
+        self._pairs = self._related()
+
+    def _related(self) -> tuple[list[str], list[str]] | None:
+        """Return the sides of `FITTED_ON` pairs at most; `None` where the corpus has too few."""
+        if self.config.views == "dropout":
+            return None
+        pairs = Examples.of(self.config, self.corpus).related_texts(self.corpus, FITTED_ON)
+        return pairs if len(pairs[0]) >= FEW_PAIRS else None
 
     @property
-    def fitted_on(self) -> list[str]:
-        """The texts on which maps are fitted, `FITTED_ON` at most."""
-        rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), FITTED_ON)
-        return [self.corpus[int(row)] for row in rows]
+    def maps(self) -> tuple[MapChoice, ...]:
+        """The maps that are tried behind these states, before they are fitted."""
+        return TEXT_MAPS if self._pairs is None else PAIR_MAPS
+
+    @property
+    def fitted_on(self) -> tuple[Asked, ...]:
+        """The texts on which maps are fitted, with their sides."""
+        if self._pairs is not None:
+            first, second = self._pairs
+            return ("query", first), ("document", second)
+        rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), 2 * FITTED_ON)
+        return (("document", [self.corpus[int(row)] for row in rows]),)
 
     def encode(self, state: State, beside: Path) -> SidedEncode:
         """Texts to the vectors of a state; valid until another is asked for.
@@ -68,8 +93,11 @@ class EncoderStates:
         if self._loaded is None or self._loaded[0] != share:
             self.encoder.model.load_state_dict(self._weights(share))
             self._loaded = share, cached(self.encoder, beside if share else cache_folder())
-        encode = self._loaded[1]
-        return through(encode, self._fitted(state, encode))
+        if state.change is None:
+            return self._loaded[1]
+        if share not in self._moments:
+            self._moments[share] = self._measured(beside if share else cache_folder())
+        return through(self._loaded[1], state.change.fit(self._moments[share]))
 
     def shipped(self, state: State, encode: SidedEncode) -> Encoder:
         """An encoder of standard modules that gives the vectors of a state.
@@ -93,11 +121,16 @@ class EncoderStates:
     def _weights(self, share: float) -> dict[str, Tensor]:
         return merge(self._start, self.trained, share) if share else self._start
 
-    def _fitted(self, state: State, encode: SidedEncode) -> WhiteningMap | None:
-        """The map of a state, fitted on what its weights make of the corpus."""
-        if state.change is None:
-            return None
-        if state.share not in self._moments:
-            vectors = encode.documents(self.fitted_on)
-            self._moments[state.share] = Moments.of(torch.from_numpy(vectors))
-        return state.change.fit(self._moments[state.share])
+    def _measured(self, folder: Path) -> PairMoments:
+        """Return the moments of what the loaded weights make of the texts to fit on.
+
+        Texts are cut and encoded as training does it: a third of the time, and the same map.
+        """
+        precision: Precision = "float32"
+        if self.config.precision != "float32" and has_bf16():
+            precision = "bf16"
+        encode = cached(self.encoder, folder, precision, self.config.max_length)
+        sides = [torch.from_numpy(encode.of(side)(list(texts))) for side, texts in self.fitted_on]
+        if len(sides) == 2:
+            return PairMoments.of(*sides)
+        return PairMoments(Moments.of(sides[0][:0]), Moments.of(sides[0]))

@@ -7,11 +7,11 @@ tokens, and of a long text no more pass than the encoder reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from isospace.adaptation.encoder_states import EncoderStates
+from isospace.adaptation.encoder_states import Asked, EncoderStates
 from isospace.config import TrainConfig
 from isospace.corpus.dedup import without_words_of
 from isospace.corpus.examples import evenly
@@ -25,9 +25,6 @@ from isospace.training.prepare import Data
 
 _TIMED = 256  # texts by which the speed of encoding is measured; fewer fill no whole batches
 _AT_ONCE = 4096  # texts whose tokens are in memory
-
-Asked = tuple[Side | None, Iterable[str]]
-"""Texts that are encoded, and on which side."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Passes:
             (None, [text for test in tests for text in (*test.first, *test.second)]),
         )
         judging += sum(of_pairs(encoder, pairs) for pairs in elsewhere.judges.values())
-        mapped = tokens_of(encoder, ("document", states.fitted_on))
+        mapped = tokens_of(encoder, *states.fitted_on, max_length=config.max_length)
         held_out = data.held_out
         noisy = held_out.sentences[:NOISY_SENTENCES]
         evaluation = of_pairs(encoder, held_out.pairs)

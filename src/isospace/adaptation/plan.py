@@ -34,8 +34,6 @@ class Plan:
         update: seconds of one.
         evaluation: seconds of one.
         choosing: tokens that are encoded to try weights.
-        known: those of them that are encoded once, where evaluations have the arithmetic of what is
-            tried: of the trained weights by their evaluation, of the start when it was tried.
         judging: tokens that are encoded to judge those that are taken.
         token: seconds of one.
         trainings: the next one and those after it, which are to have as many updates.
@@ -47,7 +45,6 @@ class Plan:
     update: float
     evaluation: float
     choosing: int
-    known: int
     judging: int
     token: float
     trainings: int
@@ -64,13 +61,10 @@ class Plan:
         """
         usual = len(self.due(updates))
         own = sum(step > done for step in self.due(updates, evaluated))
-        again = self.known
-        if not done:  # of the start, of which the trainings that follow keep what was encoded
-            own += 1
-            again += self.known
+        own += not done  # of the start, of which the trainings that follow keep what was encoded
         training = (self.trainings * updates - done) * self.update
         evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
-        measuring = TRIED * self.choosing + self.judging - again
+        measuring = TRIED * self.choosing + self.judging
         return training + evaluating + measuring * self.token
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
@@ -81,7 +75,7 @@ class Plan:
             done: as in `takes`.
             evaluated: as in `takes`.
 
-        >>> plan = Plan(122, update=1, evaluation=5, choosing=15, known=0, judging=10, token=0.5,
+        >>> plan = Plan(122, update=1, evaluation=5, choosing=15, judging=10, token=0.5,
         ...     trainings=1, evaluations=2, most=400)
         >>> plan.updates(0), plan.updates(45, done=40, evaluated=38)
         (75, 85)
@@ -108,7 +102,7 @@ class Plan:
     def due(self, updates: int, last: int = 0) -> list[int]:
         """The updates after which a training of so many is evaluated, after the `last` time.
 
-        >>> plan = Plan(360, update=2.5, evaluation=14, choosing=15, known=0, judging=10, token=0.5,
+        >>> plan = Plan(360, update=2.5, evaluation=14, choosing=15, judging=10, token=0.5,
         ...     trainings=1, evaluations=2, most=400)
         >>> plan.due(50), plan.due(60), plan.due(60, last=20)
         ([50], [30, 60], [60])

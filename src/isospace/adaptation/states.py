@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isospace.evaluation.elsewhere import CARRIED
-from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
+from isospace.operators.fitted_whitening import Whitening, WhiteningMap
+from isospace.operators.pair_whitening import PairMoments
 from isospace.statistics.gains import Gain
 
 SHARES = (0.75, 0.5, 0.25)
 """Of the way from the start to what was trained; all the way is the trained encoder itself."""
 
-MEAN, WHITENED, DIRECTIONS = "mean removed", "softly whitened", "leading directions removed"
+BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
 """Kinds of maps."""
 
 
@@ -21,34 +22,30 @@ class MapChoice:
     """A map that is fitted on the corpus, before it is fitted.
 
     Attributes:
-        kind: one of `MEAN`, `WHITENED`, `DIRECTIONS`.
-        whitening: how it is fitted.
+        kind: `BY_PAIRS` or `BY_TEXTS`.
         power: how far it goes.
     """
 
     kind: str
-    whitening: Whitening
     power: float
 
     @property
     def words(self) -> str:
-        """Which map, in words."""
-        if self.whitening.remove:
-            count = self.whitening.remove
-            return f"{count} leading direction{'s' * (count > 1)} removed"
-        return f"whitened by power {self.power:g}" if self.power else MEAN
+        """Name the map."""
+        return f"{self.kind}, power {self.power:g}"
 
-    def fit(self, moments: Moments) -> WhiteningMap:
-        """The map for vectors of these moments."""
-        return self.whitening.fit(moments, self.power)
+    def fit(self, moments: PairMoments) -> WhiteningMap:
+        """Fit the map for vectors of these moments."""
+        if self.kind == BY_PAIRS:
+            return moments.fit(self.power)
+        return Whitening().fit(moments.texts, self.power)
 
 
-MAPS = (
-    MapChoice(MEAN, Whitening(), 0.0),
-    *(MapChoice(WHITENED, Whitening(), power) for power in (0.1, 0.25, 0.5)),
-    *(MapChoice(DIRECTIONS, Whitening(remove=count), 0.0) for count in (1, 2, 4)),
-)
-"""What is tried behind an encoder, from the mildest on."""
+PAIR_MAPS = tuple(MapChoice(BY_PAIRS, power) for power in (0.5, 0.75, 1.0))
+"""What is tried behind an encoder where the corpus has pairs, from the mildest on."""
+TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
+"""What is tried where it has none: removing the mean alone, or leading directions, gains less
+(docs/results/domains.md)."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +119,3 @@ def _changes(gains: Mapping[str, Gain]) -> list[float]:
     carried = [one.mean for name, one in gains.items() if name in CARRIED]
     together = [sum(carried) / len(carried)] if carried else []
     return [*together, *(one.mean for name, one in gains.items() if name not in CARRIED)]
-
-
-KINDS_OF_MAPS = tuple(
-    Kind(kind, tuple(State(0.0, change) for change in MAPS if change.kind == kind))
-    for kind in (MEAN, WHITENED, DIRECTIONS)
-)
-"""The maps behind the start, a rung each kind."""

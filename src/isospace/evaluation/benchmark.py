@@ -58,7 +58,7 @@ from isospace.system.ledger import judged
 
 FEW_GROUPS = 100
 """Below so many groups that changed the verdict also gives the p of flipping signs."""
-DISTRACTORS = 2_000
+DISTRACTORS = 1_000
 """Training passages among which validation pairs are looked for, at most."""
 SAMPLE = 1000
 """Held-out sentences of which a run keeps the vectors, at most."""

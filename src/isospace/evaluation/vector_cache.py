@@ -25,21 +25,29 @@ _FILE = "vectors.npz"
 """With a checksum, which npy has not."""
 
 
-def cached(encoder: Encoder, cache: Path, precision: Precision = "float32") -> SidedEncode:
+def cached(
+    encoder: Encoder,
+    cache: Path,
+    precision: Precision = "float32",
+    max_length: int | None = None,
+) -> SidedEncode:
     """`encoder.embed`, with vectors that the same weights and prompt made of the same texts before.
 
     Args:
         encoder: with the weights that it keeps while the result is in use.
         cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
         precision: the arithmetic.
+        max_length: to how many tokens texts are cut; default: the encoder's own limit.
     """
-    about = {side: (*fingerprint(encoder, side), precision) for side in encoder.prompts.sides}
+    settings = [precision] if max_length is None else [precision, str(max_length)]
+    about = {side: (*fingerprint(encoder, side), *settings) for side in encoder.prompts.sides}
 
     def embed(texts: Sequence[str], side: Side | None) -> np.ndarray:
         name = hash_texts(texts, "\0".join(about[side]).encode())
 
         def build(folder: Path) -> None:
-            np.savez(folder / _FILE, vectors=encoder.embed(texts, precision=precision, side=side))
+            vectors = encoder.embed(texts, max_length=max_length, precision=precision, side=side)
+            np.savez(folder / _FILE, vectors=vectors)
 
         return built_once(cache / "vectors" / name, build, _read)
 
