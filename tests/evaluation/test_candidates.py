@@ -14,7 +14,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus import related as related_module
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, choosing_text
+from isospace.evaluation.benchmark import Benchmark, choosing_text, hard_pairs
 from isospace.evaluation.pairs import Candidates, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval
 
@@ -168,3 +168,18 @@ def test_distractors_without_documents_are_refused(tmp_path):
     corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "text.txt"),)), tmp_path / "cache")
     with pytest.raises(UserError, match="`distractors`: halves of sentences are looked for among"):
         Benchmark.make(corpus, distractors=True)
+
+
+def test_validation_pairs_are_looked_for_among_training_passages_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.evaluation.benchmark.DISTRACTORS", 300)
+    rows = documents(1500)
+    corpus = load(tmp_path, rows, held_out=440, judge="title-passage")
+    held_out = choosing_text(corpus)
+    hard, of_title = hard_pairs(corpus, held_out), passages_by_title(rows)
+    assert (hard.first, hard.second) == (held_out.pairs.first, held_out.pairs.second)
+    added = set(hard.among.texts) - set(held_out.pairs.among.texts)
+    assert len(added) == 300
+    assert added <= {corpus[int(row)] for row in corpus.train_rows}
+    found, every = evaluate_retrieval(encode, hard), set(hard.among.texts)
+    for (title, passage), rank in list(zip(hard, found.ranks, strict=True))[:5]:
+        assert rank == rank_by_a_loop(title, passage, every - set(of_title[title]))

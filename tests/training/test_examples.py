@@ -75,6 +75,21 @@ def test_both_adds_every_text_beside_itself(base, corpus):
     assert both.origins.shape == (len(both), 4)  # documents and texts, of each of the two
 
 
+def test_related_texts_are_two_that_differ_and_no_crop(base, corpus):
+    found = Examples.of(replace(base, views="both"), corpus)
+    assert found.cropped.any()
+    first, second = found.related_texts(corpus, 10**6)
+    plain = found.rows[~found.cropped]
+    assert len(first) == len(second) == int((plain[:, 0] != plain[:, 1]).sum())
+    assert all(a != b for a, b in zip(first, second, strict=True))
+    lines = list(found.texts(corpus))
+    pairs = {(lines[a], lines[b]) for a, b in plain}
+    assert set(zip(first, second, strict=True)) <= pairs
+    few = found.related_texts(corpus, 10)
+    assert [len(side) for side in few] == [10, 10]
+    assert (few[0][0], few[1][0]) == (first[0], second[0])
+
+
 def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
     tokens = SimpleNamespace(lengths=np.array([10, 20, 40, 50]))
     rows = np.array([[0, 1], [2, 2], [3, 3]])
