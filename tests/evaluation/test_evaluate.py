@@ -278,7 +278,9 @@ def test_judged_queries_of_several_models_are_one_table(toy_model, judged, tmp_p
     assert main(["evaluate", str(toy_model), str(other), "--own", str(judged)]) == 0
     lines = filter(None, capsys.readouterr().out.split("\n"))
     title, _, _, *rows, first, second = islice(lines, 10)
-    assert title.startswith("beir, retrieval, x 100 (40 judged queries, 40 documents; cosine; ")
+    assert title.startswith(
+        "beir, retrieval, x 100 (40 judged queries of qrels/test.tsv, 40 documents"
+    )
     assert "1 of them without a relevant document and so at 0" in title
     names = [row.split(" | ")[0].removeprefix("| ") for row in rows]
     assert names == [str(toy_model), "BM25", f"{toy_model} + BM25", str(other), f"{other} + BM25"]

@@ -45,7 +45,8 @@ def test_without_ties_the_numbers_are_those_of_ir_measures(documents):
     scores = np.stack([random.permutation(documents) for _ in range(40)]) / documents
     judgements = []
     for _ in scores:
-        judged = random.choice(documents, random.integers(1, min(documents, 150)), replace=False)
+        size = random.integers(1, min(documents, 150))
+        judged = random.choice(documents + 9, size, replace=False)  # nine are missing
         grades = random.choice([-1, 0, 0, 1, 2, 3], len(judged))
         judgements.append(dict(zip(judged.tolist(), grades.tolist(), strict=True)))
     judgements[0] = {0: 0}  # judged, but nothing is relevant

@@ -153,9 +153,11 @@ def judged_beside_bm25(encode: Encode, judged: JudgedQueries, weight: float = WE
         weight: of BM25, as in `fusion.fuse`.
     """
     vectors = unit_vectors(encode, judged.queries, judged.documents)
-    nowhere = np.full(len(judged.queries), -1)
-    blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight, nowhere)
-    values = {way: measure_ranking(blocks[way](), judged.judgements) for way in WAYS}
+    ignored = np.array(judged.ignored or [-1] * len(judged))
+    blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight, ignored)
+    values = {
+        way: measure_ranking(_without(blocks[way](), ignored), judged.judgements) for way in WAYS
+    }
     groups = np.arange(len(judged))
     return _compare(
         {way: {name: float(of.mean()) for name, of in values[way].items()} for way in WAYS},
@@ -166,6 +168,15 @@ def judged_beside_bm25(encode: Encode, judged: JudgedQueries, weight: float = WE
         weight,
         "queries",
     )
+
+
+def _without(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
+    """Put the ignored document of each query, -1 where there is none, at -inf."""
+    for start, scores in blocks:
+        of_block = ignored[start : start + len(scores)]
+        there = np.flatnonzero(of_block >= 0)
+        scores[there, of_block[there]] = -np.inf
+        yield start, scores
 
 
 @dataclass(frozen=True)

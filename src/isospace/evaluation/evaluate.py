@@ -94,7 +94,8 @@ def evaluate_models(
     Raises:
         UserError: as `evaluate`; all models are loaded before the first is scored.
     """
-    own = [load_own(Path(path), config.kind) for path in config.own]
+    options = config.kind, config.split, config.ignore_identical_ids
+    own = [load_own(Path(path), *options) for path in config.own]
     names = [data.file for data in own]
     own = [
         replace(data, file=str(path)) if names.count(data.file) > 1 else data

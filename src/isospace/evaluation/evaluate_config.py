@@ -36,6 +36,12 @@ class EvaluateConfig:
     so many standard deviations of the query's cosines."""
     kind: DataKind | None = None
     """What a row of the files of `own` is, where the names of the columns do not say it."""
+    split: str | None = None
+    """Which judgements of a folder of `own` to use: the name of a file in its qrels, such as dev.
+    Default: test, or the only one."""
+    ignore_identical_ids: bool = True
+    """Ignore the document that has the id of the query in a folder of `own`, as BEIR does, unless
+    it is judged relevant to that query."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence; default: as the model does it."""
     query_prompt: str | None = None

@@ -2,14 +2,17 @@
 
 - `corpus.jsonl`: `_id`, `text` and perhaps `title`, which stands before the text.
 - `queries.jsonl` (`_id`, `text`), or `queries.tsv` or `topics.tsv`: an id, a tab, the query.
-- `qrels/test.tsv` or `qrels.tsv` under `query-id, corpus-id, score`, or `qrels.txt`: TREC's
-  `query 0 document grade`, without a header. Either kind of line is known in each of the files.
+- `qrels/SPLIT.tsv` (.txt, .jsonl) or `qrels.tsv` (.txt, .jsonl): `query-id, corpus-id, score`, with
+  or without a header, as objects in jsonl; or TREC's `query 0 document grade`.
 
 Each may be compressed (.gz, .zst, .xz).
+
+Published folders have flaws. Those that trec_eval or BEIR's loader accept are counted, not refused.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,63 +23,88 @@ from isospace.errors import UserError
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.statistics.counts import number_of
 
+logger = logging.getLogger(__name__)
+
 _DOCUMENTS = ("corpus.jsonl",)
 _QUERIES = ("queries.jsonl", "queries.tsv", "topics.tsv")
-_JUDGEMENTS = ("qrels/test.tsv", "qrels.tsv", "qrels.txt", "qrels/test.txt")
-_ENDINGS = ("", ".gz", ".zst", ".xz")
-_HEADER = ["query-id", "corpus-id", "score"]
+_JUDGEMENTS = (".tsv", ".txt", ".jsonl")
+_COMPRESSED = ("", ".gz", ".zst", ".xz")
+_COLUMNS = ("query-id", "corpus-id", "score")
 
 
-def load_judged(folder: Path) -> JudgedQueries:
-    """Read a folder; queries that nobody judged are left out.
+class _Flaws:
+    """The flaws of a folder that do not stop it: how many there are, and the first of a kind."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def note(self, kind: str, where: str) -> None:
+        """Count one more flaw of a kind."""
+        self._first.setdefault(kind, where)
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+
+    def warn(self) -> list[str]:
+        """Warn of each kind by its first flaw, and return the counts in words."""
+        counts = {kind: f"{kind}: {count:,}" for kind, count in self._counts.items()}
+        for kind, count in counts.items():
+            logger.warning("%s. %s", self._first[kind], count)
+        return list(counts.values())
+
+
+def load_judged(
+    folder: Path, split: str | None = None, ignore_identical_ids: bool = True
+) -> JudgedQueries:
+    """Read a folder; queries without a judgement are left out.
+
+    Args:
+        folder: of the three files.
+        split: which file of `qrels/` to read; default: test, else the only one.
+        ignore_identical_ids: ignore the document that has the id of the query, unless it is judged
+            relevant to that query. BEIR ignores such documents too.
 
     Raises:
-        UserError: naming file and line: a file that is missing or cannot be read, a row without an
-            id or a text, an id or a judgement twice, a grade that is no number, judgements of what
-            is not there, fewer than two judged queries, or no relevant document.
+        UserError: naming file and line: a missing or unreadable file, several splits and none of
+            them test, a row without an id, a text or grade of another type, judgements that all are
+            of missing queries or documents, fewer than two judged queries, or no relevant document.
     """
-    documents_source, queries_source = _find(folder, _DOCUMENTS), _find(folder, _QUERIES)
-    documents = _read_texts(documents_source)
-    queries = _read_texts(queries_source)
-    places = {key: place for place, key in enumerate(documents)}
-    judged: dict[str, dict[int, float]] = {}
-    source = _find(folder, _JUDGEMENTS)
-    unknown: list[str] = []
-    for where, query, document, grade in _read_judgements(source):
-        for key, known, others in (
-            (query, queries, queries_source),
-            (document, places, documents_source),
-        ):
-            if key not in known:
-                unknown.append(f"{where}: {key!r} is not in {Path(others.name).name}")
-                break
-        else:
-            grades = judged.setdefault(query, {})
-            if places[document] in grades:
-                raise UserError(f"{where}: query {query!r} and document {document!r} stand twice")
-            grades[places[document]] = grade
-    if unknown:
-        raise UserError(
-            f"{unknown[0]}; {len(unknown):,} of the judgements are of ids that are not there"
-        )
-    if len(judged) < 2:
-        found = number_of(len(judged), "judged queries")
+    flaws = _Flaws()
+    documents = _read_texts(_find(folder, _DOCUMENTS), "documents", flaws)
+    queries = _read_texts(_find(folder, _QUERIES), "queries", flaws)
+    source = _find_judgements(folder, split)
+    grades = _read_judgements(source, queries, documents, flaws)
+    if len(grades) < 2:
+        found = number_of(len(grades), "judged queries")
         raise UserError(f"{source.name}: {found}; expected two or more")
-    if all(grade <= 0 for grades in judged.values() for grade in grades.values()):
+    if all(grade <= 0 for of in grades.values() for grade in of.values()):
         raise UserError(
             f"{source.name}: no document is relevant to any query, as no grade is above 0"
         )
+    places = {key: place for place, key in enumerate(documents)}
+    for key in dict.fromkeys(key for of in grades.values() for key in of):
+        places.setdefault(key, len(places))  # missing documents stand behind the others
+    ignored = [
+        places[query] if query in documents and of.get(query, 0) <= 0 else -1
+        for query, of in grades.items()
+    ]
+    notes = flaws.warn()
+    if same := sum(place >= 0 for place in ignored):
+        what = "ignored, as in BEIR" if ignore_identical_ids else "ranked"
+        notes.append(f"documents with the id of their query, {what}: {same:,}")
     return JudgedQueries(
-        tuple(queries[key] for key in judged),
+        tuple(queries[key] for key in grades),
         tuple(documents.values()),
-        tuple(judged.values()),
+        tuple({places[key]: grade for key, grade in of.items()} for of in grades.values()),
+        tuple(ignored) if ignore_identical_ids else (),
+        Path(source.name).relative_to(folder).as_posix(),
+        tuple(notes),
     )
 
 
 def _find(folder: Path, names: tuple[str, ...]) -> Source:
-    """The first of these files that the folder has."""
+    """Find the first of these files that the folder has."""
     for name in names:
-        for ending in _ENDINGS:
+        for ending in _COMPRESSED:
             if (path := folder / f"{name}{ending}").is_file():
                 return file_source(path)
     raise UserError(
@@ -85,8 +113,29 @@ def _find(folder: Path, names: tuple[str, ...]) -> Source:
     )
 
 
-def _read_texts(source: Source) -> dict[str, str]:
-    """Id -> text, with the title before it."""
+def _find_judgements(folder: Path, split: str | None) -> Source:
+    """Find the judgements of a split; without one those of test, or the only ones."""
+    files: dict[str, Path] = {}
+    for ending in (kind + compressed for kind in _JUDGEMENTS for compressed in _COMPRESSED):
+        for path in sorted(folder.glob(f"qrels/*{ending}")):
+            files.setdefault(path.name.removesuffix(ending), path)
+        if (path := folder / f"qrels{ending}").is_file():
+            files.setdefault("", path)
+    if not files:
+        return _find(folder, ("qrels/test.tsv", "qrels.tsv", "qrels.txt"))
+    only = list(files) if len(files) == 1 else []
+    for name in [split] if split else ["test", "", *only]:
+        if name in files:
+            return file_source(files[name])
+    there = ", ".join(path.relative_to(folder).as_posix() for path in files.values())
+    raise UserError(
+        f"{folder}: no judgements of the split {split or 'test'}, but {there}. Name the split that "
+        "is wanted with `split`"
+    )
+
+
+def _read_texts(source: Source, what: str, flaws: _Flaws) -> dict[str, str]:
+    """Read the text of each id, with the title before it."""
     texts: dict[str, str] = {}
     for line, row in read_rows(source):
         where = f"{source.name}:{line}"
@@ -100,36 +149,64 @@ def _read_texts(source: Source) -> dict[str, str]:
             raise UserError(f'{where}: "_id" is {key!r}; expected an id')
         if other := next((part for part in parts if not isinstance(part, str | None)), None):
             raise UserError(f"{where}: expected a text, found {other!r}")
-        text = " ".join(part.strip() for part in parts if part and part.strip())
+        text, key = " ".join(part.strip() for part in parts if part and part.strip()), str(key)
         if not text:
-            raise UserError(f"{where}: {str(key)!r} has no text")
-        if str(key).strip() in texts:
-            raise UserError(f"{where}: the id {str(key)!r} stands twice")
-        texts[str(key).strip()] = text
+            flaws.note(f"{what} without a text, kept as empty texts", f"{where}: {key!r}")
+        if key.strip() in texts:
+            flaws.note(f"{what} with an earlier id, of which the last counts", f"{where}: {key!r}")
+        texts[key.strip()] = text
     return texts
 
 
-def _read_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]:
-    """Place, query, document and grade of each line."""
+def _read_judgements(
+    source: Source, queries: dict[str, str], documents: dict[str, str], flaws: _Flaws
+) -> dict[str, dict[str, float]]:
+    """Read the grades of each query that is there: id of a document -> grade."""
+    grades: dict[str, dict[str, float]] = {}
+    missing = ""
+    for where, query, document, grade in _rows_of_judgements(source):
+        place = f"{where}: query {query!r}, document {document!r}"
+        if query not in queries:
+            missing = missing or f"{where}: there is no query {query!r}"
+            flaws.note("judgements of missing queries, left out", place)
+            continue
+        of = grades.setdefault(query, {})
+        if document in of:
+            same = of[document] == grade
+            kind = "equal, counted once" if same else "with another grade, of which the last counts"
+            flaws.note(f"repeated judgements {kind}", place)
+        elif document not in documents:
+            missing = missing or f"{where}: there is no document {document!r}"
+            flaws.note("judgements of missing documents, counted as not found", place)
+        of[document] = grade
+    if missing and not any(document in documents for of in grades.values() for document in of):
+        raise UserError(f"{missing}, and every other judgement misses its query or document too")
+    return grades
+
+
+def _rows_of_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]:
+    """Read place, query, document and grade of each line below the header, if there is one."""
     for number, (line, row) in enumerate(read_rows(source)):
+        where = f"{source.name}:{line}"
+        if isinstance(row, dict):
+            if lacking := [column for column in _COLUMNS if column not in row]:
+                raise UserError(f"{where}: no field {lacking[0]!r}; expected {', '.join(_COLUMNS)}")
+            row = [row[column] for column in _COLUMNS]
         fields = row if len(row) > 2 else " ".join(map(str, row)).split()  # TREC's have spaces
         cells = [str(field).strip() for field in fields]
-        if number == 0 and cells == _HEADER:
-            continue
-        where = f"{source.name}:{line}"
         if len(cells) not in (3, 4):
             raise UserError(
                 f"{where}: {number_of(len(cells), 'fields')}; expected query, document and "
                 "grade, or TREC's query, 0, document and grade"
             )
-        yield where, cells[0], cells[-2], _grade(where, cells[-1])
-
-
-def _grade(where: str, cell: str) -> float:
-    try:
-        grade = float(cell)
-    except ValueError:
-        grade = math.nan
-    if not math.isfinite(grade):
-        raise UserError(f"{where}: the grade {cell!r} is no number; expected one such as 0, 1 or 2")
-    return grade
+        try:
+            grade = float(cells[-1])
+        except ValueError:
+            if number == 0:
+                continue
+            grade = math.nan
+        if not math.isfinite(grade):
+            raise UserError(
+                f"{where}: the grade {cells[-1]!r} is no number; expected one such as 0, 1 or 2"
+            )
+        yield where, cells[0], cells[-2], grade

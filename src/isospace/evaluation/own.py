@@ -115,20 +115,28 @@ class OwnScores:
         return asdict(replace(self, beside=None)) | {"beside": beside}
 
 
-def load_own(path: Path | str, kind: DataKind | None = None) -> OwnData:
+def load_own(
+    path: Path | str,
+    kind: DataKind | None = None,
+    split: str | None = None,
+    ignore_identical_ids: bool = True,
+) -> OwnData:
     """Read a user's file, or a folder of judged queries.
 
     Args:
         path: a csv, tsv, txt, jsonl or parquet file, as `user_files.read_user_file` reads it, or a
             folder as `judged_files.load_judged` reads it.
         kind: what the rows of a file are; by default what the columns say.
+        split: of a folder, as for `judged_files.load_judged`.
+        ignore_identical_ids: of a folder, in the same way.
 
     Raises:
         UserError: naming file and line, for what cannot be read or scored.
     """
     if (folder := Path(path)).is_dir():
-        judged = load_judged(folder)
-        found = f"{len(judged):,} judged queries, {number_of(len(judged.documents), 'documents')}"
+        judged = load_judged(folder, split, ignore_identical_ids)
+        documents = number_of(len(judged.documents), "documents")
+        found = f"{len(judged):,} judged queries of {judged.file}, {documents}"
         return OwnData(folder.name, found, judged)
     file = read_user_file(path, kind)
     columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
@@ -244,7 +252,8 @@ class OwnFiles(Task[OwnFilesScores]):
 def _judged_protocol(judged: JudgedQueries) -> str:
     empty = sum(all(grade <= 0 for grade in of.values()) for of in judged.judgements)
     without = f", {empty:,} of them without a relevant document and so at 0" if empty else ""
-    return f"cosine; means over the queries{without}; ties in a random order"
+    parts = ["cosine", f"means over the queries{without}", *judged.notes, "ties in a random order"]
+    return "; ".join(parts)
 
 
 _Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]

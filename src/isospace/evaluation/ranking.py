@@ -7,7 +7,8 @@ r"""Ranked lists against graded judgements: nDCG@10, MRR@10 and recall, for each
 
 A document is relevant where its grade is above 0; what nobody judged has grade 0. A judged query
 without a relevant document counts, as in trec_eval and ir-measures, with 0 in every measure; a
-query without any judgement is not asked.
+query without any judgement is not asked. A judged document that the corpus lacks is never found,
+and stays in the ideal order and among the relevant ones, as in trec_eval.
 
 Documents that tie (within `nearest.TIE`) stand in a random order, and each measure is its mean over
 these orders (McSherry & Najork 2008, ECIR, "Computing Information Retrieval Performance Measures
@@ -46,12 +47,20 @@ class JudgedQueries:
     Attributes:
         queries: n of them.
         documents: m of them, all of which are candidates of every query.
-        judgements: for each query the positions of documents -> grade; relevant above 0.
+        judgements: for each query the positions of documents -> grade; relevant above 0. Positions
+            from m on are of documents that are missing, and so are never found.
+        ignored: for each query the position of a document that is not ranked for it, or -1; empty
+            where there is none.
+        file: the file that has the judgements.
+        notes: remarks on the data, for the protocol.
     """
 
     queries: tuple[str, ...]
     documents: tuple[str, ...]
     judgements: tuple[Mapping[int, float], ...]
+    ignored: tuple[int, ...] = ()
+    file: str = ""
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Number of queries."""
@@ -65,8 +74,9 @@ def measure_ranking(
 
     Args:
         blocks: the row of the first query of a block, and the block's scores (queries of it,
-            document), as `nearest.product_blocks` gives them.
-        judgements: for each query the positions of documents -> grade.
+            document), as `nearest.product_blocks` gives them; -inf: the document is not ranked.
+        judgements: for each query the positions of documents -> grade; positions without a score
+            are of documents that are missing.
 
     >>> scores = np.array([[0.9, 0.5, 0.1]])
     >>> found = measure_ranking([(0, scores)], [{1: 1.0}])
@@ -87,7 +97,7 @@ def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, flo
     if not relevant:
         return {}
     gains = np.array(list(relevant.values()))
-    own = scores[list(relevant)]
+    own = np.array([scores[place] if place < len(scores) else -np.inf for place in relevant])
     better, tied = _places(scores, own)
     last = better + tied  # the places after `better`, up to this one, are shared
 
@@ -109,7 +119,8 @@ def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, flo
 def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """How many documents are better than those of score `own`, and how many tie, itself included.
 
-    Where more than `_DEEPEST` are better only that is known: no measure looks further down.
+    Where more than `_DEEPEST` are better only that is known: no measure looks further down. A
+    document at -inf is not ranked, and stands below all that count.
     """
     near = scores
     if len(scores) > _DEEPEST:
@@ -118,7 +129,8 @@ def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64],
     ascending = np.sort(near)
     worse_or_tied = np.searchsorted(ascending, own + TIE, side="right")
     worse = np.searchsorted(ascending, own - TIE, side="left")
-    return len(near) - worse_or_tied, np.maximum(1, worse_or_tied - worse)
+    better = np.where(own > -np.inf, len(near) - worse_or_tied, _DEEPEST)
+    return better, np.maximum(1, worse_or_tied - worse)
 
 
 def _first_reciprocal(better: int, tied: int, relevant: int) -> float:
