@@ -196,8 +196,9 @@ def test_one_query_gives_one_list(model):
     assert [len(hits) for hits in index.search([TEXTS[3]], k=30, threshold=0.99999)] == [1]
     assert index.search([], k=1) == []
     assert model.index([]).search("x") == []
-    with pytest.raises(ValueError, match="expected 1 or more"):
-        index.search("x", k=0)
+    for k in (0, -1, 2.5):
+        with pytest.raises(UserError, match=f"^`k` {k}: expected a whole number, 1 or more$"):
+            index.search("x", k=k)
 
 
 def test_a_corpus_can_be_a_file(model, tmp_path):

@@ -160,7 +160,7 @@ def test_python_users_get_the_same_from_a_list(toy_model):
             ["--query", "a", "--query", "  "],
             "--query ['a', '  ']: expected none of them to be empty",
         ),
-        (["--query", "a", "-k", "0"], "-k 0: expected 1 or more"),
+        (["--query", "a", "-k", "0"], "--k 0: expected a whole number, 1 or more"),
     ],
 )
 def test_bad_words_are_refused_before_the_corpus_is_read(capsys, words, more, message):
@@ -177,9 +177,12 @@ def test_bad_models_are_refused_before_the_corpus_is_read(capsys, words):
     assert err.startswith("isospace: ./typo: not a folder")
 
 
-@pytest.mark.parametrize(("queries", "k"), [(["a", " "], 1), ([], 1), (["a"], 0)])
-def test_python_users_are_refused_too(queries, k):
-    with pytest.raises(UserError, match=rf"k {k}: expected"):
+@pytest.mark.parametrize(
+    ("queries", "k", "setting"),
+    [(["a", " "], 1, "`query`"), ([], 1, "`query`"), (["a"], 0, "^`k` 0: expected")],
+)
+def test_python_users_are_refused_too(queries, k, setting):
+    with pytest.raises(UserError, match=setting):
         find_neighbours(["minilm"], ["a"], queries, k)
 
 

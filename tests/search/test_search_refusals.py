@@ -94,7 +94,7 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
     [
         (["search", " "], "queries [' ']: expected one or more, none of them empty"),
         (["search", "cat", ""], "queries ['cat', '']: expected one or more, none of them empty"),
-        (["search", "cat", "-k", "0"], "-k 0: expected 1 or more"),
+        (["search", "cat", "-k", "0"], "--k 0: expected a whole number, 1 or more"),
         (["search", "cat", "--where", "age > 3"], f"filter 'age > 3' (No field named age): {SQL}"),
         (
             ["search", "cat", "--where", "year >"],
@@ -244,8 +244,9 @@ def test_parentheses_that_are_text_are_none_of_a_filter(index, where):
 
 
 def test_k_is_a_whole_number(index):
-    with pytest.raises(UserError, match=r"^-k 2\.5: expected a whole number, 1 or more$"):
-        index.search("cat", k=2.5)
+    for k in (0, 2.5):
+        with pytest.raises(UserError, match=f"^`k` {k}: expected a whole number, 1 or more$"):
+            index.search("cat", k=k)
     assert len(index.search("cat", k=np.int64(2)).hits[0]) == 2
 
 

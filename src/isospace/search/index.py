@@ -23,6 +23,7 @@ from isospace.operators.nearest import highest, nearest, unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
 from isospace.search.columns import ColumnType, check_names, check_types, fit
 from isospace.search.database import Database, Hit, lancedb
+from isospace.search.memory_index import require_k
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
 from isospace.system.unicode import require_strings, without_surrogates
@@ -413,9 +414,7 @@ class SearchIndex:
         require_strings("query", queries)
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
-        if not isinstance(k, int | np.integer) or k < 1:
-            whole = "" if isinstance(k, int | np.integer) else "a whole number, "
-            raise UserError(f"-k {k}: expected {whole}1 or more")
+        require_k(k)
         if bm25_weight is not None and not fused:
             raise UserError(
                 "`bm25_weight` is of searches that are `fused`; set that, or leave it out"

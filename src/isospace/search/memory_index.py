@@ -8,7 +8,18 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from isospace.errors import UserError
 from isospace.operators.nearest import nearest
+
+
+def require_k(k: int) -> None:
+    """Refuse a number of hits that is no whole number from 1 on.
+
+    Raises:
+        UserError: naming it.
+    """
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise UserError(f"`k` {k}: expected a whole number, 1 or more")
 
 
 class MemoryHit(NamedTuple):
@@ -63,10 +74,9 @@ class MemoryIndex:
             A list of `MemoryHit`, best first, for one text; a list of such lists for several.
 
         Raises:
-            ValueError: k below 1.
+            UserError: k below 1 or no whole number.
         """
-        if k < 1:
-            raise ValueError(f"k = {k}, expected 1 or more")
+        require_k(k)
         vectors = np.atleast_2d(self._encode(queries))
         lists = []
         for near in nearest(vectors, self.vectors, k):

@@ -19,6 +19,7 @@ from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import SidedEncode
 from isospace.operators.nearest import nearest, unit_rows
+from isospace.search.memory_index import require_k
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
@@ -116,10 +117,11 @@ def find_neighbours(
     """
     progress = progress or Logged()
     cleaned = tuple(map(clean, queries))
-    if not models or not cleaned or not all(cleaned) or k < 1:
+    require_k(k)
+    if not models or not cleaned or not all(cleaned):
         raise UserError(
-            f"models {', '.join(models) or 'none'}, queries {list(queries)}, k {k}: expected one "
-            "or more models, one or more queries that are not empty (`query`), and 1 or more (-k)"
+            f"models {', '.join(models) or 'none'}, queries {list(queries)}: expected one or more "
+            "models, and one or more queries that are not empty (`query`)"
         )
     for model in models:
         resolve(model)  # before the first encodes the whole corpus

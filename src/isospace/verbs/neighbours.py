@@ -49,12 +49,12 @@ class Neighbours(LoadsModels):
         """Read, encode, print."""
         if not self.corpus or not self.query:
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
-        if self.k < 1:
-            raise UserError(f"-k {self.k}: expected 1 or more")
         from isospace.corpus.lines import clean
         from isospace.encoders.loading import resolve
+        from isospace.search.memory_index import require_k
         from isospace.search.neighbours import find_neighbours, read_corpus
 
+        require_k(self.k)
         if not all(map(clean, self.query)):
             raise UserError(f"`query` {list(self.query)}: expected none of them to be empty")
         for model in self.models:
