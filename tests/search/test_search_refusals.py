@@ -184,8 +184,8 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
         ),
         (
             ["index", "t.csv", "--to", "new", "--keep", "text"],
-            'column "text": expected another name than id, text, vector, rank, cosine, without a '
-            "dot or a leading underscore. Rename it in the file",
+            'column "text": expected another name than id, text, vector, rank, cosine, bm25, fused, '
+            "without a dot or a leading underscore. Rename it in the file",
         ),
         (
             ["search", "cat", "--index", "new"],

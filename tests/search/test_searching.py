@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 
 import numpy as np
 import pandas as pd
 import pytest
-from search_index import TEXTS, YEARS
+from search_index import TEXTS, YEARS, run
 from toy import sentences
 
 from isospace.errors import UserError
@@ -255,6 +256,10 @@ def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
     assert [hit.text for hit in hits] == [TEXTS[i] for i in np.argsort(-lifted)[:10]]
     hit = next(hit for hit in hits if hit.text == TEXTS[298])
     assert hit.cosine == pytest.approx(float(cosines[298]), abs=1e-5)
+    assert hit.bm25 > 0
+    assert [other.bm25 for other in hits if other is not hit] == [0] * 9
+    assert [hit.fused for hit in hits] == pytest.approx(np.sort(lifted)[:-11:-1].tolist(), abs=1e-5)
+    assert index.search("zebra").hits[0][0].fused is None
     assert results.protocol == "cosine and words (BM25, weight 6), fused, exact, 300 texts"
     assert not index.search("zebra", fused=True, where="text LIKE '%qqq%'").hits[0]
 
@@ -287,6 +292,25 @@ def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
     for word in {word for text in texts for word in words(text)}:
         hits = index._database.matching(word, nowhere, len(texts), None)
         assert {hit.text for hit, _ in hits} == {text for text in texts if word in words(text)}
+
+
+def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
+    """From cosines alone the ranks would look wrong."""
+    command = ["search", "zebra", "--index", folder, "--fused", "--bm25-weight", "6"]
+    _, out, _ = run(capsys, *command, "--json")
+    [listed] = json.loads(out)["queries"]
+    hits = index.search("zebra", fused=True, bm25_weight=6).hits[0]
+    assert [hit["fused"] for hit in listed["hits"]] == [hit.fused for hit in hits]
+    assert [hit["bm25"] for hit in listed["hits"]] == [hit.bm25 for hit in hits]
+    cosines = [hit.cosine for hit in hits]
+    assert cosines != sorted(cosines, reverse=True)
+    _, out, _ = run(capsys, *command)
+    header, _, *rows = [line.split(" | ") for line in out.split("\n") if line.startswith("|")]
+    assert header[:4] == ["| rank", "fused", "cosine", "BM25"]
+    expected = [[f"{hit.fused:.3f}", f"{hit.cosine:.3f}", f"{hit.bm25:.2f}"] for hit in hits]
+    assert [row[1:4] for row in rows] == expected
+    _, out, _ = run(capsys, "search", "zebra", "--index", folder, "--json")
+    assert json.loads(out)["queries"][0]["hits"][0].keys() == {"id", "cosine", "text", "metadata"}
 
 
 def test_a_weight_below_zero_is_refused(index):

@@ -42,12 +42,18 @@ _NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTA
 
 @dataclass(frozen=True)
 class Hit:
-    """A text that was found, with its cosine to the query; `metadata` are its other columns."""
+    """A text that was found, with its cosine to the query; `metadata` are its other columns.
+
+    A fused search also gives its BM25 (0 where it shares no word with the query) and the fused
+    score of both, by which it ranks.
+    """
 
     id: str
     cosine: float
     text: str
     metadata: dict[str, Value]
+    bm25: float | None = None
+    fused: float | None = None
 
 
 class Database:

@@ -455,18 +455,21 @@ class SearchIndex:
         spread: float,
     ) -> list[Hit]:
         """The hits of both lists by their fused scores, of equal ones the nearer list's first."""
-        if not matching:
-            return list(near)
+        if not near:
+            return []
         words = {hit.id: score for hit, score in matching}
-        words |= self._database.word_scores(query, [hit.id for hit in near if hit.id not in words])
+        if words:
+            others = [hit.id for hit in near if hit.id not in words]
+            words |= self._database.word_scores(query, others)
         hits = list({hit.id: hit for hit in (*near, *(hit for hit, _ in matching))}.values())
-        scores = fuse(
-            np.array([[hit.cosine for hit in hits]]),
-            np.array([[words.get(hit.id, 0.0) for hit in hits]]),
-            weight,
-            np.array([spread]),
+        bm25 = [words.get(hit.id, 0.0) for hit in hits]
+        [scores] = fuse(
+            np.array([[hit.cosine for hit in hits]]), np.array([bm25]), weight, np.array([spread])
         )
-        return [hits[place] for place in highest(scores[0], len(hits))]
+        return [
+            replace(hits[place], bm25=bm25[place], fused=float(scores[place]))
+            for place in highest(scores, len(hits))
+        ]
 
     def _numbers(self, count: int) -> list[str]:
         """Ids; taken before they are used, so that a kill leaves a gap and not a second #1."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -56,9 +56,7 @@ class Search(LoadsModels):
         )
         pairs = list(zip(self.queries, results.hits, strict=True))
         if self.json:
-            lists = [
-                {"query": query, "hits": [asdict(hit) for hit in hits]} for query, hits in pairs
-            ]
+            lists = [{"query": query, "hits": list(map(_as_json, hits))} for query, hits in pairs]
             print_json({"protocol": results.protocol, "queries": lists})
             return 0
         for query, hits in pairs:
@@ -70,10 +68,24 @@ class Search(LoadsModels):
         return 0
 
 
+def _as_json(hit: Hit) -> dict[str, Any]:
+    """Give all of a hit but scores that only a fused search has."""
+    return {name: value for name, value in asdict(hit).items() if value is not None}
+
+
+def _scores(hit: Hit) -> dict[str, str]:
+    """Show what a hit ranks by, and the parts of a fused score."""
+    cosine = {"cosine": f"{hit.cosine:.3f}"}
+    if hit.fused is None:
+        return cosine
+    return {"fused": f"{hit.fused:.3f}", **cosine, "BM25": f"{hit.bm25:.2f}"}
+
+
 def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
     return [
-        {"rank": str(rank), "cosine": f"{hit.cosine:.3f}", "id": in_one_line(hit.id)}
-        | {"text": in_one_line(hit.text)}
+        {"rank": str(rank)}
+        | _scores(hit)
+        | {"id": in_one_line(hit.id), "text": in_one_line(hit.text)}
         | {
             name: "" if value is None else in_one_line(str(value))
             for name, value in hit.metadata.items()
