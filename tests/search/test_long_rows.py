@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import lancedb
-import pyarrow as pa
 import pytest
 from search_index import run
 from toy import sentences
@@ -223,24 +221,6 @@ def test_after_a_kill_the_same_command_cuts_the_rest(indexed, monkeypatch, name,
         own = [found[id] for id in sorted(found) if id.split("#")[0] == key]
         assert " ".join(own) == row["text"]
     assert indexed(*new) == Changes(unchanged=13)
-
-
-def test_an_index_of_an_older_version_is_searched_and_gone_on_with(indexed, toy_model):
-    """Its table does not say what is a passage, since rows were not cut."""
-    rows = [{"id": "a", "text": long(3)}, {"id": "b", "text": SHORT}, {"id": "c#1", "text": "dogs"}]
-    indexed(*rows, id_column="id", reading=WHOLE)
-    table = lancedb.connect("index").open_table("texts")
-    table.drop_columns(["_passage_of"])
-    assert "_passage_of" not in table.schema.names
-    assert texts("index") == {row["id"]: row["text"] for row in rows}
-    assert indexed(*rows, id_column="id", reading=WHOLE) == Changes(unchanged=3)
-    index = SearchIndex.open("index")
-    assert index.delete_numbered("t.jsonl", lambda _: False) == 0
-    assert indexed(*rows, id_column="id") == Changes(added=3, deleted=1, unchanged=2)
-    assert sorted(texts("index")) == ["a#1", "a#2", "a#3", "b", "c#1"]
-    assert indexed(*rows, id_column="id") == Changes(unchanged=5)
-    schema = lancedb.connect("index").open_table("texts").schema
-    assert schema.field("_passage_of").type == pa.string()
 
 
 def test_the_title_of_a_row_stands_before_each_of_its_passages(indexed):

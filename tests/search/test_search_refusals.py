@@ -158,7 +158,7 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
         ),
         (
             ["index"],
-            "give one or more files to index, - for standard input, or --delete FILTER",
+            "give one or more files to index, - for standard input, or --sync, or --delete FILTER",
         ),
         (
             ["index", "t.csv", "--keep", "age"],
@@ -326,7 +326,7 @@ def test_a_folder_called_minilm_is_not_minilm(toy_model, tmp_path, monkeypatch):
     (tmp_path / "minilm").mkdir()
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.source = "minilm"
-    assert About.of(encoder, {}, None).model == "minilm"
+    assert About.of(tmp_path, encoder, {}, None).model == "minilm"
 
 
 def test_without_lancedb_its_extra_is_named(folder, capsys, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -49,6 +50,8 @@ class About:
         pooling: its pooling, for the reader.
         dim: width of the vectors.
         columns: of metadata, with what they hold.
+        root: the folder below which files are named by their relative paths, as seen from the
+            index: the working directory when the index was made.
         numbered: texts that came without ids and were numbered.
         approximate: its approximate index, `None` where there is none.
         isospace: the version that made it.
@@ -64,6 +67,7 @@ class About:
     pooling: str
     dim: int
     columns: Mapping[str, ColumnType]
+    root: str
     numbered: int = 0
     approximate: ApproximateIndex | None = None
     isospace: str = field(default_factory=lambda: version("isospace"))
@@ -72,7 +76,12 @@ class About:
     bm25_weight: float | None = None
 
     @staticmethod
-    def of(encoder: Encoder, columns: Mapping[str, ColumnType], bm25_weight: float | None) -> About:
+    def of(
+        folder: Path,
+        encoder: Encoder,
+        columns: Mapping[str, ColumnType],
+        bm25_weight: float | None,
+    ) -> About:
         """Of a new index by this model; files are named so that they are found from elsewhere."""
         place, words = folder_of(encoder.source), word_file(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
@@ -84,6 +93,7 @@ class About:
             encoder.pooling,
             encoder.dim,
             columns,
+            os.path.relpath(Path.cwd(), folder.resolve()),
             query_prompt=encoder.prompts.query,
             document_prompt=encoder.prompts.document,
             bm25_weight=bm25_weight,

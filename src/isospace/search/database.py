@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ from isospace.errors import UserError
 from isospace.search.columns import ColumnType, Value, in_words
 
 _TABLE = "texts"
+_FILE = "_file"
+"""The column that says which file a row was read from, where it was one."""
 _PASSAGE_OF = "_passage_of"
-"""The column that says of which row a text is a passage; none in a table of an older version."""
+"""The column that says of which row a text is a passage."""
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 _GROUP = 8192
 """Rows of a group of the approximate index, about."""
@@ -81,11 +84,7 @@ class Database:
             else:
                 self._table = place.open_table(_TABLE)
             schema = self._table.schema
-        self._knows_passages = _PASSAGE_OF in schema.names
-        expected = self._schema
-        if not self._knows_passages:
-            expected = expected.remove(expected.get_field_index(_PASSAGE_OF))
-        if not schema.equals(expected):
+        if not schema.equals(self._schema):
             raise UserError(
                 f"{folder}: the index is damaged (its table has other columns than its "
                 "isospace.json). Index the texts anew into another folder"
@@ -99,6 +98,7 @@ class Database:
                 pa.field("text", pa.string()),
                 pa.field("vector", pa.list_(pa.float32(), self.dim)),
                 *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
+                pa.field(_FILE, pa.string()),
                 pa.field(_PASSAGE_OF, pa.string()),
             ]
         )
@@ -163,14 +163,12 @@ class Database:
             return int(self._table.count_rows(condition))
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-        """Text, metadata and the row that it is a passage of, of those ids that are there."""
-        names = ["text", *self.columns, *([_PASSAGE_OF] if self._knows_passages else [])]
+        """Text, metadata, file and the row that it is a passage of, of those ids that are there."""
+        names = ["text", *self.columns, _FILE, _PASSAGE_OF]
         with self._working("read"):
             query = self._table.search().where(self._lancedb.col("id").isin(ids))
             rows = query.select(["id", *names]).to_arrow()
         key, *values = (rows[name].to_pylist() for name in ("id", *names))
-        if not self._knows_passages:
-            values.append([None] * len(key))
         return dict(zip(key, zip(*values, strict=True), strict=True))
 
     def numbered(self, source: str) -> Iterator[tuple[str, str]]:
@@ -182,33 +180,28 @@ class Database:
     def of_rows(self, rows: Sequence[str]) -> Iterator[tuple[str, str]]:
         """The ids of these rows and of their passages, each with that of its row."""
         column = self._lancedb.col
-        among = column("id").isin(rows)
-        if self._knows_passages:
-            among |= column(_PASSAGE_OF).isin(rows)
-        return self._with_rows(among)
+        return self._with_rows(column("id").isin(rows) | column(_PASSAGE_OF).isin(rows))
 
     def _with_rows(self, condition: Any) -> Iterator[tuple[str, str]]:
-        names = ["id", _PASSAGE_OF] if self._knows_passages else ["id"]
+        names = ["id", _PASSAGE_OF]
         with self._working("read"):
             for batch in self._table.search().where(condition).select(names).to_batches():
-                ids = batch["id"].to_pylist()
-                rows = batch[names[-1]].to_pylist()
+                ids, rows = (batch[name].to_pylist() for name in names)
                 yield from ((key, row or key) for key, row in zip(ids, rows, strict=True))
 
     def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
         """Add rows, or replace those with the same ids: all of them or none.
 
         Args:
-            rows: id -> text, metadata and the id of the row that it is a passage of, or `None`.
+            rows: id -> text, metadata, the file and the id of the row that it is a passage of, or
+                `None`.
             vectors: (row, dim) float32.
         """
         values = zip(*rows.values(), strict=True)
-        columns = dict(zip(("text", *self.columns, _PASSAGE_OF), values, strict=True))
+        names = "text", *self.columns, _FILE, _PASSAGE_OF
+        columns = dict(zip(names, values, strict=True))
         vector = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), self.dim)
         with self._working("written"):
-            if not self._knows_passages:
-                self._table.add_columns(self._schema.field(_PASSAGE_OF))
-                self._knows_passages = True
             table = pa.table({"id": list(rows), "vector": vector, **columns}, self._schema)
             merge = self._table.merge_insert("id").when_matched_update_all()
             merge.when_not_matched_insert_all().execute(table)
@@ -217,6 +210,24 @@ class Database:
         """Delete rows by their ids."""
         with self._working("written"):
             self._table.delete(self._lancedb.col("id").isin(ids))
+
+    def move(self, ids: Sequence[str], file: str | None) -> None:
+        """Note that rows stand in another file now."""
+        with self._working("written"):
+            self._table.update(self._lancedb.col("id").isin(ids), {_FILE: file})
+
+    def files(self) -> Counter[str]:
+        """Count the rows of each file."""
+        rows: Counter[str] = Counter()
+        with self._working("read"):
+            for batch in self._table.search().select([_FILE]).to_batches():
+                rows.update(batch[_FILE].drop_null().to_pylist())
+        return rows
+
+    def remove_files(self, files: Sequence[str]) -> None:
+        """Delete the rows of these files."""
+        with self._working("written"):
+            self._table.delete(self._lancedb.col(_FILE).isin(files))
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; how many there were."""

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from isospace.corpus.coverage import coverage
+from isospace.corpus.docstrings import is_docstrings
 from isospace.corpus.overview import SAMPLE
 from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
 from isospace.search.index import SLICE, Changes, Row, SearchIndex, passage_id
+from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import require_writable
 from isospace.system.progress import Logged, Progress
@@ -29,11 +31,19 @@ _ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expect
 
 @dataclass(frozen=True)
 class IndexedFiles:
-    """What indexing files did; `rows` are in the index now, `approximate` is as in `About`."""
+    """What indexing files did.
+
+    Attributes:
+        changes: to the rows of the index.
+        rows: how many are in the index now.
+        approximate: as in `About`.
+        gone: files that are not there any more -> how many rows of each are left in the index.
+    """
 
     changes: Changes
     rows: int
     approximate: ApproximateIndex | None
+    gone: dict[str, int]
 
 
 def index_files(
@@ -51,6 +61,7 @@ def index_files(
     engine: Engine = "local",
     workers: int = 1,
     reading: Reading = AS_IT_LOOKS,
+    sync: bool = False,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
@@ -61,8 +72,12 @@ def index_files(
     `id_column`, 61 bytes a row and the ids FILE:ROW of rows without one. After a kill the same call
     goes on: rows that are there already, with the same text, are not encoded again.
 
+    A file is known by its path below `About.root`, however it is spelled here; one that is not
+    below that folder, by its absolute path.
+
     Args:
-        inputs: one or more of files, folders, - for standard input, docstrings.
+        inputs: one or more of files, folders, - for standard input, docstrings; with `sync` none
+            is needed.
         to: the folder of the index; made if it is not there.
         model: as `load_encoder` takes it; default: that of the index, and minilm for a new one.
         column: holds the texts, where a file has columns.
@@ -77,16 +92,19 @@ def index_files(
         engine: where texts are encoded: here, or on the machines of a Ray cluster.
         workers: how many encode there.
         reading: how the files are read and cut.
+        sync: delete the rows of files that are not there any more.
 
     Raises:
         UserError: input, prompts, model or index is not what is expected.
     """
     progress = progress or Logged()
     inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), Path(to)
-    if not inputs:
-        raise UserError("give one or more files to index, - for standard input, or `delete` FILTER")
+    if not inputs and not sync:
+        raise UserError(
+            "give one or more files to index, - for standard input, or `sync`, or `delete` FILTER"
+        )
     on_cluster = _on_cluster(engine, workers)
-    about = About.read(to) if (to / ABOUT).exists() else None
+    about = About.read(to) if (to / ABOUT).exists() or not inputs else None
     keep = tuple(dict.fromkeys(keep)) or tuple(about.columns if about else ())
     if about is not None and set(keep) != set(about.columns):
         raise UserError(
@@ -101,13 +119,17 @@ def index_files(
             f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "
             "them out, or make an index with others in another folder (`to`)"
         )
+    if not inputs:
+        return _finish(SearchIndex.open(to, model), Changes(), sync, progress)
+    root = (to / about.root if about else Path.cwd()).resolve()
     columns_read = column, id_column, encoding, keep
     with (
         connected(engine),
         open_texts(inputs, *columns_read, reading, cut_rows=True) as records,
     ):
         progress.line("reading", ", ".join(inputs))
-        seen, columns, superseded, first = _survey(records, about.columns if about else None)
+        known = about.columns if about else None
+        seen, columns, superseded, first = _survey(records, root, known)
         if about is None:
             model = model or "minilm"
             prompts = query_prompt, document_prompt
@@ -122,15 +144,45 @@ def index_files(
         with progress.bar("index", seen.rows - changes.repeated) as advance:
             for part in records.files():
                 part = part._replace(rows=again.noting(part.rows))
-                changes += _add(index, records, part, places, superseded, advance, on_cluster)
-    index.refresh()
+                name = _name(part, root)
+                changes += _add(index, records, part, name, places, superseded, advance, on_cluster)
+    indexed = _finish(index, changes, sync, progress)
     if again.digest != seen.digest:
         raise UserError(
             f"{', '.join(inputs)}: the text changed while it was indexed; run the same command "
             "again"
         )
-    rows = len(index)
-    return IndexedFiles(changes, rows, index.approximate(rows))
+    return indexed
+
+
+def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress) -> IndexedFiles:
+    """Delete the rows of files that are gone, or tell of them; bring the index up to date."""
+    gone = index.gone()
+    rows = sum(gone.values())
+    if sync:
+        index.delete_files(list(gone))
+        changes, gone = changes + Changes(deleted=rows), {}
+    elif gone:
+        names = ", ".join(islice(gone, 3)) + (", ..." if len(gone) > 3 else "")
+        progress.line(
+            "gone",
+            f"{number_of(len(gone), 'files')} missing ({names}), with {number_of(rows, 'rows')} in "
+            "the index; `sync` deletes such rows",
+        )
+    index.refresh()
+    return IndexedFiles(changes, len(index), index.approximate(len(index)), gone)
+
+
+def _name(part: TextFile, root: Path) -> str:
+    """Name a source for ids: a file by one path, however the user spells it."""
+    head, colon, folder = part.name.partition(":")
+    in_folder = part.path is None and is_docstrings(part.name) and colon
+    path = Path(folder).expanduser() if in_folder else part.path
+    if path is None:
+        return part.name
+    path = path.resolve()
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    return f"{head}:{name}" if in_folder else name
 
 
 def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
@@ -157,7 +209,7 @@ def _on_cluster(engine: Engine, workers: int) -> int:
 
 
 def _survey(
-    records: Texts, columns: Mapping[str, ColumnType] | None
+    records: Texts, root: Path, columns: Mapping[str, ColumnType] | None
 ) -> tuple[RowsSeen, Mapping[str, ColumnType], frozenset[int], list[str]]:
     """Read everything once; refuses what cannot be indexed.
 
@@ -169,6 +221,7 @@ def _survey(
     first: list[str] = []
     ids, begins = bytearray(), bytearray()
     for part in records.files():
+        name = _name(part, root)
         for row in seen.noting(part.rows):
             if len(first) < SAMPLE and row.text.strip():
                 first.append(row.text)
@@ -178,7 +231,7 @@ def _survey(
             else:
                 fit(columns, *metadata)
             if records.id_column is not None:
-                ids += blake2b(_row_id(part, row).encode(), digest_size=_ID_BYTES).digest()
+                ids += blake2b(_row_id(name, row).encode(), digest_size=_ID_BYTES).digest()
                 begins.append(row.passage == 1)
     if not first:
         names = [*(source.name for source in records.sources), *records.docstrings]
@@ -209,13 +262,14 @@ def _add(
     index: SearchIndex,
     records: Texts,
     part: TextFile,
+    name: str,
     places: Iterator[int],
     superseded: frozenset[int],
     advance: Callable[[int], None],
     on_cluster: int,
 ) -> Changes:
     """Add the rows of a source, and delete what it had before and has no more."""
-    begin = f"{part.name}:"
+    begin = f"{name}:"
     placed = zip(part.rows, places, strict=False)  # places never end
     last_number = deleted = 0
     numbered_ids: set[str] = set()  # among the ids of a column: those of rows that have none
@@ -230,32 +284,33 @@ def _add(
         while batch := list(islice(placed, SLICE)):
             last_number = batch[-1][0].number
             kept = [row for row, place in batch if place not in superseded]
-            rows = [_indexed(index, records, part, row) for row in kept]
+            rows = [_indexed(index, records, part, name, row) for row in kept]
             # Before they are written: what a kill leaves undone the next command then does.
-            cut = {_row_id(part, row): row.passages for row in kept}
+            cut = {_row_id(name, row): row.passages for row in kept}
             deleted += index.delete_other_passages(cut)
             if rows:
                 yield rows
             if records.id_column is not None:
-                ids = (_row_id(part, row) for row, _ in batch)
+                ids = (_row_id(name, row) for row, _ in batch)
                 numbered_ids.update(key for key in ids if key.startswith(begin))
 
     changes = index.add_slices(slices(), advance, on_cluster)
     if not part.unread:  # else what it had before stays
-        deleted += index.delete_numbered(part.name, has)
+        deleted += index.delete_numbered(name, has)
     return changes + Changes(deleted=deleted)
 
 
-def _indexed(index: SearchIndex, records: Texts, part: TextFile, row: TextRow) -> Row:
+def _indexed(index: SearchIndex, records: Texts, part: TextFile, name: str, row: TextRow) -> Row:
     """A row of a file as the index has it."""
-    whole = _row_id(part, row)
+    whole = _row_id(name, row)
     key = passage_id(whole, row.passage, row.passages)
     metadata = fit(index.columns, *_metadata(records, part, row))
-    return Row(row.text, key, metadata, None if row.passages == 1 else whole)
+    file = None if part.path is None else name
+    return Row(row.text, key, metadata, file, None if row.passages == 1 else whole)
 
 
-def _row_id(part: TextFile, row: TextRow) -> str:
-    return row.key or f"{part.name}:{row.number}"
+def _row_id(name: str, row: TextRow) -> str:
+    return row.key or f"{name}:{row.number}"
 
 
 def _metadata(records: Texts, part: TextFile, row: TextRow) -> tuple[dict[str, Any], str, bool]:

@@ -38,12 +38,14 @@ class Row(NamedTuple):
     """A text, its id, and metadata by column.
 
     Attributes:
+        file: the name of the file that it was read from; `None` where it was not read from one.
         passage_of: the id of the row that the text is a passage of; `None` where it is all of it.
     """
 
     text: str
     id: str
     metadata: Mapping[str, Any]
+    file: str | None = None
     passage_of: str | None = None
 
 
@@ -156,7 +158,7 @@ class SearchIndex:
             str(model), query_prompt=query_prompt, document_prompt=document_prompt
         )
         require_room(folder)  # again: another command may have begun there meanwhile
-        about = About.of(encoder, columns, bm25_weight)
+        about = About.of(folder, encoder, columns, bm25_weight)
         database = Database(folder, columns, encoder.dim, new=True)
         about.write(folder)  # last: it is what makes the folder an index
         return cls(folder, about, database, encoder)
@@ -276,23 +278,30 @@ class SearchIndex:
     def _changed(
         self, rows: Sequence[Row], advance: Callable[[int], None]
     ) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-        """What to write of a slice, id -> text, metadata and `passage_of`, and what that changes.
+        """What to write of a slice, id -> text, metadata and the rest, and what that changes.
 
-        Rows that are there and have no text now are deleted.
+        Rows that are there and have no text now are deleted. What only stands in another file now
+        is not encoded again.
         """
         wanted: dict[str, tuple[Any, ...]] = {}
-        for text, key, metadata, passage_of in rows:
+        for text, key, metadata, file, passage_of in rows:
             values = fit(self.columns, metadata, f"row {key}").values()
-            row = without_surrogates(text), *values, passage_of
+            row = without_surrogates(text), *values, file, passage_of
             _require_same_row(key, row, wanted)
             wanted[key] = row
         known = self._database.known(list(wanted))
         for key, row in wanted.items():
             _require_same_row(key, row, known)
         empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
-        changed = {
-            key: row for key, row in wanted.items() if key not in empty and known.get(key) != row
+        others = {key: row for key, row in wanted.items() if known.get(key) != row}
+        moved = {
+            key: row[_FILE]
+            for key, row in others.items()
+            if key in known and _without_file(row) == _without_file(known[key])
         }
+        changed = {key: row for key, row in others.items() if key not in empty and key not in moved}
+        for file in set(moved.values()):
+            self._database.move([key for key, now in moved.items() if now == file], file)
         if gone := sorted(empty & set(known)):
             self._database.remove(gone)
         advance(len(wanted) - len(changed))
@@ -355,6 +364,20 @@ class SearchIndex:
         for start in range(0, len(stale), SLICE):
             self._database.remove(stale[start : start + SLICE])
         return len(stale)
+
+    def gone(self) -> dict[str, int]:
+        """Return the files that are not there any more -> how many rows the index has of each.
+
+        Files are looked for where they were; rows that were not read from a file belong to none.
+        """
+        root = self.folder / self.about.root
+        files = sorted(self._database.files().items())
+        return {file: rows for file, rows in files if not (root / file).exists()}
+
+    def delete_files(self, files: Sequence[str]) -> None:
+        """Delete the rows of files, which are named as `gone` names them."""
+        for start in range(0, len(files), SLICE):
+            self._database.remove_files(files[start : start + SLICE])
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
         """The approximate index; `None` if a search among so many rows does without."""
@@ -502,6 +525,14 @@ def passage_id(row: str, passage: int, passages: int) -> str:
     ('posts.csv:7', 'posts.csv:7#2')
     """
     return f"{row}#{passage}" if passages > 1 else row
+
+
+_FILE = -2
+"""The place of the file among the values of a row."""
+
+
+def _without_file(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row[:_FILE] + row[_FILE + 1 :]
 
 
 def _require_same_row(

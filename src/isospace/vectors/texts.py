@@ -34,7 +34,7 @@ from isospace.corpus.reading import (
     row_document,
 )
 from isospace.corpus.records import Column
-from isospace.corpus.sources import Source, require_columns
+from isospace.corpus.sources import STANDARD_INPUT, Source, require_columns
 from isospace.corpus.staging import passages_of
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
@@ -77,12 +77,14 @@ class TextFile(NamedTuple):
         format: of a `Source`.
         rows: what it has; they can be read once.
         unread: why it cannot be read, where that was found when its rows were asked for.
+        path: where it is; `None` for docstrings, standard input and what was copied from a URL.
     """
 
     name: str
     format: str
     rows: Iterator[TextRow]
     unread: list[str]
+    path: Path | None
 
 
 class RowsSeen:
@@ -164,12 +166,14 @@ class Texts:
                 TextRow(corpus[row], "", nothing, number)
                 for number, row in enumerate(corpus.passages, 1)
             )
-            yield TextFile(name, "txt", passages, [])
+            yield TextFile(name, "txt", passages, [], None)
         for source in self.sources:
             is_document = source.format in DOCUMENT_FORMATS
             unread: list[str] = []
             rows = self._passages(source, unread) if is_document else self._rows(source)
-            yield TextFile(source.name, source.format, rows, unread)
+            copied = source.name == STANDARD_INPUT or "://" in source.name
+            path = None if copied else source.path
+            yield TextFile(source.name, source.format, rows, unread, path)
 
     def scan(self) -> RowsSeen:
         """Count and hash the rows; reads everything once, so that errors come first."""

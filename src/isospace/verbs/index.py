@@ -51,6 +51,9 @@ class Index(LoadsModels):
     document_prompt: str | None = None
     """For a new index: put before every text, in the same way. Default: the model's own document,
     passage or corpus prompt."""
+    sync: bool = False
+    """Delete the rows of all files that are not there any more, such as renamed ones. FILE can be
+    left out."""
     delete: str | None = None
     """Delete the rows that match this SQL condition on id, text and the columns that were kept."""
     engine: Engine = "local"
@@ -90,6 +93,7 @@ class Index(LoadsModels):
                 self.engine,
                 self.workers,
                 self.reading,
+                self.sync,
             )
         except KeyboardInterrupt:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")
@@ -130,4 +134,4 @@ def _in_words(changes: Changes) -> str:
     words = [f"{number:,} {name}" for name, number in counts.items()]
     if repeated:
         words.append(f"{repeated:,} left out since a later row has the same id")
-    return ", ".join(words)
+    return ", ".join(words) or "no changes"

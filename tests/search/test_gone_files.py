@@ -1,0 +1,158 @@
+"""Files of an index under other spellings of their paths, and files that are renamed or deleted."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from search_index import run
+
+from isospace.search import Changes, SearchIndex
+from isospace.search.database import Database
+from isospace.search.files import index_files
+from isospace.system.progress import Silent
+
+TEXTS = {
+    name: f"The {name} sits by the old river and waits." for name in ("cat", "dog", "bird", "it's")
+}
+
+
+@pytest.fixture
+def kb(toy_model, tmp_path, monkeypatch):
+    """A folder of documents, indexed from the folder that holds it."""
+    work = tmp_path / "work"
+    (work / "kb").mkdir(parents=True)
+    monkeypatch.chdir(work)
+    for name, text in TEXTS.items():
+        Path(f"kb/{name}.md").write_text(text)
+    added = index_files("kb", "index", str(toy_model), progress=Silent())
+    assert (added.changes, added.gone) == (Changes(added=4), {})
+    return work / "kb"
+
+
+def ids(index="index") -> list[str]:
+    return sorted(hit.id for hit in SearchIndex.open(index).search("cat", k=1000).hits[0])
+
+
+ALL = ["kb/bird.md:1", "kb/cat.md:1", "kb/dog.md:1", "kb/it's.md:1"]
+
+
+def test_a_file_is_indexed_once_however_its_path_is_spelled(kb, tmp_path, monkeypatch):
+    assert ids() == ALL
+    (tmp_path / "link").symlink_to(kb)
+    (tmp_path / "link.md").symlink_to(kb / "cat.md")
+    spelled = ["./kb", "../work/kb", str(kb), f"{tmp_path}/link", f"{tmp_path}/link.md", "kb//dog.md"]  # fmt: skip
+    for path in spelled:
+        assert index_files(path, "index", progress=Silent()).changes.added == 0, path
+    assert index_files(spelled, "index", progress=Silent()).changes.added == 0
+    monkeypatch.chdir(kb)  # another working directory
+    for path in (".", "../kb", "cat.md"):
+        assert index_files(path, "../index", progress=Silent()).changes.added == 0, path
+    assert ids("../index") == ALL
+
+
+def test_one_command_with_two_spellings_makes_one_row_a_text(kb, toy_model):
+    index_files(["kb", "../work/kb", str(kb)], "new", str(toy_model), progress=Silent())
+    assert ids("new") == ALL
+    Path("t.csv").write_text("key,text\n,a cat\nx,a dog\n")
+    index_files(["t.csv", "./t.csv"], "rows", str(toy_model), id_column="key", progress=Silent())
+    assert ids("rows") == ["t.csv:1", "x"]
+
+
+def test_what_lies_outside_is_named_by_its_absolute_path(kb, toy_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(kb)
+    (tmp_path / "other.md").write_text(TEXTS["cat"])
+    index_files(["cat.md", "../../other.md"], "../new", str(toy_model), progress=Silent())
+    assert ids("../new") == [f"{tmp_path.resolve()}/other.md:1", "cat.md:1"]
+
+
+def test_files_that_moved_with_their_index_are_the_same(kb, tmp_path, monkeypatch):
+    shutil.move(tmp_path / "work", tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    again = index_files("moved/kb", "moved/index", progress=Silent())
+    assert (again.changes, again.gone) == (Changes(unchanged=4), {})
+
+
+def test_docstrings_of_a_folder_are_one_source(kb, toy_model):
+    Path("kb/module.py").write_text(f'def f():\n    """{TEXTS["cat"]}"""\n')
+    for name in ("docstrings:kb", "docstrings:../work/kb", f"docstrings:{kb}"):
+        index_files(name, "new", str(toy_model), progress=Silent())
+        assert ids("new") == ["docstrings:kb:1"]
+
+
+def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
+    (kb / "cat.md").rename(kb / "tiger.md")
+    (kb / "it's.md").unlink()
+    status, _, err = run(capsys, "index", "kb")
+    assert status == 0
+    told = "2 files missing (kb/cat.md, kb/it's.md), with 2 rows in the index"
+    assert f"{told}; --sync deletes such rows" in err
+    assert ids() == sorted([*ALL, "kb/tiger.md:1"])
+    content = json.loads(run(capsys, "index", "kb", "--json")[1])
+    assert content["gone"] == {"kb/cat.md": 1, "kb/it's.md": 1}
+    content = json.loads(run(capsys, "index", "kb", "--sync", "--json")[1])
+    assert (content["changes"]["deleted"], content["gone"], content["rows"]) == (2, {}, 3)
+    assert ids() == ["kb/bird.md:1", "kb/dog.md:1", "kb/tiger.md:1"]
+    assert "missing" not in run(capsys, "index", "kb")[2]
+
+
+def test_sync_needs_no_files(kb, capsys):
+    shutil.rmtree(kb)
+    status, _, err = run(capsys, "index", "--sync")
+    assert (status, err.split("\n")[0].split()) == (0, ["rows", "4", "deleted"])
+    assert len(SearchIndex.open("index")) == 0
+    assert run(capsys, "index", "--sync", "--to", "none")[0] == 2
+
+
+def test_only_rows_of_files_are_deleted(kb, capsys, monkeypatch):
+    """Ids that look like FILE:ROW are no files, and what was piped in has none."""
+    SearchIndex.open("index").add(["a cat", "a dog"], ["kb/gone.md:1", "doc:12"])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the river\n")))
+    run(capsys, "index", "-")
+    assert run(capsys, "index", "--sync")[0] == 0
+    assert ids() == sorted([*ALL, "kb/gone.md:1", "doc:12", "standard input:1"])
+
+
+def test_rows_with_ids_follow_their_file(kb, toy_model, monkeypatch):
+    """A renamed table is not encoded again, and loses the rows that it no longer has."""
+    options = {"id_column": "key", "progress": Silent()}
+    Path("old.csv").write_text("key,text\na,the cat\nb,a dog\nc,a tree\n")
+    index_files("old.csv", "new", str(toy_model), **options)
+    Path("old.csv").unlink()
+    Path("new.csv").write_text("key,text\na,the cat\nb,a house\n")
+    written = []
+    write = Database.write
+    monkeypatch.setattr(Database, "write", lambda *a: written.extend(a[1]) or write(*a))
+    again = index_files("new.csv", "new", sync=True, **options)
+    assert again.changes == Changes(unchanged=1, replaced=1, deleted=1)
+    assert (written, ids("new")) == (["b"], ["a", "b"])
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("name", ["move", "write", "remove_files"])
+@pytest.mark.parametrize("before", [True, False])
+def test_after_a_kill_the_same_command_syncs_the_rest(kb, toy_model, monkeypatch, name, before):
+    options = {"id_column": "key", "progress": Silent()}
+    Path("old.csv").write_text("key,text\na,the cat\nb,a dog\nc,a tree\n")
+    index_files("old.csv", "new", str(toy_model), **options)
+    Path("old.csv").rename("new.csv")
+    Path("new.csv").write_text("key,text\na,the cat\nd,a house\n")
+    real = getattr(Database, name)
+
+    def last(*arguments):
+        if not before:
+            real(*arguments)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, name, last)
+        with pytest.raises(Killed):
+            index_files("new.csv", "new", sync=True, **options)
+    assert index_files("new.csv", "new", sync=True, **options).gone == {}
+    assert ids("new") == ["a", "d"]
