@@ -16,8 +16,8 @@ from rich.text import Text
 from isospace.system.tables import Rows, columns_of, markdown_table
 from isospace.verbs.tables import draw_table
 
-_LEAST = 20
-"""Cells of a text that are shown however narrow the terminal."""
+_LEAST = 50
+"""Cells of a text that are shown however narrow the terminal, over several lines if need be."""
 
 
 def print_result(text: str) -> None:
