@@ -20,6 +20,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from fpdf import FPDF
 from pypdf import PdfWriter, Transformation
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject
 
 from isospace.corpus import streams
 from isospace.corpus.documents import (
@@ -928,6 +929,29 @@ def test_pdf():
         "Markets stand in a hyphenated word of the Markets.",
     ]
     assert document.left_out == {"page headers and footers": 6}
+
+
+def test_ligatures_and_soft_hyphens_of_a_pdf_are_letters():
+    """pdfTeX without glyphtounicode names the glyphs /ffi, /ff, ..., and no character for them."""
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("Times", "", 11)
+    for line in ("The e\x01cient o\x01ce su\x02ered a \x03re in its Unter\xad", "nehmen at night."):
+        pdf.cell(0, 5, line, new_x="LMARGIN", new_y="NEXT")
+    written = PdfWriter(clone_from=io.BytesIO(bytes(pdf.output())))
+    [font] = written.pages[0]["/Resources"]["/Font"].values()
+    names = [NumberObject(1), *map(NameObject, ("/ffi", "/ff", "/fi"))]
+    font.get_object()[NameObject("/Encoding")] = DictionaryObject(
+        {
+            NameObject("/BaseEncoding"): NameObject("/WinAnsiEncoding"),
+            NameObject("/Differences"): ArrayObject(names),
+        }
+    )
+    content = io.BytesIO()
+    written.write(content)
+    assert paragraphs(read(content.getvalue(), "pdf")) == [
+        "The efficient office suffered a fire in its Unternehmen at night."
+    ]
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.001])

@@ -7,6 +7,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from isospace.evaluation.bm25 import words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Unter\u00adneh\u00admen", ["unternehmen"]),
+        ("zero\u200bwidth word\u2060joiner Auf\u200clage", ["zerowidth", "wordjoiner", "auflage"]),
+        ("e\ufb03cient Ｃａｆｅ\u0301 ｶﾞｽ", ["efficient", "café", "ガス"]),
+        ("don\u02bct don’t don't", ["don", "t"] * 3),
+        ("हिन्\u200dदी हिन्दी", ["हिन्दी", "हिन्दी"]),
+        ("می\u200cخواهم می خواهم", ["می", "خواهم"] * 2),
+        ("ភាសា\u200bនេះ", words("ភាសានេះ")),
+    ],
+)
+def test_words_are_those_that_a_reader_sees(text, expected):
+    assert words(text) == expected
+
 
 def test_an_installed_jax_is_not_touched_and_can_be_imported_afterwards(tmp_path: Path) -> None:
     """Where JAX is used it takes most of a GPU, which is for the encoder."""

@@ -45,6 +45,15 @@ def test_beir(tmp_path):
     assert judged.judgements == ({0: 2, 1: 0}, {1: 1, 2: 1})
 
 
+def test_characters_are_normalised_but_not_those_of_ids(tmp_path):
+    documents = [{"_id": "ﬁ", "title": "e\ufb03cient", "text": "Unter\u00adnehmen"}, *DOCUMENTS[1:]]
+    queries = [{"_id": "q1", "text": "what\u00a0purrs\u200b"}, *QUERIES[1:]]
+    judged = load_judged(write(tmp_path, documents, queries, QRELS.replace("d1", "ﬁ")))
+    assert judged.queries[0] == "what purrs"
+    assert judged.documents[0] == "efficient Unternehmen"
+    assert judged.judgements[0] == {0: 2, 1: 0}
+
+
 @pytest.mark.parametrize("line", ["q1 0 d1 2\nq2 0 d2 1\n", "q1\tQ0\td1\t2\nq2\tQ0\td2\t1\n"])
 def test_trec(tmp_path, line):
     folder = write(tmp_path, qrels=line, name="qrels.txt")

@@ -48,6 +48,7 @@ def test_a_users_scored_pairs(tmp_path, name, text):
         ("p.csv", "a,b,1\na,b,good\n", r"p\.csv:2: the score 'good'"),
         ("p.csv", "left,right,much\na,b,1\n", r"p\.csv:1: the score 'much'"),
         ("p.csv", 'a,"b\nc",1\na,,2\n', r"p\.csv:3: expected a text"),
+        ("p.csv", "a,b,1\na,\u200b\u00ad,2\n", r"p\.csv:2: expected a text"),
         ("p.csv", 'a,b,1\n"a,b,2\n', r"p\.csv:2: not valid csv"),
         ("p.csv", "a,b,1\n", r"p\.csv: expected at least two rows, found 1"),
         ("p.tsv", "a\tb\t1\n\na\tb\tinf\n", r"p\.tsv:3: the score 'inf'"),
@@ -148,6 +149,15 @@ def test_broken_pairs_are_named_with_their_line(tmp_path, name, text, message):
     write(tmp_path / name, text)
     with pytest.raises(UserError, match=message):
         load_pairs(tmp_path / name)
+
+
+def test_characters_of_pairs_are_normalised(tmp_path):
+    rows = "e\ufb03cient\u00a0cat,Ｂig Unter\u00adnehmen\nx\u200by,cafe\u0301 x²\n"
+    write(tmp_path / "p.csv", rows)
+    assert list(load_pairs(tmp_path / "p.csv")) == [
+        ("efficient cat", "Big Unternehmen"),
+        ("xy", "café x²"),
+    ]
 
 
 def test_a_missing_file_and_wrong_bytes_are_named(tmp_path):

@@ -46,6 +46,25 @@ def test_exact_search_is_a_dull_loop(index, encode, query):
     assert results.protocol == "cosine, exact, 300 texts"
 
 
+def test_texts_and_queries_are_read_alike_however_they_are_spelt(toy_model, tmp_path):
+    index = SearchIndex.create(tmp_path / "index", str(toy_model), {})
+    added = ["the e\ufb03cient co\u2011operating Unter\u00adnehmen", "a cat"]
+    index.add(added, ["a", "b"])
+    assert index.add(added, ["a", "b"]).unchanged == 2
+    index.refresh()
+    for query in (
+        "the efficient co-operating Unternehmen",
+        "the\u00a0efﬁcient co‐operating Unternehmen\u200b",
+    ):
+        hit = index.search(query, k=1).hits[0][0]
+        assert hit.text == "the efficient co-operating Unternehmen"
+        assert hit.cosine == pytest.approx(1, abs=1e-6)
+    # Shared words find it too, though the vector is far from it.
+    assert index.search("ｕnter\u00adnehmen", k=1, fused=True, bm25_weight=50).hits[0][0].id == "a"
+    with pytest.raises(UserError, match="none of them empty"):
+        index.search("\u200b\u00ad")
+
+
 def test_a_text_without_a_direction_is_found_with_cosine_0(tmp_path, monkeypatch):
     (tmp_path / "words.txt").write_text("cat 1 0\ndog 0.6 0.8\n")
     monkeypatch.chdir(tmp_path)

@@ -1,16 +1,14 @@
 """Clean texts, one a line, on disk.
 
-Cleaning is Unicode NFC, the removal of control characters, and white space folded to single
-blanks, or to none where a line of Chinese or Japanese goes on in the next. NFC and not NFKC: two
-spellings of one character become equal, while what the writer chose (a superscript, a ligature, a
-full-width letter) stays; a tokenizer that was trained on NFKC text applies it itself.
+Cleaning is the removal of control characters, one spelling for characters that look the same
+(`characters.normalise`), and white space folded to single blanks, or to none where a line of
+Chinese or Japanese goes on in the next.
 """
 
 from __future__ import annotations
 
 import mmap
 import re
-import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -19,6 +17,8 @@ from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from isospace.corpus.characters import normalise
 
 # Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
@@ -59,14 +59,14 @@ def has_controls(text: str) -> bool:
 
 
 def clean(text: str) -> str:
-    r"""NFC, without control characters, and `folded`.
+    r"""Return the text normalised, without control characters, and `folded`.
 
     >>> clean("  Two\twords,\0 one  cafe\u0301. \r\n")
     'Two words, one café.'
     """
     if not text.isprintable():
         text = _CONTROL.sub("", text)
-    return folded(unicodedata.normalize("NFC", text))
+    return folded(normalise(text))
 
 
 def folded(text: str) -> str:

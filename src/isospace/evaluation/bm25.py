@@ -2,8 +2,8 @@
 
 The scores are bm25s' (Lù 2024, arXiv 2407.03618), in Lucene's variant with k1 = 1.5 and b = 0.75.
 Nothing here is of one language: no stemming, no stop words. Words are runs of letters, marks and
-digits, without case and width; in scripts that put no space between words every two neighbouring
-characters are a word, as in Lucene's analyser of Chinese, Japanese and Korean.
+digits of normalised text, without case and width; in scripts that put no space between words every
+two neighbouring characters are a word, as in Lucene's analyser of Chinese, Japanese and Korean.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.corpus.characters import normalise
 from isospace.corpus.dedup import MARKS, UNSPACED
 from isospace.operators.nearest import BLOCK
 
@@ -48,6 +49,9 @@ _LETTER = f"[^\\W_{UNSPACED}]"
 _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[\\w{MARKS}])+)")
 """Two groups: a word, or a run of a script without spaces."""
 
+# What is left of these by `normalise`. In Arabic script U+200C parts words, as a blank does.
+_JOINER = re.compile("[\u200b\u200d]|(?<![\u0600-\u06ff\u0750-\u077f])\u200c")
+
 # It tells what it does at level DEBUG, and has set that level itself.
 logging.getLogger("bm25s").setLevel(logging.WARNING)
 
@@ -61,7 +65,9 @@ def words(text: str) -> list[str]:
     ['हिन्दी', '猫が', 'が好', '好き']
     """
     found: list[str] = []
-    for spaced, unspaced in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _JOINER.sub("", normalise(text)))
+    for spaced, unspaced in _WORD.findall(text.casefold()):
         one = spaced or len(unspaced) == 1
         found += [spaced or unspaced] if one else map("".join, pairwise(unspaced))
     return found

@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from isospace.corpus.characters import normalise
 from isospace.corpus.records import read_rows
 from isospace.corpus.sources import Source, file_source
 from isospace.errors import UserError
@@ -149,7 +150,10 @@ def _read_texts(source: Source, what: str, flaws: _Flaws) -> dict[str, str]:
             raise UserError(f'{where}: "_id" is {key!r}; expected an id')
         if other := next((part for part in parts if not isinstance(part, str | None)), None):
             raise UserError(f"{where}: expected a text, found {other!r}")
-        text, key = " ".join(part.strip() for part in parts if part and part.strip()), str(key)
+        text, key = (
+            " ".join(filter(None, (normalise(part or "").strip() for part in parts))),
+            str(key),
+        )
         if not text:
             flaws.note(f"{what} without a text, kept as empty texts", f"{where}: {key!r}")
         if key.strip() in texts:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isospace.corpus.characters import normalise
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import Cells, read_named_rows
 from isospace.corpus.sources import file_source
@@ -107,14 +108,15 @@ def read_user_file(
 
 
 def text_cell(path: Path, line: int, cell: Any) -> str:
-    """A text with its white space folded.
+    """Return a text with its characters normalised and its white space folded.
 
     Raises:
         UserError: naming file, line and value.
     """
-    if not isinstance(cell, str) or not cell.strip():
+    text = " ".join(normalise(cell).split()) if isinstance(cell, str) else ""
+    if not text:
         raise UserError(f"{path}:{line}: expected a text, found {cell!r}")
-    return " ".join(cell.split())
+    return text
 
 
 def parse_score(path: Path, line: int, cell: Any) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast, get_args
 
 import numpy as np
 
+from isospace.corpus.characters import normalise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName
@@ -69,6 +69,9 @@ class Embedder:
         **others: Any,
     ) -> np.ndarray:
         """Vectors of texts, as the model makes them; options as in sentence-transformers.
+
+        Texts are encoded as they are given. `isospace.corpus.characters.normalise` does to them
+        what is done to files.
 
         Args:
             texts: one text, or n.
@@ -159,6 +162,8 @@ class Embedder:
     def index(self, corpus: Path | str | Iterable[str], column: str = "text") -> MemoryIndex:
         """Make texts searchable, exactly and in memory: they are documents, what is asked a query.
 
+        Texts and queries are normalised before they are encoded; hits have the texts as given.
+
         Args:
             corpus: the texts; or one file of them, as a path.
             column: of a file that has columns.
@@ -171,8 +176,17 @@ class Embedder:
                 corpus = [row.text for row in rows]
         texts = list(corpus)
         require_strings("text", texts)
-        vectors = unit_rows(self.encoder.embed(texts, side="document"))
-        return MemoryIndex(texts, vectors, partial(self._unit_vectors, side="query"))
+        plain = list(map(normalise, texts))
+        vectors = unit_rows(self.encoder.embed(plain, side="document"))
+        return MemoryIndex(texts, vectors, self._query_vectors)
+
+    def _query_vectors(self, queries: TextsOrVectors) -> np.ndarray:
+        """Return vectors of length 1 of queries, which are normalised as the texts are."""
+        if isinstance(queries, str):
+            queries = normalise(queries)
+        elif not isinstance(queries, np.ndarray) or queries.dtype.kind in "OU":
+            queries = [normalise(text) if isinstance(text, str) else text for text in queries]
+        return self._unit_vectors(queries, side="query")
 
     def _unit_vectors(self, items: TextsOrVectors, side: Side | None = None) -> np.ndarray:
         vectors: Any = items

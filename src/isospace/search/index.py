@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isospace.corpus.characters import normalise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import Side
@@ -286,7 +287,7 @@ class SearchIndex:
         wanted: dict[str, tuple[Any, ...]] = {}
         for text, key, metadata, file, passage_of in rows:
             values = fit(self.columns, metadata, f"row {key}").values()
-            row = without_surrogates(text), *values, file, passage_of
+            row = without_surrogates(normalise(text)), *values, file, passage_of
             _require_same_row(key, row, wanted)
             wanted[key] = row
         known = self._database.known(list(wanted))
@@ -435,6 +436,7 @@ class SearchIndex:
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         require_strings("query", queries)
+        queries = list(map(normalise, queries))
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
         require_k(k)

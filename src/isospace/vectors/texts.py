@@ -1,8 +1,8 @@
 """Texts to encode, streamed from files, with ids and other columns where the files have some.
 
 A row of the input is a row of the output: an empty line is the empty text and gets its vector, and
-so does a missing value, which is counted. Nothing is cleaned or dropped; the line's end and halves
-of surrogate pairs, which are no text, are all that is changed. Of a document every passage is a
+so does a missing value, which is counted. No row is dropped. What is changed are the line's end,
+halves of surrogate pairs, and characters (`characters.normalise`). Of a document every passage is a
 row, cleaned, and so is, where an index asks for it, every passage of a row that is longer than one.
 Only docstrings are no file: their passages are those of a corpus, which has each once.
 """
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from isospace.config import CorpusConfig
 from isospace.corpus import records
+from isospace.corpus.characters import normalise
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.docstrings import is_docstrings
 from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
@@ -295,8 +296,8 @@ def open_texts(
 def _key(value: Any) -> str:
     """An id as text; empty where it is missing, which NaN is too."""
     missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return "" if missing else _text(str(value))
+    return "" if missing else without_surrogates(str(value).rstrip("\r\n"))
 
 
 def _text(raw: str) -> str:
-    return without_surrogates(raw.rstrip("\r\n"))
+    return without_surrogates(normalise(raw.rstrip("\r\n")))

@@ -6,6 +6,7 @@ import codecs
 import re
 from collections import Counter
 
+from isospace.corpus.characters import normalise
 from isospace.corpus.documents import Section, UnreadableDocument
 from isospace.corpus.formats.boilerplate import (
     LICENCES,
@@ -18,7 +19,7 @@ from isospace.corpus.lines import folded
 SHORT_ITEM = 40
 """A list all of whose items have fewer characters is one paragraph, its items joined by "; "."""
 
-_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff\x00-\x08\x0e-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
 class Draft:
@@ -104,12 +105,12 @@ class Draft:
 
 
 def one_line(text: str) -> str:
-    r"""The text `folded`, without invisible characters.
+    r"""Return the text normalised, without control characters, and `folded`.
 
     >>> one_line("two\n  lines,\u00a0soft\u00adened"), one_line("日本\n語")
     ('two lines, softened', '日本語')
     """
-    return folded(_INVISIBLE.sub("", text))
+    return folded(normalise(_CONTROL.sub("", text)))
 
 
 def decode(content: bytes, encoding: str | None) -> str:

@@ -35,6 +35,7 @@ _PAGE_NUMBER = re.compile(
 _BULLET = re.compile(r"(?:[•‣◦▪●–]|\(?\d{1,2}[.)])\s+(?=\S)")
 # Of a font; those of LaTeX are named by weight and width.
 _BOLD = re.compile(r"bold|black|heavy|demi|medi(?:ital)?$|\b(?:cmb|sfb|ecb)x?\d", re.IGNORECASE)
+_DIVIDED = re.compile(r"\u00ad\s*$")
 _END = re.compile(r"[.!?:;。！？][\"'”’»)\]]*$")
 _NO_TITLE = re.compile(r"untitled.*|\(anonymous\)|microsoft word -.*|.*\.\w{2,4}", re.IGNORECASE)
 
@@ -105,7 +106,8 @@ def _page_lines(page: Any) -> list[_Line]:
 
     page.extract_text(visitor_text=visit)
     for line in lines:
-        line.text = one_line(line.text)
+        # A soft hyphen at the end of a line shows.
+        line.text = one_line(_DIVIDED.sub("-", line.text))
     return [line for line in lines if line.text]
 
 
