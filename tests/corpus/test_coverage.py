@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from isospace.corpus.coverage import coverage
 from isospace.encoders.loading import load_encoder
 
@@ -20,6 +22,24 @@ def test_japanese_and_russian_are_warned_of():
     japanese = coverage(encoder, ["猫は暖かい屋根の上で一日中眠っていた。誰も起こさなかった。"])
     assert japanese.unknown > 0.03
     assert "unknown" in (japanese.warning or "")
+
+
+def test_unknown_characters_are_named_and_the_language_is_not_blamed():
+    encoder = load_encoder("minilm")
+    found = coverage(
+        encoder, ["The e\ufb03cient oven is at 200 ℃ \U0001f600\U0001f600.", "Take 2 ㎏."]
+    )
+    assert found.by_characters == found.unknown == pytest.approx(4 / 13)
+    assert found.characters == ("\u2103", "\u338f", "ﬃ", "\U0001f600")
+    for name in ("℃ (U+2103)", "㎏ (U+338F)", "ﬃ (U+FB03)"):
+        assert name in (found.warning or "")
+    assert "language" not in (found.warning or "")
+
+
+def test_a_language_is_blamed_beside_a_few_signs():
+    found = coverage(load_encoder("minilm"), ["猫は暖かい屋根の上で一日中眠っていた ☠。"])
+    assert found.characters == ("☠",)
+    assert "the language" in (found.warning or "")
 
 
 def test_german_is_warned_of():
