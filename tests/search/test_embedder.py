@@ -208,15 +208,18 @@ def test_a_corpus_can_be_a_file(model, tmp_path):
         assert model.index(corpus, column="words").texts == TEXTS
 
 
-def test_texts_and_queries_are_read_alike_however_they_are_spelt(model):
+@pytest.mark.parametrize("spelt", ["the ｂig cat", "the big c\u200bat", "the big\u00a0ca\u00adt"])
+def test_texts_and_queries_are_read_alike_however_they_are_spelt(model, spelt):
     """`encode` takes a text as it is given, as sentence-transformers does; a search does not."""
-    texts = ["the big cat", "the \uff42ig \u0063at\u200b ﬂoats"]
-    index = model.index(texts)
-    [hit] = index.search("the\u00a0ｂig cat ﬂo\u00adats", k=1)
-    assert hit.text == texts[1]
+    pairs = [(spelt, "the big cat"), ("the big cat", spelt), (spelt, spelt)]
+    for text, query in pairs:
+        [hit] = model.index([text]).search(query, k=1)
+        assert hit.text == text
+        assert hit.score == pytest.approx(1, abs=1e-6)
+    [[hit]] = model.index([spelt]).search(np.array(["the big cat"]), k=1)
     assert hit.score == pytest.approx(1, abs=1e-6)
-    plain = SentenceTransformer(str(model.encoder.source), device="cpu").encode(texts)
-    np.testing.assert_allclose(model.encode(texts), plain, atol=1e-6)
+    plain = SentenceTransformer(str(model.encoder.source), device="cpu").encode([spelt])
+    np.testing.assert_allclose(model.encode([spelt]), plain, atol=1e-6)
 
 
 def test_a_text_that_is_the_opposite_of_the_query_is_a_hit_too():
