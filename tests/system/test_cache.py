@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -110,3 +111,17 @@ def test_what_cannot_be_read_is_built_again_once(tmp_path):
     assert result == ["as", "it"]
     with pytest.raises(ValueError, match="unpack"):
         built_once(tmp_path / "other", lambda folder: write(folder, "cut"), two_words)
+
+
+def test_an_error_that_passes_removes_nothing(tmp_path):
+    (tmp_path / "result").mkdir()
+    write(tmp_path / "result", "whole")
+
+    def too_many_open_files(_: Path) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with pytest.raises(OSError, match="Too many open files"):
+        built_once(tmp_path / "result", lambda folder: write(folder, "again"), too_many_open_files)
+    assert built_once(tmp_path / "result", lambda folder: write(folder, "again"), read) == "whole"
+    (tmp_path / "result" / "part").unlink()
+    assert built_once(tmp_path / "result", lambda folder: write(folder, "again"), read) == "again"

@@ -16,8 +16,11 @@ from isospace.errors import UserError
 from isospace.system.files import expanded
 
 _STALE_SECONDS = 7 * 24 * 3600
-_DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
-"""What reading a file raises whose end or middle is not what was written."""
+_DAMAGED = (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+"""What reading raises where a file is missing, or its end or middle is not what was written.
+
+Other errors of the system pass, such as too many open files; they say nothing of what is there.
+"""
 
 _NO_CACHE = (
     "there is no place to keep what is made once ({}); name a folder that can be written, in the "
