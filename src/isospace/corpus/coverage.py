@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isospace.corpus.passages import count_words
 
@@ -71,6 +72,17 @@ class Coverage:
         )
 
 
+def quantiles(
+    sizes: Sequence[int] | NDArray[np.int64], shares: Iterable[float]
+) -> dict[float, int]:
+    """Return for each share the least size that so many of the texts do not exceed.
+
+    >>> quantiles([6, 50], (0.5, 0.95))
+    {0.5: 6, 0.95: 50}
+    """
+    return {share: int(np.quantile(sizes, share, method="inverted_cdf")) for share in shares}
+
+
 def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
     """What an encoder's tokenizer makes of one text or more."""
     rows = encoder.token_ids(texts, whole=True)
@@ -86,7 +98,7 @@ def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
     return Coverage(
         sum(counts) / tokens,
         tokens / words,
-        {share: int(np.quantile(sizes, share, method="higher")) for share in (0.5, 0.95, 1.0)},
+        quantiles(sizes, (0.5, 0.95, 1.0)),
         len(rows) > 1 and all(row == rows[0] for row in rows),
         characters,
         by_characters / tokens,

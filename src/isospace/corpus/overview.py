@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from isospace.corpus.build import FEWEST_PAIRS
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.coverage import quantiles
 from isospace.corpus.examples import evenly
 from isospace.corpus.languages import languages
 from isospace.corpus.passages import count_words
@@ -74,7 +73,7 @@ def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
     return Overview(
         corpus.counts,
         len(corpus.passages),
-        {share: int(np.quantile(lengths, share, method="higher")) for share in shares},
+        quantiles(lengths, shares),
         languages(texts),
         _relations(corpus),
         judging(corpus),
