@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import tyro
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     NonNegativeFloat,
@@ -35,6 +36,7 @@ from isospace.system.settings import (
     PathOrText,
     settings,
     to_dict,
+    with_home,
 )
 
 logger = logging.getLogger(__name__)
@@ -91,13 +93,15 @@ def _as_list(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names)))]
+"""Names of files, folders and URLs, and of docstrings."""
 
 
 @settings
 class CorpusConfig:
     """What to train on and how to clean it."""
 
-    corpus: Names = ()
+    corpus: Files = ()
     """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, txt, PDF, Word),
     rows (jsonl, csv, tsv, parquet) and lines of text, all but parquet as .gz, .zst or .xz too;
     folders of these; URLs (s3://, ..., as fsspec knows them); - for standard input; docstrings for
@@ -367,7 +371,7 @@ class TrainConfig:
     pairs of the corpus that were held out."""
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    elsewhere: Names = ()
+    elsewhere: Files = ()
     """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
     the verdict, with small sets that isospace brings along and STS (`data`)."""
     output: PathOrText | None = None

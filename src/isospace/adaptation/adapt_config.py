@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, St
 
 from isospace.config import (
     CorpusConfig,
-    Names,
+    Files,
     PrecisionChoice,
     TrainConfig,
     amount_of,
@@ -47,7 +47,7 @@ class AdaptConfig:
     """How many points of 100 may be lost on other text, on average over the small sets that
     isospace carries and on each other one; what loses more on the validation pairs there is
     rejected. 2 suits a model for one's own search; give 0.5 for one that serves other text too."""
-    elsewhere: Names = ()
+    elsewhere: Files = ()
     """Other text, in files or folders as `corpus` has them, on which little should be lost, beside
     what isospace carries and the STS sets of `data`."""
     seeds: Annotated[int, Field(ge=1)] = 1

@@ -28,7 +28,7 @@ from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import what_can_be_shown
 from isospace.system.cache import cache_folder
 from isospace.system.cluster import Engine, connected
-from isospace.system.files import require_writable
+from isospace.system.files import expanded, require_writable
 from isospace.system.launch import first
 from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
@@ -117,7 +117,7 @@ def compare(
         UserError: bad input, refused before the first run; or a folder that holds other settings.
         Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
-    folder, baselines, progress = Path(folder), baselines or {}, progress or Logged()
+    folder, baselines, progress = expanded(folder), baselines or {}, progress or Logged()
     with _stoppable(engine):
         _require_comparable(candidates, seeds, folder, jobs)
         _require_other_names(baselines, candidates)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from isospace.errors import UserError
-from isospace.system.files import atomic_path
+from isospace.system.files import atomic_path, expanded
 
 
 def keep_texts(texts: Iterable[str], path: Path | str) -> Path:
@@ -32,7 +32,7 @@ def keep_texts(texts: Iterable[str], path: Path | str) -> Path:
         >>> keep_texts((f"Sentence {n}." for n in range(2)), f"{folder}/texts.jsonl").read_text()
         '{"text": "Sentence 0."}\n{"text": "Sentence 1."}\n'
     """
-    path = Path(path)
+    path = expanded(path)
     if path.suffix != ".jsonl":
         raise UserError(f"{path}: expected a name that ends in .jsonl")
     if path.exists():

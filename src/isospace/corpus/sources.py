@@ -16,6 +16,7 @@ import fsspec
 
 from isospace.corpus.documents import COMPRESSION, ENDINGS, DocumentFormat, format_of
 from isospace.errors import UserError, first_line
+from isospace.system.settings import with_home
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ def find_sources(
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
     _check_encoding(encoding)
-    files = list(files)
+    files = [*map(with_home, files)]
     require_there(files)
     sources: list[Source] = []
     for file in files:
@@ -120,7 +121,23 @@ def find_sources(
             sources += _folder_sources(Path(file), encoding, delimiter, documents)
         else:
             sources.append(file_source(Path(file), encoding, delimiter, documents))
-    return sources
+    return _each_once(sources)
+
+
+def _each_once(sources: Iterable[Source]) -> list[Source]:
+    """Keep the first source of each file, however its path is spelled."""
+    found: dict[str, Source] = {}
+    repeated = []
+    for source in sources:
+        place = source.name if "://" in source.name else os.path.realpath(source.path)
+        first = found.setdefault(place, source)
+        if first is not source:
+            repeated.append(source.name)
+            found[place] = replace(first, in_folder=first.in_folder and source.in_folder)
+    if repeated:
+        more = f" and {len(repeated) - 10} more" if len(repeated) > 10 else ""
+        logger.warning("read once, under another path: %s%s", ", ".join(repeated[:10]), more)
+    return list(found.values())
 
 
 def require_there(files: Iterable[str]) -> None:

@@ -54,6 +54,7 @@ from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen
 from isospace.statistics.gains import gain, sign_flip_p
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
+from isospace.system.files import expanded
 from isospace.system.ledger import judged
 
 FEW_GROUPS = 100
@@ -74,7 +75,7 @@ def sts_data(data: str | None) -> str | None:
 
 def load_sts_data(data: str) -> dict[str, STSSet]:
     """The seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
-    return load_sts_hub() if data == "hub" else load_sts(Path(data))
+    return load_sts_hub() if data == "hub" else load_sts(expanded(data))
 
 
 def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:

@@ -31,6 +31,7 @@ from isospace.evaluation.task import (
 )
 from isospace.evaluation.tasks import TASKS
 from isospace.objectives.base import View
+from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
 
 
@@ -108,7 +109,7 @@ def evaluate_models(
             f"ISOSPACE_DATA), `data` hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
             "or `own` FILE"
         )
-    folder = Path(where) if where and where != "hub" else None
+    folder = expanded(where) if where and where != "hub" else None
     if folder is None and (config.transfer or config.mteb):  # before the Hub is asked for anything
         option = "transfer" if config.transfer else "mteb"
         raise UserError(f"`{option}`: give the folder that holds the tasks (`data` FOLDER)")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import NonNegativeFloat
 
-from isospace.config import Names
+from isospace.config import Files
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.operators.fusion import WEIGHT
@@ -26,7 +26,7 @@ class EvaluateConfig:
 
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    own: Names = ()
+    own: Files = ()
     """Files of your own to score on (csv, tsv, txt, jsonl, parquet). A row is a pair of texts that
     belong together; or an anchor, a positive and a negative; or two texts and a score; or a text
     and its label. A folder of corpus.jsonl, queries.jsonl and qrels (BEIR's or TREC's) is a test of

@@ -50,6 +50,7 @@ from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
 from isospace.statistics.counts import number_of
+from isospace.system.files import expanded
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def load_own(
     Raises:
         UserError: naming file and line, for what cannot be read or scored.
     """
-    if (folder := Path(path)).is_dir():
+    if (folder := expanded(path)).is_dir():
         judged = load_judged(folder, split, ignore_identical_ids)
         documents = number_of(len(judged.documents), "documents")
         found = f"{len(judged):,} judged queries of {judged.file}, {documents}"

@@ -19,6 +19,7 @@ from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import DataKind
 from isospace.statistics.counts import number_of
+from isospace.system.files import expanded
 
 _FIRST = (
     "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
@@ -90,7 +91,7 @@ def read_user_file(
             fewer than two rows, no column `group`, columns that could be of two kinds, or a header
             of other names.
     """
-    path = Path(path)
+    path = expanded(path)
     source = file_source(path)
     # The name `group` makes a header of a first row, whatever else that has.
     rows = list(read_named_rows(source, lambda cells: group in cells or _is_header(cells)))

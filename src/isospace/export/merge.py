@@ -11,7 +11,7 @@ from isospace.encoders.merging import merge, require_alike
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import require_classic, save_model
 from isospace.errors import UserError
-from isospace.system.files import is_occupied, require_writable
+from isospace.system.files import expanded, is_occupied, require_writable
 from isospace.training.card import Usage, classic_usage, heading
 from isospace.training.origin import Origin
 
@@ -51,7 +51,7 @@ def merge_models(
     Raises:
         UserError: nothing to merge, models that are not alike, or a folder in the way.
     """
-    folder, several = Path(to), [models] if isinstance(models, str | Path) else models
+    folder, several = expanded(to), [models] if isinstance(models, str | Path) else models
     names = list(map(str, (start, *several)))
     if len(names) < 2:
         raise UserError("nothing to merge: name the start, and a model that was trained from it")

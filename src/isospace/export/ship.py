@@ -17,7 +17,7 @@ from isospace.encoders.saving import CLASSIC_TOLERANCE, save_model
 from isospace.errors import UserError
 from isospace.export.hf import save_hf
 from isospace.export.onnx import Int8Loss, Sample, save_onnx
-from isospace.system.files import require_writable
+from isospace.system.files import expanded, require_writable
 from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage, classic_usage, model_card, plain_card
 from isospace.training.run import Run, maker_of
@@ -91,7 +91,8 @@ def export(
     if sample is None and (column or encoding):
         raise UserError("`column` and `encoding` are of a `sample`; give that, or leave them out")
     run = maker_of(model)
-    folder = output or (run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}"))
+    folder = run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}")
+    folder = folder if output is None else expanded(output)
     if folder.exists():
         raise UserError(f"{folder}: exists already. Remove it, or give another `output`")
     require_writable(folder)

@@ -22,7 +22,7 @@ from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
 from isospace.statistics.counts import number_of
-from isospace.system.files import write_text
+from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number
 from isospace.training.results import RunResults
 from isospace.training.run import REPORT, Run, Sample
@@ -98,6 +98,7 @@ def write_report(
                 "a report on several runs needs a file to write to: `output` report.html"
             )
         output = run_set.home / REPORT
+    output = expanded(output)
     if output.is_dir():
         raise UserError(f"`output` {output}: is a folder; give a file, such as {output / REPORT}")
     if output.suffix.lower() not in (".html", ".htm"):  # it may be a text of the user's

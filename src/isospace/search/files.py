@@ -21,7 +21,7 @@ from isospace.search.columns import ColumnType, TypeGuess, fit
 from isospace.search.index import SLICE, Changes, Row, SearchIndex, passage_id
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine, connected
-from isospace.system.files import require_writable
+from isospace.system.files import expanded, require_writable
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.reading import AS_IT_LOOKS, Reading
 from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
@@ -98,7 +98,7 @@ def index_files(
         UserError: input, prompts, model or index is not what is expected.
     """
     progress = progress or Logged()
-    inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), Path(to)
+    inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), expanded(to)
     if not inputs and not sync:
         raise UserError(
             "give one or more files to index, - for standard input, or `sync`, or `delete` FILTER"

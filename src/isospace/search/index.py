@@ -27,6 +27,7 @@ from isospace.search.database import Database, Hit, lancedb
 from isospace.search.memory_index import require_k
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
+from isospace.system.files import expanded
 from isospace.system.unicode import require_strings, without_surrogates
 
 EXACT_ROWS = 20_000
@@ -149,7 +150,7 @@ class SearchIndex:
                 have its name or its type, a weight below 0, or lancedb is not installed.
         """
         lancedb()
-        folder, columns = Path(folder), dict(columns or {})
+        folder, columns = expanded(folder), dict(columns or {})
         check_names(columns)
         check_types(columns)
         if bm25_weight is not None:
@@ -179,7 +180,7 @@ class SearchIndex:
             UserError: it is no index, it is damaged, `model` cannot be loaded or is another than
                 that of the index, or lancedb is not installed.
         """
-        folder = Path(folder)
+        folder = expanded(folder)
         about = About.read(folder)
         database = Database(folder, about.columns, about.dim, new=False)
         encoder = None if model is None else load_model(folder, about, str(model), query_prompt)

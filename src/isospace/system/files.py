@@ -17,6 +17,7 @@ import psutil
 from safetensors import SafetensorError
 
 from isospace.errors import UserError
+from isospace.system.settings import with_home
 
 
 def sync_tree(folder: Path) -> None:
@@ -142,7 +143,7 @@ def is_occupied(folder: Path) -> bool:
 
 def expanded(name: str | Path) -> Path:
     """A path, with ~ for a home; that of a user whom nobody knows stays as it is."""
-    return Path(os.path.expanduser(name))
+    return Path(with_home(name))
 
 
 def require_writable(folder: Path, inside: bool = False, setting: str = "output") -> None:

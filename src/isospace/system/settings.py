@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from dataclasses import field
 from pathlib import Path
 from types import NoneType
@@ -26,11 +27,29 @@ from isospace.errors import UserError
 T = TypeVar("T")
 
 DropoutRate = Annotated[float, pydantic.Field(ge=0, lt=1)]
-PathOrText = Annotated[Path, Strict(False)]
+_BEFORE_HOME = re.compile(r"(?:[a-z]+:)*(?=~)")  # docstrings:~/src
+
+
+def with_home(value: Any) -> Any:
+    """Replace ~ by the home folder in a path or a name; return any other value as it is.
+
+    >>> with_home("notes~"), with_home("docstrings:~/src") == f"docstrings:{Path.home()}/src"
+    ('notes~', True)
+    """
+    if isinstance(value, Path):
+        return Path(os.path.expanduser(value))
+    if isinstance(value, str) and (before := _BEFORE_HOME.match(value)):
+        return before[0] + os.path.expanduser(value[before.end() :])
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    return with_home(str(value) if isinstance(value, os.PathLike) else value)
+
+
+PathOrText = Annotated[Path, BeforeValidator(with_home), Strict(False)]
 """A path, which Python users may also write as text."""
-NameOrPath = Annotated[
-    str, BeforeValidator(lambda value: str(value) if isinstance(value, os.PathLike) else value)
-]
+NameOrPath = Annotated[str, BeforeValidator(_as_text)]
 """Text that names something, or a path to it, kept as text."""
 
 _CONFIG = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")

@@ -41,6 +41,7 @@ from isospace.encoders.loading import (
 from isospace.errors import UserError
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import (
+    expanded,
     is_occupied,
     remove_torn,
     require_writable,
@@ -117,6 +118,7 @@ class Run:
     """
 
     def __init__(self, folder: Path) -> None:
+        folder = expanded(folder)
         if not begun(folder):
             found = "no config.json in it" if folder.is_dir() else "no such folder"
             raise UserError(

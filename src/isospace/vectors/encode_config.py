@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, PositiveInt
 
-from isospace.config import Names
+from isospace.config import Files
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
@@ -32,7 +32,7 @@ class EncodeConfig:
 
     model: NameOrPath
     """minilm, a model folder, a run's folder, or a Hub name."""
-    inputs: Names
+    inputs: Files
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""

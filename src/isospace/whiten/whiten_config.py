@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isospace.config import CorpusConfig, Names
+from isospace.config import CorpusConfig, Files
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
@@ -60,7 +60,7 @@ class WhitenConfig:
     natural pairs of the held-out text, or else halves of its sentences."""
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    elsewhere: Names = ()
+    elsewhere: Files = ()
     """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
     the verdict, with small sets that isospace brings along and STS (`data`)."""
     output: PathOrText | None = None
