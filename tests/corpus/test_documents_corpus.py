@@ -358,6 +358,13 @@ def test_an_overview_counts_what_trains(tmp_path):
     assert found.relations["links"].examples == []
 
 
+def test_half_of_two_texts_are_as_long_as_the_shorter(tmp_path):
+    texts = tmp_path / "two.txt"
+    texts.write_text("A text of just six words.\n" + " ".join(f"word{i}" for i in range(50)) + "\n")
+    corpus = load_corpus(CorpusConfig(corpus=(str(texts),)), tmp_path / "cache")
+    assert overview(corpus).words == {0.05: 6, 0.5: 6, 0.95: 50, 1.0: 50}
+
+
 @pytest.mark.parametrize("layout", [None, "lines"])
 @pytest.mark.parametrize(
     "name", ["empty.txt", "blank.txt", "blank.txt.gz", "empty.md", "empty.pdf"]
@@ -587,3 +594,40 @@ def test_rows_that_follow_each_other_with_one_id_are_one_document(tmp_path):
         CorpusConfig(corpus=(str(file),), columns=("a", "b"), document_column="doc")
     with pytest.raises(UserError, match=r"no column \"missing\".*`document_column`"):
         load_corpus(CorpusConfig(document_column="missing", **settings), tmp_path)
+
+
+def test_a_file_is_read_once_however_its_path_is_spelled(tmp_path, monkeypatch, caplog):
+    folder = tmp_path / "kb"
+    (folder / "part").mkdir(parents=True)
+    for row in titled(4):
+        (folder / "part" / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
+    (folder / "rows.jsonl").write_text(
+        '{"text": "A sentence of its own, in a file.", "folder": "x"}\n'
+    )
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    monkeypatch.chdir(folder)
+    config = CorpusConfig(corpus=(str(folder),), group="folder")
+    once = load_corpus(config, tmp_path / "cache")
+    names = ("../kb", str(folder), "./part/", "../link", "../link/rows.jsonl", "part")
+    caplog.clear()
+    again = load_corpus(replace(config, corpus=names), tmp_path / "cache")
+    assert again.counts == once.counts
+    assert "read once, under another path" in caplog.text
+    for name in names[:2] + names[3:4]:
+        other = load_corpus(replace(config, corpus=(name,)), tmp_path / "other cache")
+        assert (other.counts, list(other)) == (once.counts, list(once))
+    assert len(list((tmp_path / "other cache" / "corpus").iterdir())) == 1
+    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2  # a file named by itself
+
+
+def test_docstrings_of_a_folder_are_read_once(tmp_path, monkeypatch):
+    package = tmp_path / "src" / "package"
+    package.mkdir(parents=True)
+    text = "The summary of the module says what it is for.\n\nThe next paragraph says more of it."
+    (package / "__init__.py").write_text(f'"""{text}"""\n')
+    monkeypatch.chdir(tmp_path)
+    config = CorpusConfig(corpus=("docstrings:src",))
+    once = load_corpus(config, tmp_path / "cache")
+    names = ("docstrings:src", "docstrings:./src", f"docstrings:{tmp_path}/src")
+    again = load_corpus(replace(config, corpus=names), tmp_path / "cache")
+    assert (again.counts, list(again)) == (once.counts, list(once))

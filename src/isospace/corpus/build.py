@@ -21,6 +21,7 @@ from isospace.corpus.docstrings import (
     SUMMARY_NEXT,
     Pairs,
     documents,
+    each_once,
     is_docstrings,
     read_docstrings,
     split_pairs,
@@ -151,13 +152,12 @@ def _of_documents(
 ) -> _Built:
     """The passages of documents, each once, with the titles and headings above them."""
     read = read_documents(sources, config, counts, unreadable, folder)
-    docstrings = [
-        one for name in filter(is_docstrings, config.corpus) for one in read_docstrings(name)
-    ]
+    named = each_once(filter(is_docstrings, config.corpus))
+    docstrings = [one for name in named for one in read_docstrings(name)]
     pairs = Pairs()
     if docstrings and config.judge in (None, SUMMARY_NEXT):
-        named = [(one.module, one.pair) for one in docstrings if one.pair is not None]
-        pairs = split_pairs(named, excluded)
+        natural = [(one.module, one.pair) for one in docstrings if one.pair is not None]
+        pairs = split_pairs(natural, excluded)
     judged = [*chain.from_iterable([*pairs.dev, *pairs.test])]
     references = _references(excluded, config, judged)
     if docstrings:

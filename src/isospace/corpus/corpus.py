@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.build import build
-from isospace.corpus.docstrings import Pairs, is_docstrings, versions_of
+from isospace.corpus.docstrings import Pairs, each_once, is_docstrings, versions_of
 from isospace.corpus.documents import DOCUMENT_FORMATS
 from isospace.corpus.groups import split_groups
 from isospace.corpus.languages import check_language
@@ -141,7 +141,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     folder = cache / "corpus"
     make_in_cache(folder)
     remove_stale(folder, ".input-*")
-    of_each = [versions_of(name) for name in filter(is_docstrings, config.corpus)]
+    of_each = [versions_of(name) for name in each_once(filter(is_docstrings, config.corpus))]
     versions = {what: version for found in of_each for what, version in found.items()}
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:

@@ -155,6 +155,16 @@ def is_docstrings(name: str) -> bool:
     return name == DOCSTRINGS or name.startswith(f"{DOCSTRINGS}:")
 
 
+def each_once(names: Iterable[str]) -> list[str]:
+    """Keep the first of several names of one folder, or of its docstrings."""
+    found: dict[tuple[bool, str], str] = {}
+    for name in names:
+        of_docstrings = is_docstrings(name)
+        folder = name.partition(":")[2] if of_docstrings else name
+        found.setdefault((of_docstrings, folder and os.path.realpath(folder)), name)
+    return list(found.values())
+
+
 def installed_packages() -> dict[str, str]:
     """The version of every package that can be read where it is installed, by import name."""
     versions = {}

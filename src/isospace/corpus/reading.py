@@ -137,9 +137,14 @@ def _place(source: Source, root: str) -> str | None:
 
 
 def _path(source: Source) -> Path:
-    """Where a document is; of a URL where it is in its store, since its copy is anywhere."""
+    """Return where a document is, however its folder is spelled; of a URL its place in the store.
+
+    The file itself may be a link: its name and its neighbours are those of the link.
+    """
     in_store = source.name.partition("://")[2]
-    return Path("/", in_store) if in_store else Path(os.path.abspath(source.path))
+    if in_store:
+        return Path("/", in_store)
+    return Path(os.path.realpath(source.path.parent), source.path.name)
 
 
 def read_documents(

@@ -19,7 +19,7 @@ import numpy as np
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, is_docstrings
+from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, each_once, is_docstrings
 from isospace.corpus.relations import Role
 from isospace.corpus.sources import require_there
 from isospace.errors import UserError
@@ -107,7 +107,7 @@ class Elsewhere:
         """
         judging: dict[str, TextPairs] = {}
         choosing: dict[str, TextPairs] = {}
-        for folder in folders:
+        for folder in each_once(folders):
             name = Path(folder).absolute().name
             if folder == DOCSTRINGS:
                 name = f"installed {DOCSTRINGS}"  # beside those that are carried

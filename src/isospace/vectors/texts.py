@@ -23,7 +23,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.characters import normalise
 from isospace.corpus.corpus import load_corpus
-from isospace.corpus.docstrings import is_docstrings
+from isospace.corpus.docstrings import each_once, is_docstrings
 from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.languages import check_language
 from isospace.corpus.reading import (
@@ -270,9 +270,9 @@ def open_texts(
     """
     if reading.language is not None:
         check_language(reading.language)
-    docstrings = tuple(filter(is_docstrings, inputs))
+    docstrings = tuple(each_once(filter(is_docstrings, inputs)))
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
-        files = [name for name in inputs if name not in docstrings]
+        files = [name for name in inputs if not is_docstrings(name)]
         as_corpus = CorpusConfig(
             encoding=encoding, delimiter=reading.delimiter, layout=reading.layout
         )
