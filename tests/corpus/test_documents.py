@@ -954,16 +954,22 @@ def test_ligatures_and_soft_hyphens_of_a_pdf_are_letters():
     ]
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.001])
-def test_pdf_that_was_turned_on_its_side_or_is_tiny(scale):
+def turned_pdf(scale: float) -> bytes:
     turned = PdfWriter(clone_from=io.BytesIO(a_pdf()))
     for page in turned.pages:
         page.add_transformation(Transformation().scale(scale).rotate(90).translate(842, 0))
     content = io.BytesIO()
     turned.write(content)
-    document = read(content.getvalue(), "pdf")
+    return content.getvalue()
+
+
+def test_pdf_that_was_turned_on_its_side_or_is_tiny():
+    document = read(turned_pdf(1.0), "pdf")
     texts = [*paragraphs(document), *(section.heading for section in document.sections)]
-    assert "Boats are many." in " ".join(texts)  # of tiny text nobody knows what is a heading
+    assert "Boats are many." in " ".join(texts)
+    # Of tiny text nobody knows what is a heading.
+    with pytest.raises(UnreadableDocument, match="no text besides headings"):
+        read(turned_pdf(0.001), "pdf")
 
 
 @pytest.mark.parametrize("gap", [0, 4])
@@ -1129,7 +1135,8 @@ def test_sections_of_boilerplate_are_left_out_and_counted():
 )
 def test_a_file_that_begins_with_the_head_of_a_licence_is_one(head):
     text = "Preamble\n\nYou may convey it.\n\nTERMS AND CONDITIONS\n\nTo convey is to give.\n"
-    assert paragraphs(read(f"{head}\n{text}", "text")) == []
+    with pytest.raises(UnreadableDocument, match=r"It has no text besides licences\."):
+        read(f"{head}\n{text}", "text")
 
 
 def test_a_licence_ends_with_its_section():
@@ -1217,3 +1224,155 @@ def test_a_word_document_whose_styles_are_none_is_refused():
             archive.writestr(name, content)
     with pytest.raises(UnreadableDocument, match=r"no Word document, or broken .AttributeError"):
         read(broken.getvalue(), "word")
+
+
+NEWSLETTER = f"""<html><head><title>News of the harbour</title></head><body>
+<table width="100%"><tr><td align="center"><table width="600">
+<tr><td><a href="/">View in the browser</a></td></tr>
+<tr><td><img src="logo.png"></td><td><h1>A new quay</h1><p>{LOREM}</p></td></tr>
+<tr><td><table><tr><th>Boats</th><th>Crews</th></tr><tr><td>3</td><td>9</td></tr></table></td></tr>
+<tr><td><table><tr><td><h2>Boats</h2></td></tr><tr><td>Boats are many.<br>{LOREM}</td></tr></table>
+</td></tr></table></td></tr></table></body></html>"""
+FORUM = f"""<html><body><h1>How do I moor?</h1>
+<table><tr><td>anna</td><td>How do I moor a boat here? {LOREM}</td></tr></table>
+<table><tr><td>bert</td><td>You ask the master of the harbour. {LOREM}</td></tr></table>
+<p>Three readers</p></body></html>"""
+MANUAL = f"""<html><body><table border=0><tr>
+<td><a href=a.html>Boats</a> <a href=b.html>Crews</a> <a href=c.html>Markets</a></td>
+<td><h1>Manual</h1><h2>Crews</h2><p>Crews are small.</p><p>{LOREM}</p>
+<table><tr><td>1</td><td>boat</td></tr><tr><td>2</td><td>crew</td></tr></table>
+</td></tr></table></body></html>"""
+
+
+def test_html_whose_layout_is_a_table_is_read():
+    lorem = LOREM.strip()
+    news = read(NEWSLETTER, "html")
+    assert news.title == "A new quay"
+    assert outline(news) == [
+        ("", 0, ["View in the browser", lorem]),
+        ("Boats", 2, [f"Boats are many. {lorem}"]),
+    ]
+    assert news.left_out == {"tables": 1}
+    assert paragraphs(read(FORUM, "html")) == [
+        "anna", f"How do I moor a boat here? {lorem}",
+        "bert", f"You ask the master of the harbour. {lorem}",
+        "Three readers",
+    ]  # fmt: skip
+    manual = read(MANUAL, "html")
+    assert outline(manual) == [("Crews", 2, ["Crews are small.", lorem])]
+    assert manual.left_out == {"navigation": 1, "tables": 1}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "<tr><th>Option</th><th>Meaning</th></tr><tr><td>-a</td><td>{lorem}</td></tr>",
+        "<tr><td>12</td><td>boats</td></tr><tr><td>7</td><td>crews</td></tr>",
+        "<caption>Prices</caption><tr><td>{lorem}</td></tr>",
+    ],
+)
+def test_html_tables_of_data_are_left_out(table):
+    table = f"<table>{table.format(lorem=LOREM)}</table>"
+    document = read(f"<html><body><p>{LOREM}</p>{table}</body></html>", "html")
+    assert paragraphs(document) == [LOREM.strip()]
+    assert document.left_out == {"tables": 1}
+    # Beside as much text, a table of long cells is one of data too.
+    document = read(f"<html><body><p>{LOREM * 3}</p><table><tr><td>{LOREM}", "html")
+    assert document.left_out == {"tables": 1}
+
+
+def word_of(*parts: str | list[list[str]], boxed: bool = False) -> bytes:
+    """Paragraphs and tables; the last part stands in a text box, where one is asked for."""
+    document = docx.Document()
+    for part in parts:
+        if isinstance(part, str):
+            document.add_paragraph(part)
+        else:
+            table = document.add_table(len(part), len(part[0]))
+            for row, cells in zip(table.rows, part, strict=True):
+                for cell, text in zip(row.cells, cells, strict=True):
+                    cell.text = text
+    if boxed:
+        box = f"<w:txbxContent><w:p><w:r><w:t>{LOREM * 20}</w:t></w:r></w:p></w:txbxContent>"
+        run = parse_xml(f"<w:r {nsdecls('w')}><w:pict>{box}</w:pict></w:r>")
+        document.paragraphs[-1]._p.append(run)
+    content = io.BytesIO()
+    document.save(content)
+    return content.getvalue()
+
+
+def test_word_whose_layout_is_a_table_is_read():
+    lorem = LOREM.strip()
+    letter = word_of("The harbour", [["To the crews", lorem], ["", f"Boats are many. {lorem}"]])
+    assert paragraphs(read(letter, "word")) == [
+        "The harbour", "To the crews", lorem, f"Boats are many. {lorem}",
+    ]  # fmt: skip
+    data = [["boats", "3"], ["crews", "9"]]
+    assert read(word_of(lorem, data), "word").left_out == {"tables": 1}
+    assert read(word_of(lorem * 3, [["Boats", lorem]]), "word").left_out == {"tables": 1}
+
+
+def repeated_pdf(body: str) -> bytes:
+    pdf = FPDF()
+    pdf.set_font("Helvetica")
+    for number in range(3):
+        pdf.add_page()
+        pdf.cell(text="Minutes of the harbour", new_x="LMARGIN", new_y="NEXT")
+        if number == 0 and body:
+            pdf.multi_cell(0, text=body)
+    return bytes(pdf.output())
+
+
+DATA = [[f"boat {number}", f"{number * 7}", "small"] for number in range(80)]
+ROWS = "".join(f"<tr><td>{a}</td><td>{b}</td><td>{c}</td></tr>" for a, b, c in DATA)
+CODE = "".join(f"    sail({number})\n" for number in range(90))
+LOST = {
+    "html": f"<html><body>{{}}<table>{ROWS}</table></body></html>",
+    "html, code": f"<html><body>{{}}<pre>{CODE}</pre></body></html>",
+    "markdown": "{}\n\n| a | b | c |\n|-|-|-|\n" + "".join(f"| {' | '.join(r)} |\n" for r in DATA),
+    "markdown, code": "{}\n\n```\n" + CODE + "```\n",
+    "rst": "{}\n\n.. list-table::\n\n" + "".join(
+        f"   * - {a}\n     - {b}\n     - {c}\n" for a, b, c in DATA
+    ),
+    "rst, code": "{}\n\n::\n\n" + CODE,
+    "man": ".TH BOATS 1\n.SH DESCRIPTION\n{}\n.TS\n" + "".join(f"{' '.join(r)}\n" for r in DATA) + ".TE\n",
+    "man, code": ".TH BOATS 1\n.SH DESCRIPTION\n{}\n.nf\n" + CODE + ".fi\n",
+    "text": "{}\n\n====  ====\n" + "".join(f"{'  '.join(r)}\n" for r in DATA) + "====  ====\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*LOST, "word", "word, boxed"])
+def test_a_document_that_loses_its_text_is_refused_or_warned_of(name):
+    format = name.partition(",")[0]
+
+    def content(text: str) -> bytes:
+        if format != "word":
+            return LOST[name].format(text).encode()
+        return word_of(text, boxed=True) if "boxed" in name else word_of(text, DATA)
+
+    with pytest.raises(UnreadableDocument, match=r"^It has no text besides [\w, ]+\.$"):
+        read(content(""), format)
+    few = "Boats are many."
+    hardly = read(content(few), format)
+    assert paragraphs(hardly) == [few]
+    assert re.fullmatch(r"Of [\d,]+ letters 13 were read; left out: [\w, ]+\.", hardly.warning)
+    assert read(content(LOREM * 2), format).warning == ""
+
+
+def test_a_pdf_that_repeats_one_line_is_refused():
+    with pytest.raises(UnreadableDocument, match="no text besides page headers and footers"):
+        read(repeated_pdf(""), "pdf")
+    assert read(repeated_pdf(LOREM), "pdf").warning == ""
+
+
+def test_what_has_no_paragraph_is_refused_and_a_page_that_names_others_is_not():
+    for content in ("<html><head><title>App</title></head><body><script>run()</script>", "<p>"):
+        with pytest.raises(UnreadableDocument, match="It has no text"):
+            read(content, "html")
+    with pytest.raises(UnreadableDocument, match="It has no text besides headings"):
+        read("# A\n\n## B\n\n## C\n", "markdown")
+    assert read(".so man1/gzip.1\n", "man").links == ("gzip(1)",)
+    assert read("Contents\n========\n\n.. toctree::\n\n   a\n   b\n", "rst").links == (
+        "a",
+        "b",
+    )

@@ -631,3 +631,25 @@ def test_docstrings_of_a_folder_are_read_once(tmp_path, monkeypatch):
     names = ("docstrings:src", "docstrings:./src", f"docstrings:{tmp_path}/src")
     again = load_corpus(replace(config, corpus=names), tmp_path / "cache")
     assert (again.counts, list(again)) == (once.counts, list(once))
+
+
+def test_documents_that_lose_their_text_are_named_and_counted(tmp_path, caplog):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for row in titled(3):
+        (folder / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
+    code = "```\n" + "boat.sail()\n" * 200 + "```\n"
+    (folder / "all.md").write_text(f"# All of it\n\n{code}")
+    (folder / "nearly.md").write_text(f"# Nearly all\n\nA sentence before the code.\n\n{code}")
+    config = CorpusConfig(corpus=(str(folder),))
+    for _ in range(2):  # the second corpus comes from the cache
+        caplog.clear()
+        corpus = load_corpus(config, tmp_path / "cache")
+        assert corpus.counts["unreadable files"] == corpus.counts["documents hardly read"] == 1
+        assert "A sentence before the code." in list(corpus)
+        assert "all.md: It has no text besides code blocks." in caplog.text
+        assert re.search(r"hardly read: \S+nearly\.md: Of 2,223 letters 23 were read", caplog.text)
+    for name in ("all.md", "nearly.md"):
+        strict = replace(config, corpus=(str(folder / name),), strict=True)
+        with pytest.raises(UserError, match=rf"{name}: .*"):
+            load_corpus(strict, tmp_path / "cache")

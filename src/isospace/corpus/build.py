@@ -40,7 +40,7 @@ from isospace.corpus.labels import Labels, belonging
 from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
 from isospace.corpus.prose import docstring_sentences, document_sentences
-from isospace.corpus.reading import columns, left_out, read_documents
+from isospace.corpus.reading import HardlyRead, columns, left_out, read_documents
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
 from isospace.corpus.staging import Staging, alike_documents, key
@@ -100,8 +100,8 @@ def build(
         built = _of_examples(folder, config, sources, excluded, counts, unreadable)
     else:
         built = _of_documents(folder, config, versions, sources, excluded, counts, unreadable)
-    if unreadable:
-        counts["unreadable files"] = len(unreadable)
+    if not_read := sum(not isinstance(error, HardlyRead) for error in unreadable.values()):
+        counts["unreadable files"] = not_read
     counts |= {
         "related to what is held out": built.count - len(built.held) - len(built.train),
         "held out": len(built.held),
@@ -119,9 +119,9 @@ def build(
         "held_groups": built.held_groups,
         "classes": built.classes,
         "unreadable": [
-            (place, str(unreadable[source.name]).removeprefix(source.name))
+            (place, isinstance(error, HardlyRead), str(error).removeprefix(source.name))
             for place, source in enumerate(sources)
-            if source.name in unreadable
+            if (error := unreadable.get(source.name)) is not None
         ],
     }
     (folder / "about.json").write_text(json.dumps(about), "utf-8")

@@ -60,7 +60,7 @@ class Corpus(Lines):
             do (unless `near_duplicates` is off).
         related: what belongs together in documents; `None` for texts without structure.
         labels: (example,) place in `classes` of each example's label, `None` without such a column.
-        unreadable: which of the files were left out, by their place, and why.
+        unreadable: files by their place: whether hardly anything or nothing was read, and why.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,7 +80,7 @@ class Corpus(Lines):
         self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
         self.same: NDArray[np.int64] = np.load(folder / "same.npy")
         self.classes: list[str] = about["classes"]
-        self.unreadable: list[tuple[int, str]] = about["unreadable"]
+        self.unreadable: list[tuple[int, bool, str]] = about["unreadable"]
         self.labels: NDArray[np.int64] | None = None
         if self.classes:
             self.labels = np.load(folder / "labels.npy")
@@ -166,8 +166,8 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
                 )
 
         corpus = built_once(folder / key, build_as_hashed, Corpus)
-    for place, reason in corpus.unreadable:
-        logger.warning("not read: %s%s", sources[place].name, reason)
+    for place, hardly, reason in corpus.unreadable:
+        logger.warning("%s read: %s%s", "hardly" if hardly else "not", sources[place].name, reason)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(

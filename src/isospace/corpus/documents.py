@@ -72,6 +72,7 @@ class Document:
         links: the targets of links as they are written, without fragments, each once: addresses,
             paths, or names like "ls(1)".
         left_out: what was left out, such as "code blocks", and how many.
+        warning: how little of it was read, where that is hardly anything; else "".
         group: what is kept together when documents are split; set by the caller.
         summary_next: a summary and the paragraph after it, of docstrings; they are among the
             paragraphs too.
@@ -83,6 +84,7 @@ class Document:
     sections: tuple[Section, ...]
     links: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    warning: str = ""
     group: str = ""
     summary_next: tuple[str, str] | None = None
     language: str = ""
@@ -133,7 +135,8 @@ def read_document(
         encoding: of a text that is not UTF-8 and does not say what it is; PDF and Word know theirs.
 
     Raises:
-        UnreadableDocument: it is no text in this encoding, is encrypted, broken, ...
+        UnreadableDocument: it is no text in this encoding, is encrypted, broken, has nothing that
+            is read as text, ...
     """
     from isospace.corpus.formats import READERS  # the readers import this module
 

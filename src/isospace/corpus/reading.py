@@ -33,9 +33,15 @@ FOLDER = "folder"
 TXT_LINES, TXT_PARAGRAPHS = "txt files with lines", "txt files with paragraphs"
 """Counts of how txt files are read."""
 _TXT = {"txt": TXT_LINES, "text": TXT_PARAGRAPHS}
+HARDLY_READ = "documents hardly read"
+"""Count of documents whose text was left out but for a small part."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _LOOKED_AT = 400
 """Lines of a text that say whether it has paragraphs."""
+
+
+class HardlyRead(UserError):
+    """A document whose text was left out but for a small part, which was read."""
 
 
 def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
@@ -179,7 +185,11 @@ def read_documents(
                 in_folder = source.in_folder and len(sources) > 1
                 yield from _whole(rows, scratch) if in_folder else rows
             else:
-                yield _counted(read_file(source, place), config, counts)
+                document = read_file(source, place)
+                if document.warning:
+                    counts[HARDLY_READ] = counts.get(HARDLY_READ, 0) + 1
+                    unreadable[source.name] = hardly_read(source, document, config.strict)
+                yield _counted(document, config, counts)
         except UserError as error:
             if len(sources) == 1 or (place is None and not source.in_folder):
                 raise
@@ -214,6 +224,18 @@ def read_file(source: Source, id: str) -> Document:
         return read_document(content, cast("DocumentFormat", source.format), id, encoding)
     except UnreadableDocument as error:
         raise UnreadableDocument(f"{source.name}: {error}") from error
+
+
+def hardly_read(source: Source, document: Document, strict: bool) -> HardlyRead:
+    """Return what is said of a document of which hardly anything was read.
+
+    Raises:
+        UserError: it, with `strict`.
+    """
+    error = HardlyRead(f"{source.name}: {document.warning}")
+    if strict:
+        raise not_left_out(error)
+    return error
 
 
 def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:

@@ -28,6 +28,7 @@ from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
 from isospace.corpus.languages import check_language
 from isospace.corpus.reading import (
     find,
+    hardly_read,
     left_out,
     not_left_out,
     paragraphs_of,
@@ -236,6 +237,11 @@ class Texts:
                 self.warned.add(unread[0])
                 logger.warning("not read: %s", error)
             return
+        if document.warning:
+            said = str(hardly_read(source, document, self.reading.strict))
+            if said not in self.warned:
+                self.warned.add(said)
+                logger.warning("hardly read: %s", said)
         passages = passages_of(document, self.reading.passage_words, self.reading.language)
         for number, (_, passage) in enumerate(passages, 1):
             yield TextRow(passage, "", (None,) * len(self.keep), number)

@@ -5,20 +5,27 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from isospace.corpus.characters import normalise
 from isospace.corpus.documents import Section, UnreadableDocument
 from isospace.corpus.formats.boilerplate import (
     LICENCES,
+    NAVIGATION,
     heads_licence,
     paragraph_boilerplate,
     section_boilerplate,
 )
 from isospace.corpus.lines import folded
 
+HARDLY = 0.05
+"""A document of whose letters less than this share is read is named."""
+LONG_CELL = 100
+"""Letters of a table's cell from which it holds text and not data."""
 SHORT_ITEM = 40
 """A list all of whose items have fewer characters is one paragraph, its items joined by "; "."""
 
+_NO_TEXT = "It has no text: no paragraph is in it."
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -28,6 +35,7 @@ class Draft:
     def __init__(self) -> None:
         self.title = ""
         self.left_out: Counter[str] = Counter()
+        self._lost: Counter[str] = Counter()  # letters of what was left out
         self._links: dict[str, None] = {}
         self._sections: list[tuple[str, int, list[str]]] = [("", 0, [])]
         self._items: list[str] = []  # of the list that is being read
@@ -70,12 +78,17 @@ class Draft:
         if path and scheme not in ("mailto", "javascript", "data", "tel"):
             self._links[path] = None
 
-    def leave_out(self, what: str, count: int = 1) -> None:
-        """Count something that is no prose; `what` is in the plural."""
+    def leave_out(self, what: str, count: int = 1, text: str = "") -> None:
+        """Count something that is no prose; `what` is in the plural, `text` is what it says."""
         self.left_out[what] += count
+        self._lost[what] += letters(text)
 
-    def finish(self) -> tuple[str, tuple[Section, ...], tuple[str, ...], dict[str, int]]:
-        """(title, sections, links, counts), without boilerplate."""
+    def finish(self) -> tuple[str, tuple[Section, ...], tuple[str, ...], dict[str, int], str]:
+        """Return title, sections, links, counts and a warning, without boilerplate.
+
+        Raises:
+            UnreadableDocument: no paragraph is left. A page that only names others is empty.
+        """
         self.end_list()
         sections = []
         texts = (text for heading, _, below in self._sections for text in (heading, *below) if text)
@@ -91,17 +104,54 @@ class Draft:
             for text in paragraphs:
                 what = LICENCES if licence else hidden[1] if hidden else paragraph_boilerplate(text)
                 if what:
-                    self.left_out[what] += 1
+                    self.leave_out(what, text=text)
                 else:
                     kept.append(text)
             if not (hidden or licence) and (heading or kept):
                 sections.append(Section(heading, level, tuple(kept)))
         counts = {what: count for what, count in sorted(self.left_out.items()) if count}
-        return self.title, tuple(sections), tuple(self._links), counts
+        return self.title, tuple(sections), tuple(self._links), counts, self._warning(sections)
+
+    def _warning(self, sections: Sequence[Section]) -> str:
+        """Return what is wrong where hardly anything was read; "" elsewhere."""
+        kept = sum(letters(text) for section in sections for text in section.paragraphs)
+        lost = Counter({what: count for what, count in self._lost.items() if count})
+        if not kept and (headings := sum(letters(section.heading) for section in sections)):
+            lost["headings"] = headings
+        kinds = ", ".join(what for what, _ in lost.most_common())
+        if not kept and (lost or not self._links):
+            raise UnreadableDocument(f"It has no text besides {kinds}." if lost else _NO_TEXT)
+        whole = kept + sum(n for what, n in lost.items() if what not in (NAVIGATION, LICENCES))
+        if kept >= HARDLY * whole:
+            return ""
+        return f"Of {whole:,} letters {kept:,} were read; left out: {kinds}."
 
     def _add(self, text: str) -> None:
         if text:
             self._sections[-1][2].append(text)
+
+
+def letters(text: str) -> int:
+    """Count the characters of a text that are no white space."""
+    return sum(map(len, text.split()))
+
+
+def places_text(rows: Sequence[Sequence[int]]) -> bool:
+    """Tell whether a table only places text on a page, as newsletters and old manuals do.
+
+    Most of its letters are in long cells, or no two cells with text are side by side and one above
+    the other, as those of data are.
+
+    Args:
+        rows: letters in the cells of each row.
+
+    >>> places_text([[6, 4], [300, 0]]), places_text([[6, 4], [12, 40]])
+    (True, False)
+    """
+    cells = [size for row in rows for size in row if size]
+    widths = [sum(map(bool, row)) for row in rows if any(row)]
+    long = sum(size for size in cells if size >= LONG_CELL)
+    return len(widths) == 1 or max(widths, default=0) == 1 or 2 * long > sum(cells)
 
 
 def one_line(text: str) -> str:

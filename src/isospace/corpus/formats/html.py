@@ -1,14 +1,19 @@
-"""HTML: the main content of a page, as Sphinx, MkDocs, Doxygen, Javadoc and others write it."""
+"""HTML: the main content of a page, as Sphinx, MkDocs, Doxygen, Javadoc and others write it.
+
+A table of data is left out. Tables that hold most of the text place it on the page, as in
+newsletters, forums and old manuals, and are read cell by cell.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, decode, one_line
+from isospace.corpus.formats.draft import Draft, decode, letters, one_line, places_text
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -60,11 +65,14 @@ _BOXES = frozenset(
 """What a box is, where nobody gave it a title of its own."""
 _BLOCKS = frozenset(
     (
-        "address article blockquote body center dd details div dl dt fieldset figcaption figure "
-        "form h1 h2 h3 h4 h5 h6 hr html li main ol p section summary ul"
+        "address article blockquote body caption center dd details div dl dt fieldset figcaption "
+        "figure form h1 h2 h3 h4 h5 h6 hr html li main ol p section summary table td th ul"
     ).split()
 )
 _HEADING = re.compile("h[1-6]")
+_MENU_LINKS = 3
+"""Links from which a cell that has no other text is navigation."""
+_LONG_LINK = 40
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _CHARSETS = {
     "ascii": "cp1252",
@@ -102,7 +110,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     main = next(filter(None, map(body.css_first, _MAIN)), only)
     if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
         main = body
-    _Walk(draft, main).run()
+    _Walk(draft, main, _is_laid_out).run()
     if not draft.title and page_title is not None:
         draft.title = one_line(page_title.text())
     return draft
@@ -123,13 +131,21 @@ def add_html(draft: Draft, fragment: str) -> None:
 
     body = LexborHTMLParser(fragment).body
     if body is not None:
-        _Walk(draft, body).run()
+        _Walk(draft, body, lambda _: False).run()
 
 
 class _Walk:
-    """From a tree of nodes to paragraphs: text up to the next block is one."""
+    """From a tree of nodes to paragraphs: text up to the next block is one.
 
-    def __init__(self, draft: Draft, root: LexborNode) -> None:
+    Args:
+        draft: receives them.
+        root: of the tree.
+        laid_out: whether tables of this root place its text on the page.
+    """
+
+    def __init__(
+        self, draft: Draft, root: LexborNode, laid_out: Callable[[LexborNode], bool]
+    ) -> None:
         self._draft = draft
         self._root = root
         self._words: list[str] = []
@@ -138,11 +154,12 @@ class _Walk:
         for css, what in _WITHOUT:
             for node in _outermost(root, css):
                 if what:
-                    draft.leave_out(what)
+                    draft.leave_out(what, text=node.text())
                 node.decompose()
         for node in _outermost(root, _BOX_TITLES):
             if one_line(node.text()).rstrip(" :").casefold() in _BOXES:
                 node.decompose()
+        self._laid_out = laid_out(root)
 
     def run(self) -> None:
         self._children(self._root)
@@ -160,9 +177,9 @@ class _Walk:
             self._words.append("\n")
         elif tag in _SILENT:
             pass
-        elif tag in _LEFT_OUT and not (tag == "header" and node.css_first("h1")):
-            if one_line(node.text()):
-                self._draft.leave_out(_LEFT_OUT[tag])
+        elif what := self._what(node, tag):
+            if text := one_line(node.text()):
+                self._draft.leave_out(what, text=text)
             self._words.append(" ")
         elif _HEADING.fullmatch(tag):
             self._end()
@@ -175,6 +192,14 @@ class _Walk:
             if tag == "a":
                 self._draft.link(node.attributes.get("href") or "")
             self._children(node)
+
+    def _what(self, node: LexborNode, tag: str) -> str | None:
+        """Return what a node is left out as, `None` where it is read."""
+        if tag == "table" and self._laid_out and _places_text(node):
+            return None
+        if tag in ("td", "th") and _is_menu(node):
+            return NAVIGATION
+        return None if tag == "header" and node.css_first("h1") else _LEFT_OUT.get(tag)
 
     def _block(self, node: LexborNode, tag: str) -> None:
         self._end()
@@ -208,6 +233,55 @@ class _Walk:
             self._draft.item(text)
         else:
             self._draft.paragraph(text)
+
+
+def _is_laid_out(root: LexborNode) -> bool:
+    """Tell whether tables that only place text hold as much of it as stands outside of tables."""
+    apart = _outermost(root, "table, nav, header, footer, aside, menu, script, style, noscript")
+    sizes = [letters(node.text()) for node in apart]
+    inside = sum(
+        size
+        for node, size in zip(apart, sizes, strict=True)
+        if node.tag == "table" and _places_text(node)
+    )
+    return inside > 0 and inside >= letters(root.text()) - sum(sizes)
+
+
+def _places_text(table: LexborNode) -> bool:
+    """Tell whether a table only places text on the page."""
+    if table.attributes.get("role") in ("presentation", "none"):
+        return True
+    rows: dict[int, list[LexborNode]] = {}
+    for cell in table.css("td, th"):
+        row = cell.parent
+        if row is not None and _table_of(cell) == table.mem_id:
+            rows.setdefault(row.mem_id, []).append(cell)
+    cells = [cell for row in rows.values() for cell in row]
+    if any(cell.css_first("table") for cell in cells):
+        return True
+    has_heads = {"td", "th"} <= {cell.tag for cell in cells if one_line(cell.text())}
+    if has_heads or table.css_first("caption, thead"):
+        return False
+    return places_text([[letters(cell.text()) for cell in row] for row in rows.values()])
+
+
+def _table_of(node: LexborNode) -> int:
+    """The number of the innermost table around a node."""
+    above = node.parent
+    while above is not None and above.tag != "table":
+        above = above.parent
+    return 0 if above is None else above.mem_id
+
+
+def _is_menu(cell: LexborNode) -> bool:
+    """Tell whether a cell has hardly anything but short links."""
+    links = [one_line(node.text()) for node in cell.css("a")]
+    linked = sum(map(letters, links))
+    return (
+        len(links) >= _MENU_LINKS
+        and linked <= _LONG_LINK * len(links)
+        and linked >= 0.8 * letters(cell.text())
+    )
 
 
 def _outermost(root: LexborNode, css: str) -> list[LexborNode]:

@@ -98,6 +98,7 @@ class Page:
         self._page = ""  # ls(1), of the page's first macro
         self._code = ""  # the macro that ends what is left out
         self._skipping = ""  # the macro that ends a table
+        self._skipped = ""  # what a table is counted as
         self._item = False
         self._term = ""
         self._term_next = False  # the next text is the tag of a paragraph
@@ -107,10 +108,11 @@ class Page:
     def line(self, name: str, rest: str) -> None:
         """One line: a macro with the rest of its line, or text."""
         if self._skipping:
+            self.draft.leave_out(self._skipped, 0, rest)
             self._skipping = "" if name == self._skipping else self._skipping
         elif name in _SKIPPED:
-            self._skipping, what = _SKIPPED[name]
-            self.draft.leave_out(what)
+            self._skipping, self._skipped = _SKIPPED[name]
+            self.draft.leave_out(self._skipped)
         elif not name:
             self._text_line(rest)
         elif name in mdoc.MACROS and (self._mdoc.begun or name == "Dd"):
@@ -134,6 +136,7 @@ class Page:
     def text(self, text: str, glue: bool = False) -> None:
         """Words of the running text; `glue` is for no space after them."""
         if self._code and self._kind not in ("name", "see also"):
+            self.draft.leave_out("code blocks", 0, text)
             return
         if self._heading_level:
             level, self._heading_level = self._heading_level, 0
@@ -167,6 +170,7 @@ class Page:
         if self._kind == "name":
             self._name(text)
         elif self._kind in LEFT_OUT:
+            self.draft.leave_out(LEFT_OUT[self._kind], 0, text)
             if self._kind == "see also":
                 for page in references(text):
                     self.draft.link(page)

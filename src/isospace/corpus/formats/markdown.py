@@ -92,8 +92,8 @@ class _Walk:
         elif kind == "html_block":
             self._end_item()
             add_html(self._draft, token.content)
-        elif kind == "inline" and not self._table:
-            self._text(_inline(self._draft, token))
+        elif kind == "inline":
+            self._text(token)
 
     def _code(self, token: Token) -> None:
         if _FENCED_PROSE.match(token.info):
@@ -101,16 +101,21 @@ class _Walk:
             _add_markdown(self._draft, _OPTIONS.sub("", token.content))
         else:
             formula = token.info.strip() in ("math", "{math}")
-            self._draft.leave_out("formulas" if formula else "code blocks")
+            what = "formulas" if formula else "code blocks"
+            self._draft.leave_out(what, text=token.content)
 
-    def _text(self, words: str) -> None:
+    def _text(self, token: Token) -> None:
+        if self._table:
+            self._draft.leave_out("tables", 0, token.content)
+            return
+        words = _inline(self._draft, token)
         if self._heading:
             self._draft.heading(_HEADING_ID.sub("", words), self._heading)
             self._heading = 0
         elif _FOOTNOTE.match(words):
-            self._draft.leave_out("footnotes")
+            self._draft.leave_out("footnotes", text=words)
         elif _FORMULA.fullmatch(words):
-            self._draft.leave_out("formulas")
+            self._draft.leave_out("formulas", text=words)
         else:
             words = _ADMONITION.sub(lambda match: match["title"] or "", words)
             words = _FOOTNOTE_MARK.sub("", words)

@@ -70,7 +70,7 @@ class Mdoc:
             self._page.end()
             self._begin_list(words)
         elif self._columns:
-            pass
+            self._page.draft.leave_out("tables", 0, " ".join(words))
         elif macro in ("Rs", "Re"):
             self._reference = macro == "Rs"
             if self._reference:
@@ -102,7 +102,7 @@ class Mdoc:
         elif macro == "Ed":
             self._page.end_code()
         elif macro in ("D1", "Dl"):
-            self._page.draft.leave_out("code blocks")
+            self._page.draft.leave_out("code blocks", text=" ".join(words))
 
     def _begin_list(self, words: list[str]) -> None:
         self._lists.append(bool({"-tag", "-hang", "-ohang", "-inset", "-diag"} & {*words}))

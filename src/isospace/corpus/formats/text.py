@@ -157,7 +157,7 @@ class _Plain:
         elif len(lines) == 1 and _in_capitals(lines[0], ""):
             self._draft.heading(lines[0], 2)
         elif _is_drawing(lines) or any(map(_TABLE_RULE.fullmatch, lines)):
-            self._draft.leave_out("tables and drawings")
+            self._draft.leave_out("tables and drawings", text="\n".join(lines))
         else:
             written = [line for line, rule in zip(lines, rules, strict=True) if not rule]
             for piece in self._pieces(written):
@@ -208,6 +208,9 @@ class _Rendered:
                     self._draft.link(page)
             elif self._kind is None and not _is_drawing(piece):
                 self._draft.paragraph(text)
+            else:
+                what = LEFT_OUT.get(self._kind or "", "tables and drawings")
+                self._draft.leave_out(what, 0, text)
 
     def _heading(self, line: str) -> None:
         heading = one_line(line)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from isospace.corpus.documents import LARGEST, UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, one_line
+from isospace.corpus.formats.draft import Draft, letters, one_line, places_text
 from isospace.errors import UserError, first_line
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
                 raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
         document = docx.Document(io.BytesIO(content))
         named = one_line(document.core_properties.title or "")
-        return _draft(list(_blocks(document)), named)
+        return _draft(list(_read(document)), named)
     except UnreadableDocument:
         raise
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
@@ -54,15 +54,55 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
         ) from None
 
 
-def _blocks(document: Document) -> Iterator[Paragraph | Table]:
+def _read(document: Document) -> Iterator[Paragraph | Table]:
+    """Give paragraphs and tables of data; of tables that only place the text what is in them."""
+    from docx.table import Table
+
+    blocks = list(_blocks(document, document.element.body))
+    tables = {id(one): letters(_words(one._tbl)) for one in blocks if isinstance(one, Table)}
+    placing = {id(one) for one in blocks if isinstance(one, Table) and _places_text(one)}
+    inside = sum(tables[one] for one in placing)
+    outside = sum(letters(_text(one)) for one in blocks if not isinstance(one, Table))
+    for block in blocks:
+        if isinstance(block, Table) and id(block) in placing and inside >= outside:
+            yield from _within(document, block)
+        else:
+            yield block
+
+
+def _within(document: Document, table: Table) -> Iterator[Paragraph | Table]:
+    from docx.table import Table
+
+    for block in _blocks(document, table._tbl):
+        if isinstance(block, Table) and _places_text(block):
+            yield from _within(document, block)
+        else:
+            yield block
+
+
+def _blocks(document: Document, above: Any) -> Iterator[Paragraph | Table]:
     """Paragraphs and tables in order, those in content controls and the like too."""
     from docx.table import Table
     from docx.text.paragraph import Paragraph
 
-    for block in document.element.body.xpath(".//w:p | .//w:tbl"):
-        if not block.xpath("ancestor::w:p | ancestor::w:tbl"):
+    for block in above.xpath(".//w:p | .//w:tbl"):
+        if block.xpath("(ancestor::w:p | ancestor::w:tbl)[last()]") in ([], [above]):
             kind = Table if block.tag.endswith("}tbl") else Paragraph
             yield kind(block, document)
+
+
+def _places_text(table: Table) -> bool:
+    """Tell whether a table only places text on the page: its rows have no heads."""
+    rows = table._tbl.tr_lst
+    if table._tbl.xpath(".//w:tc//w:tbl"):
+        return True
+    if table._tbl.xpath("./w:tr/w:trPr/w:tblHeader"):
+        return False
+    return places_text([[letters(_words(cell)) for cell in row.tc_lst] for row in rows])
+
+
+def _words(element: Any) -> str:
+    return "".join(run.text or "" for run in element.iter("{*}t"))
 
 
 def _text(paragraph: Paragraph) -> str:
@@ -81,7 +121,7 @@ def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
     numbering = None  # of the paragraph before
     for block in blocks:
         if isinstance(block, Table):
-            draft.leave_out("tables")
+            draft.leave_out("tables", text=_words(block._tbl))
         elif one_line(_text(block)) != draft.title or not _is_title(block):
             before, numbering = numbering, _numbering(block)
             if numbering != before:  # another list may follow at once
@@ -94,7 +134,8 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
     style = _style(paragraph)
     heading = _HEADING.fullmatch(style)
     for path, what in _COUNTED.items():
-        draft.leave_out(what, len(paragraph._p.xpath(path)))
+        found = paragraph._p.xpath(path)
+        draft.leave_out(what, len(found), " ".join(map(_words, found)))
     for link in paragraph.hyperlinks:
         draft.link(link.address)
     if heading:
@@ -102,7 +143,7 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
     elif _CONTENTS.fullmatch(style):
         draft.leave_out(NAVIGATION)
     elif _CODE.fullmatch(style):
-        draft.leave_out("code blocks")
+        draft.leave_out("code blocks", text=_text(paragraph))
     elif _numbering(paragraph) is not None or style.startswith("List"):
         draft.item(_text(paragraph))
     else:
