@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from ladders import short_ladder, write_documents
 from toy import sentences
 
 from isospace.adaptation.adapt import adapt
+from isospace.adaptation.results import Changed
 from isospace.cli import main
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.explore.climbed import Climbed
@@ -75,6 +78,33 @@ def test_the_ranks_are_those_of_the_ladder(climbed, session):
             ahead = cosines[others] - cosines[own]
             tied = np.abs(ahead) <= TIE
             assert 1 + (ahead[~tied] > 0).sum() + tied.sum() / 2 == told
+
+
+@pytest.mark.parametrize("judge", [None, "first-rest"])
+def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge):
+    """The rests of passages and the halves of sentences begin anywhere."""
+    count = 120
+    names = sentences(count)
+    said = [f"The boat is called {name}. It sails to port {name[::-1]}." for name in names]
+    for number in range(0, count, 3):
+        text = "\n\n".join(said[number : number + 3])
+        (tmp_path / f"{number}.md").write_text(f"# Note {number}\n\n{text}\n")
+    text = CorpusConfig(
+        corpus=(str(tmp_path),),
+        judge=judge,
+        near_duplicates=False,
+        passage_words=None,
+    )
+    config = TrainConfig(text=text, model=str(toy_model))
+    benchmark = load_data(config).benchmark
+    finished = SimpleNamespace(pairs=benchmark.pairs_digest())
+    run = SimpleNamespace(config=config, finished=finished)
+    texts = Climbed("run", run, None).texts(Logged())
+    assert set(texts) <= set(said)
+    query, right = benchmark.pairs.first[0], benchmark.pairs.second[0]
+    assert right not in texts
+    changed = Changed(query, right, (2.0, 1.0), ((), ()))
+    assert sum(Changes.is_right(changed, text) for text in texts) == 1
 
 
 def test_a_kept_start_stands_alone(climbed):

@@ -14,11 +14,11 @@ from isospace.corpus.docstrings import DEV_PAIRS, TEST_PAIRS, Pairs
 from isospace.corpus.examples import evenly
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
-from isospace.corpus.relations import RELATIONS, Role, Rows, Structure
+from isospace.corpus.relations import FIRST_REST, RELATIONS, Role, Rows, Structure
 from isospace.corpus.staging import key
 from isospace.errors import UserError
 
-JUDGING = ("title-passage", "heading-section", "first-rest", "neighbours")
+JUDGING = ("title-passage", "heading-section", FIRST_REST, "neighbours")
 """The first of these that has `FEW_PAIRS` held-out pairs judges: what is most like a search."""
 FEW_PAIRS = 100
 
@@ -118,7 +118,7 @@ class Related:
 
         Rests are sought among rests: a passage has its first sentence only where it has no other.
         """
-        if relation != "first-rest":
+        if relation != FIRST_REST:
             return passages
         with_rest = np.zeros(len(self.structure.roles) + 2, dtype=bool)
         with_rest[np.flatnonzero(self.structure.roles == Role.FIRST) - 1] = True

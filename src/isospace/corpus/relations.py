@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
 
+FIRST_REST = "first-rest"
+"""The one relation whose texts are parts of passages."""
+
 
 class Role(IntEnum):
     """What a line of a corpus is to its document."""
@@ -139,7 +142,7 @@ def links(structure: Structure) -> Rows:
 RELATIONS: dict[str, Callable[[Structure], Rows]] = {
     "title-passage": title_passage,
     "heading-section": heading_section,
-    "first-rest": first_rest,
+    FIRST_REST: first_rest,
     "summary-next": summary_next,
     "neighbours": neighbours,
     "crops": crops,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isospace.adaptation.results import Changed, Ladder, read_ladder
+from isospace.corpus.relations import FIRST_REST
 from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
 from isospace.evaluation.retrieval import Targets
@@ -77,20 +78,25 @@ class Climbed:
     def texts(self, progress: Progress) -> tuple[str, ...]:
         """The held-out texts in which the ladder looked for the right ones when it judged.
 
+        Where it judged by parts of passages, these are the passages: a part begins anywhere.
+
         Raises:
             UserError: the corpus cannot be read any more, or is not what it was.
         """
         config = replace(self.run.config, data=None, elsewhere=())  # which have no part in it
         corpus = " ".join(config.text.corpus)
         progress.line("reading", corpus)
-        benchmark = load_data(config).benchmark
+        data = load_data(config)
+        benchmark, own = data.benchmark, data.corpus.pairs
         if benchmark.pairs_digest() != self.run.finished.pairs:
             raise UserError(
                 f"{self.source}: what is held out of {corpus} is no longer what this ladder judged "
                 "by; give the texts to look in (`corpus`)"
             )
-        # As encoders read them, too.
-        texts = tuple(map(without_surrogates, Targets.of(benchmark.pairs).texts))
+        found: Iterable[str] = Targets.of(benchmark.pairs).texts
+        if config.pairs is None and (own.relation == FIRST_REST or not own.test):
+            found = dict.fromkeys(data.corpus.held_out())
+        texts = tuple(map(without_surrogates, found))  # as encoders read them, too
         progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
         return texts
 

@@ -138,6 +138,11 @@ class Changes:
         told = (*self.gained, *self.lost)
         return next((one for one in told if clean(one.query[:LONGEST]) == query), None)
 
+    @staticmethod
+    def is_right(one: Changed, text: str) -> bool:
+        """Tell whether a text is the right one of a query, or the passage that has both."""
+        return text == one.right or (text.startswith(one.query) and text.endswith(one.right))
+
 
 class Session:
     """One or two models on one corpus.
