@@ -43,12 +43,25 @@ def test_what_was_understood_is_shown(folder, capsys):
     assert found["languages"]["en"] == 1.0
     assert found["tokens"]["unknown"] == 0
     assert "judge" in found
+    assert found["files"] == {"html": 9, "markdown": 9}
+    why = {name: relation["why"] for name, relation in found["relations"].items()}
+    assert why == {
+        "title-passage": "fewer than 100 held-out pairs: too few to judge by",
+        "heading-section": "no headings",
+        "first-rest": "fewer than 100 held-out pairs: too few to judge by",
+        "summary-next": "no docstrings",
+        "neighbours": "no document of two passages or more",
+        "crops": "",
+        "links": "no document names another by its path",
+    }
 
     assert main(["corpus", str(folder)]) == 0
     shown = capsys.readouterr()
     assert "title-passage" in shown.out
     assert "18 documents" in shown.err
     assert "| title-passage |" in shown.out
+    assert "9 html, 9 markdown; 1 not read" in shown.err
+    assert "no headings" in shown.out
 
 
 def test_how_txt_files_of_a_folder_are_read_is_said(folder, capsys):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -40,7 +41,7 @@ from isospace.corpus.labels import Labels, belonging
 from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
 from isospace.corpus.prose import docstring_sentences, document_sentences
-from isospace.corpus.reading import HardlyRead, columns, left_out, read_documents
+from isospace.corpus.reading import columns, is_unread, left_out, read_documents
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
 from isospace.corpus.staging import Staging, alike_documents, key
@@ -100,7 +101,7 @@ def build(
         built = _of_examples(folder, config, sources, excluded, counts, unreadable)
     else:
         built = _of_documents(folder, config, versions, sources, excluded, counts, unreadable)
-    if not_read := sum(not isinstance(error, HardlyRead) for error in unreadable.values()):
+    if not_read := sum(is_unread(unreadable, source) for source in sources):
         counts["unreadable files"] = not_read
     counts |= {
         "related to what is held out": built.count - len(built.held) - len(built.train),
@@ -112,6 +113,7 @@ def build(
     np.save(folder / "same.npy", built.same)
     about = {
         "counts": counts,
+        "files": _files(source for source in sources if not is_unread(unreadable, source)),
         "digest": hash_of(repr(built.content).encode()),
         "pairs": asdict(built.pairs),
         "group": config.group,
@@ -119,12 +121,18 @@ def build(
         "held_groups": built.held_groups,
         "classes": built.classes,
         "unreadable": [
-            (place, isinstance(error, HardlyRead), str(error).removeprefix(source.name))
+            (place, is_unread(unreadable, source), str(error).removeprefix(source.name))
             for place, source in enumerate(sources)
             if (error := unreadable.get(source.name)) is not None
         ],
     }
     (folder / "about.json").write_text(json.dumps(about), "utf-8")
+
+
+def _files(sources: Iterable[Source]) -> dict[str, int]:
+    """Count the files of each format, the most first; a txt is one whatever it looks like."""
+    formats = Counter("txt" if source.format == "text" else source.format for source in sources)
+    return dict(formats.most_common())
 
 
 def _references(excluded: list[str], config: CorpusConfig, judged: Sequence[str] = ()) -> list[str]:

@@ -51,6 +51,7 @@ class Corpus(Lines):
 
     Attributes:
         counts: how many lines were read and what became of them.
+        files: format -> how many files of it were read, the most first.
         digest: a hash of the texts (and of the packages' versions, for docstrings).
         pairs: natural pairs to evaluate on, never to train on: of a relation of held-out documents,
             of docstrings whose summary and next paragraph are not here, or, for examples, the
@@ -66,7 +67,7 @@ class Corpus(Lines):
             do (unless `near_duplicates` is off).
         related: what belongs together in documents; `None` for texts without structure.
         labels: (example,) place in `classes` of each example's label, `None` without such a column.
-        unreadable: files by their place: whether hardly anything or nothing was read, and why.
+        unreadable: files by their place: whether nothing or hardly anything was read, and why.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -75,6 +76,7 @@ class Corpus(Lines):
             super().__init__(file, np.asarray(np.load(folder / "offsets.npy", mmap_mode="r")))
         about = json.loads((folder / "about.json").read_text("utf-8"))
         self.counts: dict[str, int] = about["counts"]
+        self.files: dict[str, int] = about["files"]
         self.digest: str = about["digest"]
         dev, test = ([(a, b) for a, b in about["pairs"][part]] for part in ("dev", "test"))
         self.pairs = Pairs(**{**about["pairs"], "dev": dev, "test": test})
@@ -174,8 +176,8 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
                 )
 
         corpus = built_once(folder / key, build_as_hashed, Corpus)
-    for place, hardly, reason in corpus.unreadable:
-        logger.warning("%s read: %s%s", "hardly" if hardly else "not", sources[place].name, reason)
+    for place, unread, reason in corpus.unreadable:
+        logger.warning("%s read: %s%s", "not" if unread else "hardly", sources[place].name, reason)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(

@@ -11,11 +11,21 @@ from isospace.corpus.coverage import quantiles
 from isospace.corpus.examples import evenly
 from isospace.corpus.languages import languages
 from isospace.corpus.passages import count_words
-from isospace.corpus.related import FEW_PAIRS, JUDGING
-from isospace.corpus.relations import RELATIONS
+from isospace.corpus.related import FEW_PAIRS, JUDGING, Related
+from isospace.corpus.relations import FIRST_REST, RELATIONS
 
 SAMPLE = 500
 EXAMPLES = 3
+_ABSENT = {
+    "title-passage": "no titles",
+    "heading-section": "no headings",
+    FIRST_REST: "no passage of two sentences or more",
+    "summary-next": "no docstrings",
+    "neighbours": "no document of two passages or more",
+    "crops": "no passages",
+    "links": "no document names another by its path",
+}
+"""Relation -> what documents lack that have no such pair."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +36,13 @@ class RelationFound:
         train: pairs to train on.
         held_out: pairs of held-out documents.
         examples: three of the pairs to train on.
+        why: why there are none, or too few to judge by; else "".
     """
 
     train: int
     held_out: int
     examples: list[tuple[str, str]]
+    why: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,7 @@ class Overview:
 
     Attributes:
         counts: what was read and what became of it.
+        files: format -> how many files of it were read, the most first.
         texts: sentences or passages that are kept.
         words: quantile (0.05, 0.5, 0.95, 1) -> words of a text, of a sample.
         languages: ISO code -> share of a sample.
@@ -47,6 +60,7 @@ class Overview:
     """
 
     counts: dict[str, int]
+    files: dict[str, int]
     texts: int
     words: dict[float, int]
     languages: dict[str, float]
@@ -72,6 +86,7 @@ def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
     shares = (0.05, 0.5, 0.95, 1.0)
     return Overview(
         corpus.counts,
+        corpus.files,
         len(corpus.passages),
         quantiles(lengths, shares),
         languages(texts),
@@ -90,8 +105,20 @@ def _relations(corpus: Corpus) -> dict[str, RelationFound]:
         pairs = related.to_train(name)
         places = evenly(len(pairs), EXAMPLES)
         examples = [(corpus[a], corpus[b]) for a, b in pairs[places].tolist()]
-        found[name] = RelationFound(len(pairs), held[name], examples)
+        why = _why_missing(related, name, len(pairs), held[name])
+        found[name] = RelationFound(len(pairs), held[name], examples, why)
     return found
+
+
+def _why_missing(related: Related, name: str, train: int, held: int) -> str:
+    """Return why documents have no pairs of a relation, or too few to judge by; else ""."""
+    if not len(RELATIONS[name](related.structure)):
+        return _ABSENT[name]
+    if not train + held:
+        return "each text is in several documents"
+    if name in JUDGING and held < FEW_PAIRS:
+        return f"fewer than {FEW_PAIRS} held-out pairs: too few to judge by"
+    return ""
 
 
 def _why_no_pairs(corpus: Corpus) -> str:

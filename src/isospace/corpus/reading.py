@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -236,6 +236,12 @@ def hardly_read(source: Source, document: Document, strict: bool) -> HardlyRead:
     if strict:
         raise not_left_out(error)
     return error
+
+
+def is_unread(unreadable: Mapping[str, UserError], source: Source) -> bool:
+    """Tell whether nothing of a file was read."""
+    error = unreadable.get(source.name)
+    return error is not None and not isinstance(error, HardlyRead)
 
 
 def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:

@@ -62,6 +62,11 @@ class Corpus(LoadsModels):
         if self.json:
             print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
             return 0
+        files = ", ".join(f"{count:,} {format}" for format, count in found.files.items())
+        if not_read := corpus.counts.get("unreadable files"):
+            files += f"; {not_read:,} not read"
+        if files:
+            console.line("files", files)
         console.line("corpus", corpus.summary)
         kinds = (TXT_LINES, TXT_PARAGRAPHS)
         txt = [number_of(corpus.counts[kind], kind) for kind in kinds if kind in corpus.counts]
@@ -80,9 +85,13 @@ class Corpus(LoadsModels):
         except TooLittle as error:
             console.line("warning", f"train and adapt have too little here: {error}")
         rows = [
-            {"relation": name, "train": f"{one.train:,}", "held out": f"{one.held_out:,}"}
+            {
+                "relation": name,
+                "train": f"{one.train:,}",
+                "held out": f"{one.held_out:,}",
+                "note": one.why,
+            }
             for name, one in found.relations.items()
-            if one.train + one.held_out
         ]
         if rows:
             print_table("relations of the documents", rows)
