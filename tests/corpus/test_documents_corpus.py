@@ -653,3 +653,22 @@ def test_documents_that_lose_their_text_are_named_and_counted(tmp_path, caplog):
         strict = replace(config, corpus=(str(folder / name),), strict=True)
         with pytest.raises(UserError, match=rf"{name}: .*"):
             load_corpus(strict, tmp_path / "cache")
+
+
+def test_one_encoding_for_a_folder_that_has_two(tmp_path, caplog):
+    text = "# Le café\n\nLe café du port est ouvert tôt le matin.\n"
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "old.md").write_bytes(text.replace("port", "vieux port").encode("latin-1"))
+    (folder / "new.md").write_bytes(text.encode())
+    (folder / "page.html").write_bytes(b"<p>" + "Un thé est servi à toute heure.".encode())
+    config = CorpusConfig(corpus=(str(folder),), near_duplicates=False)
+    assert load_corpus(config, tmp_path / "cache").counts["unreadable files"] == 1
+    assert "old.md: It is not utf-8 at byte 8" in caplog.text
+    assert "for instance `encoding` latin-1." in caplog.text
+    corpus = load_corpus(replace(config, encoding="latin-1"), tmp_path / "cache")
+    assert {text for text in corpus if text.endswith(".")} == {
+        "Le café du port est ouvert tôt le matin.",
+        "Le café du vieux port est ouvert tôt le matin.",
+        "Un thé est servi à toute heure.",
+    }

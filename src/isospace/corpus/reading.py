@@ -219,11 +219,21 @@ def read_file(source: Source, id: str) -> Document:
         content = streams.read_bytes(source)
         if not content.strip():
             raise UnreadableDocument("It is empty.")
-        # UTF-8 is what is read where a file does not say, as HTML may, that it is another.
-        encoding = None if source.encoding == "utf-8" else source.encoding
+        # UTF-8 is what is read where a file does not say, as HTML may, that it is another. What is
+        # UTF-8 stays so beside files in the encoding that the user named.
+        encoding = None if source.encoding == "utf-8" or _is_utf_8(content) else source.encoding
         return read_document(content, cast("DocumentFormat", source.format), id, encoding)
     except UnreadableDocument as error:
         raise UnreadableDocument(f"{source.name}: {error}") from error
+
+
+def _is_utf_8(content: bytes) -> bool:
+    """Tell whether a text has characters beyond ASCII, and all of them as UTF-8 has them."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return not content.isascii()
 
 
 def hardly_read(source: Source, document: Document, strict: bool) -> HardlyRead:

@@ -170,15 +170,15 @@ def _undecodable(source: Source, encoding: str) -> UserError:
     if source.encoding is not None:
         advice = (
             "Convert the file, or name its encoding, for instance "
-            f"`encoding` {_likely_encoding(start, rest)}."
+            f"`encoding` {likely_encoding(start, rest)}."
         )
     return UserError(f"{source.name}:{line}: not {name} at byte {offset} of the text. {advice}")
 
 
-def _likely_encoding(start: bytes, rest: bytes) -> str:
+def likely_encoding(start: bytes, rest: bytes) -> str:
     r"""A guess from a file's first two bytes, and from some that begin with what is no UTF-8.
 
-    >>> _likely_encoding(b"Un", b"\xe9t\xe9"), _likely_encoding(b"Un", b"\xe9t\xe9 \x96 chaud")
+    >>> likely_encoding(b"Un", b"\xe9t\xe9"), likely_encoding(b"Un", b"\xe9t\xe9 \x96 chaud")
     ('latin-1', 'cp1252')
     """
     if start in _UTF16_MARKS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -14,6 +14,9 @@ from isospace.statistics.counts import number_of
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json, print_table
+
+if TYPE_CHECKING:
+    from isospace.corpus.overview import Overview
 
 _SHOWN = 160
 """Characters of an example that are printed."""
@@ -62,11 +65,7 @@ class Corpus(LoadsModels):
         if self.json:
             print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
             return 0
-        files = ", ".join(f"{count:,} {format}" for format, count in found.files.items())
-        if not_read := corpus.counts.get("unreadable files"):
-            files += f"; {not_read:,} not read"
-        if files:
-            console.line("files", files)
+        console.line("files", _files(found))
         console.line("corpus", corpus.summary)
         kinds = (TXT_LINES, TXT_PARAGRAPHS)
         txt = [number_of(corpus.counts[kind], kind) for kind in kinds if kind in corpus.counts]
@@ -99,6 +98,13 @@ class Corpus(LoadsModels):
             if one.examples:
                 print_table(name, [_example(name, *pair) for pair in one.examples])
         return 0
+
+
+def _files(found: Overview) -> str:
+    """Such as "9 html, 9 markdown; 1 not read"."""
+    files = [f"{count:,} {format}" for format, count in found.files.items()]
+    unread = found.counts.get("unreadable files", 0)
+    return (", ".join(files) or "none") + (f"; {unread:,} not read" if unread else "")
 
 
 def _quantiles(found: dict[float, int]) -> str:

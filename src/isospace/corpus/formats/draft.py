@@ -17,6 +17,7 @@ from isospace.corpus.formats.boilerplate import (
     section_boilerplate,
 )
 from isospace.corpus.lines import folded
+from isospace.corpus.streams import likely_encoding
 
 HARDLY = 0.05
 """A document of whose letters less than this share is read is named."""
@@ -178,7 +179,8 @@ def decode(content: bytes, encoding: str | None) -> str:
     except UnicodeDecodeError as error:
         raise UnreadableDocument(
             f"It is not {encoding.removesuffix('-sig')} at byte {error.start}. "
-            "Convert it, or name its encoding with `encoding`."
+            "Convert it, or name its encoding, for instance "
+            f"`encoding` {likely_encoding(content[:2], content[error.start :])}."
         ) from None
     except (LookupError, UnicodeError) as error:
         raise UnreadableDocument(f"It cannot be decoded ({error}). See `encoding`.") from None
