@@ -139,7 +139,8 @@ class CorpusConfig:
     """How txt files are read: lines, each a text of its own, or paragraphs, a document with blank
     lines between them. Default: as each file looks."""
     strict: bool = False
-    """Refuse a document that cannot be read; else it is named, counted and left out."""
+    """Refuse a document that cannot be read, or of which hardly anything is text; else it is named
+    and counted."""
     title_column: str | None = None
     """Column that holds the title of the document whose text is in `column`."""
     document_column: str | None = None
