@@ -1258,6 +1258,8 @@ def test_html_whose_layout_is_a_table_is_read():
         "bert", f"You ask the master of the harbour. {lorem}",
         "Three readers",
     ]  # fmt: skip
+    headed = "<table><tr><th>Author</th><th>Message</th></tr>" + FORUM.partition("<table>")[2]
+    assert paragraphs(read(headed, "html"))[:3] == ["Author", "Message", "anna"]
     manual = read(MANUAL, "html")
     assert outline(manual) == [("Crews", 2, ["Crews are small.", lorem])]
     assert manual.left_out == {"navigation": 1, "tables": 1}

@@ -110,7 +110,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     main = next(filter(None, map(body.css_first, _MAIN)), only)
     if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
         main = body
-    _Walk(draft, main, _is_laid_out).run()
+    _Walk(draft, main, _layout_of).run()
     if not draft.title and page_title is not None:
         draft.title = one_line(page_title.text())
     return draft
@@ -131,7 +131,7 @@ def add_html(draft: Draft, fragment: str) -> None:
 
     body = LexborHTMLParser(fragment).body
     if body is not None:
-        _Walk(draft, body, lambda _: False).run()
+        _Walk(draft, body, lambda _: (False, False)).run()
 
 
 class _Walk:
@@ -140,11 +140,11 @@ class _Walk:
     Args:
         draft: receives them.
         root: of the tree.
-        laid_out: whether tables of this root place its text on the page.
+        layout: what `_layout_of` tells of this root.
     """
 
     def __init__(
-        self, draft: Draft, root: LexborNode, laid_out: Callable[[LexborNode], bool]
+        self, draft: Draft, root: LexborNode, layout: Callable[[LexborNode], tuple[bool, bool]]
     ) -> None:
         self._draft = draft
         self._root = root
@@ -159,7 +159,7 @@ class _Walk:
         for node in _outermost(root, _BOX_TITLES):
             if one_line(node.text()).rstrip(" :").casefold() in _BOXES:
                 node.decompose()
-        self._laid_out = laid_out(root)
+        self._laid_out, self._alone = layout(root)
 
     def run(self) -> None:
         self._children(self._root)
@@ -195,7 +195,7 @@ class _Walk:
 
     def _what(self, node: LexborNode, tag: str) -> str | None:
         """Return what a node is left out as, `None` where it is read."""
-        if tag == "table" and self._laid_out and _places_text(node):
+        if tag == "table" and self._laid_out and _places_text(node, self._alone):
             return None
         if tag in ("td", "th") and _is_menu(node):
             return NAVIGATION
@@ -235,20 +235,22 @@ class _Walk:
             self._draft.paragraph(text)
 
 
-def _is_laid_out(root: LexborNode) -> bool:
-    """Tell whether tables that only place text hold as much of it as stands outside of tables."""
+def _layout_of(root: LexborNode) -> tuple[bool, bool]:
+    """Tell whether tables place the text on the page, and whether it has hardly any other text.
+
+    The former is so where tables that only place text hold as much of it as stands outside.
+    """
     apart = _outermost(root, "table, nav, header, footer, aside, menu, script, style, noscript")
     sizes = [letters(node.text()) for node in apart]
-    inside = sum(
-        size
-        for node, size in zip(apart, sizes, strict=True)
-        if node.tag == "table" and _places_text(node)
-    )
-    return inside > 0 and inside >= letters(root.text()) - sum(sizes)
+    tables = [pair for pair in zip(apart, sizes, strict=True) if pair[0].tag == "table"]
+    outside = letters(root.text()) - sum(sizes)
+    alone = 10 * outside <= sum(size for _, size in tables)
+    inside = sum(size for node, size in tables if _places_text(node, alone))
+    return inside > 0 and inside >= outside, alone
 
 
-def _places_text(table: LexborNode) -> bool:
-    """Tell whether a table only places text on the page."""
+def _places_text(table: LexborNode, alone: bool) -> bool:
+    """Tell whether a table only places text on the page; of one `alone` heads do not count."""
     if table.attributes.get("role") in ("presentation", "none"):
         return True
     rows: dict[int, list[LexborNode]] = {}
@@ -260,7 +262,7 @@ def _places_text(table: LexborNode) -> bool:
     if any(cell.css_first("table") for cell in cells):
         return True
     has_heads = {"td", "th"} <= {cell.tag for cell in cells if one_line(cell.text())}
-    if has_heads or table.css_first("caption, thead"):
+    if not alone and (has_heads or table.css_first("caption, thead")):
         return False
     return places_text([[letters(cell.text()) for cell in row] for row in rows.values()])
 
