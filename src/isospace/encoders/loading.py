@@ -34,6 +34,7 @@ from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError, first_line
 from isospace.system.devices import default_device
 from isospace.system.files import expanded, file_sha256
+from isospace.system.quiet import no_weight_bars
 from isospace.system.trust import trusts_code
 
 MODEL = "model"
@@ -291,7 +292,8 @@ def loading(failed: str) -> Iterator[None]:
     `failed` comes before it; behind it what to do where the code of the model is not trusted.
     """
     try:
-        yield
+        with no_weight_bars():
+            yield
     except UserError:
         raise
     except Exception as error:  # each part of a folder has errors of its own library

@@ -25,6 +25,7 @@ from isospace.encoders.prompts import NAMES, Side
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
+from isospace.system.quiet import no_weight_bars
 
 _CLASSIC_TYPES = {
     "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer",
@@ -59,7 +60,8 @@ def write_json(path: Path, content: Any) -> None:
 
 def save_transformer(encoder: Encoder, folder: Path) -> None:
     """Write weights and tokenizer for `AutoModel` and `AutoTokenizer`, old and new."""
-    encoder.transformer.save_pretrained(str(folder))
+    with no_weight_bars():
+        encoder.transformer.save_pretrained(str(folder))
     encoder.tokenizer.save_pretrained(str(folder))
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -259,7 +261,8 @@ def parity_of_sides(
         UserError: a larger difference.
     """
     place = Place(str(folder), True)
-    reloaded = SentenceTransformer(place.path, device=str(encoder.device), **place.options)
+    with no_weight_bars():
+        reloaded = SentenceTransformer(place.path, device=str(encoder.device), **place.options)
     theirs: dict[Side | None, Callable[..., Any]] = {
         None: reloaded.encode,
         "query": reloaded.encode_query,

@@ -13,7 +13,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, cast
 
@@ -23,27 +23,26 @@ from numpy.typing import NDArray
 from isospace.corpus.characters import normalise
 from isospace.corpus.dedup import MARKS, UNSPACED
 from isospace.operators.nearest import BLOCK
+from isospace.system.quiet import log_level
 
 
-@contextmanager
-def _without_jax() -> Iterator[None]:
-    """Let what is imported find no JAX.
+def _bm25s() -> Any:
+    """Import bm25s without JAX, when the first index is made.
 
-    Where it is installed bm25s has it compute something on import, which takes three quarters of a
+    Where JAX is installed bm25s has it compute something on import, which takes three quarters of a
     GPU's memory, and fails beside another process that did so. Nothing here needs it.
     """
-    modules = cast(dict[str, Any], sys.modules)
-    known = {"jax": modules["jax"]} if "jax" in modules else {}
-    modules["jax"] = None
-    try:
-        yield
-    finally:
-        del modules["jax"]
-        modules.update(known)
+    if "bm25s" not in sys.modules:
+        modules = cast(dict[str, Any], sys.modules)
+        known = {"jax": modules["jax"]} if "jax" in modules else {}
+        modules["jax"] = None
+        try:
+            return import_module("bm25s")
+        finally:
+            del modules["jax"]
+            modules.update(known)
+    return sys.modules["bm25s"]
 
-
-with _without_jax():
-    import bm25s
 
 _LETTER = f"[^\\W_{UNSPACED}]"
 _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[\\w{MARKS}])+)")
@@ -51,9 +50,6 @@ _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[
 
 # What is left of these by `normalise`. In Arabic script U+200C parts words, as a blank does.
 _JOINER = re.compile("[\u200b\u200d]|(?<![\u0600-\u06ff\u0750-\u077f])\u200c")
-
-# It tells what it does at level DEBUG, and has set that level itself.
-logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 
 def words(text: str) -> list[str]:
@@ -87,9 +83,11 @@ class BM25:
             [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words(text)]
             for text in texts
         ]
-        self._index = bm25s.BM25()
-        if self._vocabulary:
-            self._index.index((of_texts, self._vocabulary), show_progress=False)
+        self._index = _bm25s().BM25()
+        # bm25s sets the level of its logger to DEBUG when it is imported.
+        with log_level("bm25s", logging.WARNING):
+            if self._vocabulary:
+                self._index.index((of_texts, self._vocabulary), show_progress=False)
 
     def scores(self, queries: Sequence[str]) -> NDArray[np.float32]:
         """(query, n) scores, 0 where a query shares no word with a text."""

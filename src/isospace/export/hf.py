@@ -31,6 +31,7 @@ from isospace.encoders.saving import save_transformer, usage_of, write_json
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
+from isospace.system.quiet import no_weight_bars
 from isospace.training.card import Usage, prompts_text
 
 _HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
@@ -137,10 +138,11 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
 def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
     """Reload the folder by `transformers` alone, pool by the formula, compare."""
     try:
-        vectors = {
-            side: _vectors_of_folder(encoder, pooling, folder, side)
-            for side in encoder.prompts.sides
-        }
+        with no_weight_bars():
+            vectors = {
+                side: _vectors_of_folder(encoder, pooling, folder, side)
+                for side in encoder.prompts.sides
+            }
     except Exception as error:  # a model with code of its own fails in its own ways
         raise UserError(
             f"{encoder.source}: transformers alone cannot use the folder ({first_line(error)}). "

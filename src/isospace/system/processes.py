@@ -33,18 +33,25 @@ def join_processes(**settings: Any) -> Accelerator:
                 "weights. Launch it without; encoders that do not fit may do so with `lora` and "
                 "`half_weights`, or with ObjectiveLoss in sentence-transformers' trainer"
             )
+    was_joined = _is_joined()
     # Without the word `cpu` processes on a machine without GPUs do not find each other.
-    return Accelerator(cpu=default_device() == "cpu", kwargs_handlers=[patient], **settings)
+    made = Accelerator(cpu=default_device() == "cpu", kwargs_handlers=[patient], **settings)
+    if _is_joined() and not was_joined:  # a group that the caller made is the caller's to leave
+        atexit.register(_leave)
+    return made
 
 
-@atexit.register
+def _is_joined() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
 def _leave() -> None:
     """Leave the group of processes where the process ends, and not where a run does.
 
-    A comparison's next run needs it; and what a run leaves behind may hold the group's last
-    reference, whose end, under Python's lock, waits for a thread that waits for Python's lock.
+    A comparison's next run needs the group. And what a run leaves behind may hold the group's last
+    reference: its end, under Python's lock, waits for a thread that waits for Python's lock.
     """
-    if dist.is_available() and dist.is_initialized():
+    if _is_joined():
         dist.destroy_process_group()
 
 

@@ -21,6 +21,7 @@ from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.draft import Draft, one_line
 from isospace.corpus.formats.lines import columns, joined, vocabulary
 from isospace.errors import UserError, first_line
+from isospace.system.quiet import log_level
 
 HEADING_SIZE = 1.15
 """A line is a heading if its letters are larger than most letters by this factor."""
@@ -49,14 +50,13 @@ class _Line:
     bold: bool
 
 
+@log_level("pypdf", logging.ERROR)  # what pypdf mends by itself needs no line
 def read_pdf(content: bytes, encoding: str | None) -> Draft:
     """The title is in the file's properties, else the first line in the largest letters."""
     try:
         import pypdf
     except ModuleNotFoundError:
         raise UserError("PDF needs pypdf: pip install 'isospace[documents]'") from None
-    # What it mends by itself is nobody's business here.
-    logging.getLogger("pypdf").setLevel(logging.ERROR)
     draft = Draft()
     try:
         reader = pypdf.PdfReader(io.BytesIO(content))

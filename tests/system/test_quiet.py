@@ -1,0 +1,154 @@
+"""What isospace leaves of other libraries' settings: all of them, as they were."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import subprocess
+import sys
+
+import pytest
+import torch.distributed as dist
+from accelerate.state import PartialState
+from huggingface_hub.utils import are_progress_bars_disabled
+from transformers.utils import logging as transformers_logging
+
+import isospace
+from isospace.evaluation.bm25 import BM25
+from isospace.export.ship import export
+from isospace.system import processes
+from isospace.system.processes import join_processes
+from isospace.system.quiet import no_weight_bars
+
+IMPORTS = """
+import accelerate, altair, atexit, logging, os, peft, pydantic, scipy, sentence_transformers, signal
+import sklearn, sys, tyro, types, torch, transformers, warnings
+
+sys.modules["jax"] = types.ModuleType("jax")
+
+def state():
+    loggers = logging.root.manager.loggerDict | {"root": logging.root}
+    kept = {
+        name: (log.level, list(log.handlers), log.propagate, log.disabled, list(log.filters))
+        for name, log in loggers.items()
+        if isinstance(log, logging.Logger) and not name.startswith("isospace")
+    }
+    return {
+        "loggers": kept,
+        "modules": {name: id(module) for name, module in sys.modules.items()},
+        "exit handlers": atexit._ncallbacks(),
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
+        "environment": dict(os.environ),
+        "warnings": list(warnings.filters),
+        "paths": list(sys.path),
+        "hooks": (sys.excepthook, sys.displayhook, sys.stdout, sys.stderr),
+        "torch": (torch.get_num_threads(), torch.get_default_dtype(), torch.initial_seed()),
+    }
+
+before = state()
+import isospace
+for name in isospace.__all__:
+    getattr(isospace, name)
+after = state()
+for part in ("loggers", "modules"):
+    after[part] = {name: after[part].get(name) for name in before[part]}
+assert "isospace.training.train" in sys.modules
+changed = [part for part in before if before[part] != after[part]]
+assert not changed, changed
+"""
+
+
+def test_importing_every_public_name_changes_nothing_of_others():
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+
+
+@pytest.fixture
+def debugging():
+    """The level that bm25s gives its logger where a host imports it."""
+    logger = logging.getLogger("bm25s")
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
+    yield logger
+    logger.setLevel(before)
+
+
+def test_bm25_is_silent_and_leaves_the_level(debugging, caplog):
+    assert BM25(["a cat", "a dog"]).scores(["cat"])[0].argmax() == 0
+    assert debugging.level == logging.DEBUG
+    assert [record for record in caplog.records if record.name == "bm25s"] == []
+
+
+def test_bm25_hides_jax_only_while_bm25s_is_imported():
+    code = (
+        "import sys, types; jax = sys.modules['jax'] = types.ModuleType('jax')\n"
+        "from isospace.evaluation.bm25 import BM25; BM25(['a cat'])\n"
+        "import bm25s.selection\n"
+        "assert sys.modules['jax'] is jax and not bm25s.selection.JAX_IS_AVAILABLE"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("to", ["st", "hf"])
+def test_models_are_read_and_written_without_bars(toy_model, tmp_path, capfd, to):
+    isospace.load(str(toy_model))
+    export(str(toy_model), to, tmp_path / "model")
+    assert "%|" not in capfd.readouterr().err
+    assert transformers_logging.is_progress_bar_enabled()
+    assert not are_progress_bars_disabled()
+
+
+def test_bars_that_a_host_has_hidden_stay_hidden():
+    transformers_logging.disable_progress_bar()
+    try:
+        with no_weight_bars():
+            pass
+        assert not transformers_logging.is_progress_bar_enabled()
+        assert are_progress_bars_disabled()
+    finally:
+        transformers_logging.enable_progress_bar()
+
+
+@pytest.fixture
+def alone(monkeypatch, tmp_path):
+    """The environment of a launcher that has started one process; its exit handlers are listed."""
+    for name, value in {
+        "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "0", "ACCELERATE_USE_CPU": "true",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    left = []
+    monkeypatch.setattr(atexit, "register", left.append)
+    yield left
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def join_as_launched(monkeypatch, tmp_path):
+    """Join, where Accelerate makes the group that it makes for launched processes."""
+    made = PartialState.__init__
+
+    def joined(self, *args, **kwargs):
+        if not dist.is_initialized():
+            begin_group(tmp_path)
+        made(self, *args, **kwargs)
+
+    monkeypatch.setattr(PartialState, "__init__", joined)
+    return join_processes()
+
+
+def begin_group(tmp_path):
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+
+
+def test_a_group_of_the_host_is_not_left(alone, monkeypatch, tmp_path):
+    begin_group(tmp_path)
+    join_as_launched(monkeypatch, tmp_path)
+    assert alone == []
+
+
+def test_a_group_that_was_made_here_is_left_at_the_end(alone, monkeypatch, tmp_path):
+    join_as_launched(monkeypatch, tmp_path)
+    assert alone == [processes._leave]
+    processes._leave()
+    assert not dist.is_initialized()
+    processes._leave()  # where the host has left it meanwhile
