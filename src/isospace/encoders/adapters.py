@@ -7,11 +7,13 @@ which B and A alone are trained. B begins as 0, so that an encoder begins as it 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from isospace.errors import UserError
@@ -103,6 +105,65 @@ def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Put in what `plain_state` returned; adapters give way."""
     take_out(module)
     module.load_state_dict(state)
+
+
+def merge_adapters(model: SentenceTransformer, folders: Sequence[Path]) -> None:
+    """Merge the adapters of a loaded model into its weights, which then train as any others do.
+
+    Args:
+        model: of which transformers may have loaded an adapter.
+        folders: of further peft adapters for its transformer, in this order.
+
+    Raises:
+        UserError: an adapter was trained on another model, or cannot be merged.
+    """
+    transformer: Any = getattr(model[0], "model", None)
+    if getattr(transformer, "_hf_peft_config_loaded", False):
+        transformer.float()  # small updates would be rounded away
+        _merge(transformer)
+        transformer.requires_grad_(True)  # which peft takes from all but the adapters
+    for folder in folders:
+        from peft import PeftModel
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Found missing adapter keys")
+            try:
+                adapted: Any = PeftModel.from_pretrained(transformer.float(), str(folder))
+            except (UserWarning, RuntimeError):  # layers of other names, or of other sizes
+                raise UserError(
+                    f"{folder}: the adapter was trained on other layers than its base model has, "
+                    f"a {type(transformer).__name__}. Merge the two with peft, and give the "
+                    "merged model"
+                ) from None
+        if adapted.active_peft_config.is_prompt_learning:
+            raise UserError(
+                f"{folder}: the adapter adds tokens of its own "
+                f"({adapted.active_peft_config.peft_type.value}), which cannot be merged into "
+                "weights. Give a model that was trained with LoRA, or in full"
+            )
+        adapted.merge_and_unload()
+        transformer.requires_grad_(True)
+
+
+def _merge(transformer: Any) -> None:
+    """Do what peft's `merge_and_unload` does, for adapters that transformers has loaded."""
+    merged: tuple[str, ...] = ()
+    for name, part in list(transformer.named_modules()):
+        if name.startswith(merged):
+            continue
+        if hasattr(part, "unload_and_optionally_merge_module"):
+            plain = part.unload_and_optionally_merge_module(True, False, None)
+        elif hasattr(part, "base_layer"):
+            part.merge()
+            plain = part.get_base_layer()
+        else:
+            continue
+        parent, _, own = name.rpartition(".")
+        setattr(transformer.get_submodule(parent), own, plain)
+        merged += (f"{name}.",)
+    del transformer.peft_config
+    transformer._hf_peft_config_loaded = False
+    transformer._weight_conversions = None  # to the names of the adapter's file, undone by saving
 
 
 def _adapted(module: nn.Module) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def is_cross_encoder(name: str) -> bool:
     Raises:
         UserError: nothing is there, or its configuration cannot be read.
     """
-    path, local, revision = resolve(name)
+    path, local, revision, _ = resolve(name)
     if Path(path).is_file():  # word vectors
         return False
     file = Path(path, "config.json")

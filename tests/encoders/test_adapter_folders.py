@@ -1,0 +1,257 @@
+"""Folders of peft adapters: they load with the adapter merged, and ship as whole models."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import peft
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+from toy import sentences, short_run, write_toy_model
+from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
+
+from isospace.encoders import loading
+from isospace.encoders.adapters import stand_in
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.export.merge import merge_models
+from isospace.export.ship import export
+from isospace.training.train import train
+from isospace.whiten.whiten import whiten_model
+from isospace.whiten.whiten_config import WhitenConfig
+
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+
+TEXTS = sentences(5)
+LORA = {"r": 4, "lora_alpha": 8}
+KINDS = {
+    "lora": peft.LoraConfig(**LORA, target_modules=["query", "value"]),
+    "words": peft.LoraConfig(**LORA, target_modules=["word_embeddings", "query"]),
+    "some words": peft.LoraConfig(**LORA, target_modules=["query"], trainable_token_indices=[5, 6]),
+    "whole modules": peft.LoraConfig(**LORA, target_modules=["query"], modules_to_save=["key"]),
+    "biases": peft.LoraConfig(**LORA, target_modules=["query"], bias="all"),
+    "ia3": peft.IA3Config(target_modules=["key", "value"], feedforward_modules=[]),
+}
+DORA = peft.LoraConfig(**LORA, use_dora=True, target_modules="all-linear")
+
+
+def move(model):
+    """Something of a size that training could have come to."""
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+
+
+def vectors(model):
+    return model.encode(TEXTS, show_progress_bar=False)
+
+
+@pytest.fixture
+def base(tmp_path):
+    return write_toy_model(tmp_path / "base")
+
+
+def write_st(base, folder, kind="lora"):
+    """A folder of sentence-transformers, read at [CLS], and its vectors there."""
+    first = SentenceTransformer(str(base), device="cpu")[0]
+    model = SentenceTransformer(modules=[first, Pooling(32, "cls")], device="cpu")
+    model.add_adapter(copy.deepcopy(KINDS[kind]))
+    move(model)
+    model.eval().save_pretrained(str(folder), create_model_card=False)
+    return vectors(model)
+
+
+def write_peft(base, folder, settings=KINDS["lora"]):
+    """A folder of peft alone, and the means over tokens of the last states that peft makes."""
+    model = peft.get_peft_model(AutoModel.from_pretrained(base), copy.deepcopy(settings))
+    move(model)
+    model.save_pretrained(folder)
+    batch = AutoTokenizer.from_pretrained(base)(TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = model.eval()(**batch).last_hidden_state
+    mask = batch["attention_mask"].unsqueeze(-1)
+    return ((states * mask).sum(1) / mask.sum(1)).numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sentence_transformers_adapters_are_merged(base, tmp_path, kind):
+    expected = write_st(base, tmp_path / "adapter", kind)
+    encoder = load_encoder(str(tmp_path / "adapter"), device="cpu")
+    assert np.allclose(encoder.embed(TEXTS), expected, atol=1e-6)
+    assert encoder.pooling == "cls"
+    assert not stand_in(encoder)
+    assert all(weights.requires_grad for weights in encoder.parameters())
+
+
+@pytest.mark.parametrize("settings", [*KINDS.values(), DORA], ids=[*KINDS, "dora"])
+def test_peft_folders_are_their_base_with_the_adapter(base, tmp_path, settings):
+    expected = write_peft(base, tmp_path / "adapter", settings)
+    encoder = load_encoder(str(tmp_path / "adapter"), "mean", device="cpu")
+    assert np.allclose(encoder.embed(TEXTS), expected, atol=1e-6)
+    assert not stand_in(encoder)
+
+
+def test_a_peft_folder_is_read_as_its_base_is(base, tmp_path):
+    """Pooling and prompts are those of a base of sentence-transformers."""
+    write_st(base, tmp_path / "first")
+    export(str(tmp_path / "first"), "st", tmp_path / "whole", query_prompt="query: ")
+    write_peft(tmp_path / "whole", tmp_path / "adapter")
+    encoder = load_encoder(str(tmp_path / "adapter"), device="cpu")
+    assert (encoder.pooling, encoder.prompts.query) == ("cls", "query: ")
+
+
+def test_an_adapter_may_stand_on_another(base, tmp_path):
+    write_peft(base, tmp_path / "first")
+    export(str(tmp_path / "first"), "st", tmp_path / "whole")
+    expected = write_peft(tmp_path / "whole", tmp_path / "second")
+    settings = tmp_path / "second" / "adapter_config.json"
+    content = json.loads(settings.read_text())
+    settings.write_text(json.dumps(content | {"base_model_name_or_path": str(tmp_path / "first")}))
+    found = load_encoder(str(tmp_path / "second"), "mean", device="cpu").embed(TEXTS)
+    assert np.allclose(found, expected, atol=1e-6)
+
+
+def test_weights_of_half_precision_keep_what_the_adapter_adds(base, tmp_path):
+    """bfloat16 would round an update of 0.1 % away."""
+    AutoModel.from_pretrained(base).bfloat16().save_pretrained(base)
+    AutoModel.from_pretrained(base, dtype=torch.float32).save_pretrained(tmp_path / "float32")
+    AutoTokenizer.from_pretrained(base).save_pretrained(tmp_path / "float32")
+    expected = write_peft(tmp_path / "float32", tmp_path / "adapter")
+    settings = tmp_path / "adapter" / "adapter_config.json"
+    content = json.loads(settings.read_text())
+    settings.write_text(json.dumps(content | {"base_model_name_or_path": str(base)}))
+    found = load_encoder(str(tmp_path / "adapter"), "mean", device="cpu").embed(TEXTS)
+    assert np.allclose(found, expected, atol=1e-6)
+
+
+ALONE = """
+import sys
+sys.modules["isospace"] = sys.modules["peft"] = None
+import numpy as np
+folder, kind, output, *texts = sys.argv[1:]
+if kind == "hf":
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+    batch = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        vectors = AutoModel.from_pretrained(folder).eval()(**batch).last_hidden_state[:, 0].numpy()
+else:
+    from sentence_transformers import SentenceTransformer
+    vectors = SentenceTransformer(folder, device="cpu").encode(texts, show_progress_bar=False)
+np.save(output, vectors)
+"""
+
+
+def vectors_alone(folder, kind, tmp_path):
+    """What a process makes of a folder that has neither peft nor isospace nor any other model."""
+    nothing = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
+    words = [sys.executable, "-c", ALONE, str(folder), kind, str(tmp_path / "alone.npy"), *TEXTS]
+    subprocess.run(words, check=True, env=os.environ | nothing)
+    return np.load(tmp_path / "alone.npy")
+
+
+@pytest.mark.parametrize("to", ["st", "hf", "whiten", "train", "merge"])
+def test_what_is_shipped_loads_where_nothing_else_is(base, tmp_path, toy_corpus, to):
+    adapter, folder = tmp_path / "adapter", tmp_path / "shipped"
+    expected = write_st(base, adapter)
+    if to == "whiten":
+        whiten_model(WhitenConfig(text=short_run(adapter, toy_corpus, folder).text,
+                                  model=str(adapter), output=folder))  # fmt: skip
+        expected = load_encoder(str(folder), device="cpu").embed(TEXTS)
+    elif to == "train":
+        run = train(short_run(adapter, toy_corpus, folder)).run
+        folder, before = run.model_folder, expected
+        expected = load_encoder(str(folder), device="cpu").embed(TEXTS)
+        assert not np.allclose(expected, before, atol=1e-3)
+    elif to == "merge":
+        merge_models(adapter, adapter, 0.5, folder)
+    else:
+        export(str(adapter), to, folder)
+    shutil.rmtree(base)
+    shutil.rmtree(adapter)
+    assert np.allclose(vectors_alone(folder, to, tmp_path), expected, atol=1e-5)
+
+
+def test_adapters_train_with_new_ones(base, tmp_path, toy_corpus):
+    write_st(base, tmp_path / "adapter")
+    config = short_run(tmp_path / "adapter", toy_corpus, tmp_path / "run")
+    config = type(config)(**{**vars(config), "lora": 2})
+    assert train(config).run.model_folder.is_dir()
+
+
+@pytest.mark.parametrize("to", ["st", "hf"])
+def test_a_folder_that_leans_on_a_base_is_not_written(base, tmp_path, monkeypatch, to):
+    write_st(base, tmp_path / "adapter")
+    monkeypatch.setattr(loading, "merge_adapters", lambda *_: None)
+    with pytest.raises(UserError, match="holds an adapter without its base model"):
+        export(str(tmp_path / "adapter"), to, tmp_path / to)
+    assert not (tmp_path / to).exists()
+
+
+@pytest.mark.parametrize("write", [write_st, write_peft])
+def test_a_base_that_is_missing_is_named(base, tmp_path, write):
+    write(base, tmp_path / "adapter")
+    shutil.rmtree(base)
+    missing = (
+        f"adapter: an adapter, and its base model is missing. {base}: .*base_model_name_or_path"
+    )
+    with pytest.raises(UserError, match=missing):
+        load_encoder(str(tmp_path / "adapter"))
+
+
+@pytest.mark.parametrize("write", [write_st, write_peft])
+def test_parts_that_are_missing_are_named(base, tmp_path, monkeypatch, write):
+    folder = tmp_path / "adapter"
+    write(base, folder)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"needs peft: pip install 'isospace\[lora\]'"):
+        load_encoder(str(folder))
+    monkeypatch.undo()
+    settings = folder / "adapter_config.json"
+    content = json.loads(settings.read_text())
+    for damaged, message in [
+        (json.dumps(content | {"base_model_name_or_path": None}), "names no base model"),
+        ("{", "not the settings of an adapter"),
+        ("[]", "not the settings of an adapter"),
+    ]:
+        settings.write_text(damaged)
+        with pytest.raises(UserError, match=message):
+            load_encoder(str(folder))
+    settings.write_text(json.dumps(content))
+    (folder / "adapter_model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"but no adapter_model\.safetensors"):
+        load_encoder(str(folder))
+
+
+def test_what_cannot_be_merged_is_refused(base, tmp_path):
+    prefix = peft.PrefixTuningConfig(num_virtual_tokens=4, task_type="FEATURE_EXTRACTION")
+    write_peft(base, tmp_path / "prefix", prefix)
+    with pytest.raises(UserError, match=r"tokens of its own \(PREFIX_TUNING\)"):
+        load_encoder(str(tmp_path / "prefix"))
+
+
+@pytest.mark.parametrize("other", ["masked words", "narrow"])
+def test_an_adapter_of_other_layers_is_refused(base, tmp_path, other):
+    """And not left out in silence."""
+    masked = other == "masked words"
+    model = write_toy_model(
+        tmp_path / "other", masked_words=masked, hidden_size=32 if masked else 16
+    )
+    kind = BertForMaskedLM if masked else AutoModel
+    adapted = peft.get_peft_model(kind.from_pretrained(model), copy.deepcopy(KINDS["lora"]))
+    adapted.save_pretrained(tmp_path / "adapter")
+    settings = tmp_path / "adapter" / "adapter_config.json"
+    content = json.loads(settings.read_text())
+    settings.write_text(json.dumps(content | {"base_model_name_or_path": str(base)}))
+    with pytest.raises(UserError, match="was trained on other layers than its base model has"):
+        load_encoder(str(tmp_path / "adapter"))
