@@ -21,6 +21,7 @@ from isospace.errors import Interrupted, Stopped, UserError
 from isospace.system.launch import first, launch, launched, launched_here, left_alone
 from isospace.system.lazy import lazy_imports
 from isospace.system.quick_imports import quick_imports
+from isospace.system.quiet import saying_once
 from isospace.system.signals import end_with_input
 from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
@@ -156,7 +157,7 @@ def _run(arguments: Sequence[str]) -> int:
     if processes > 1 and not launched():
         return launch(arguments, processes)
     _silence_libraries()
-    with trusting_code(getattr(verb, "trust_remote_code", False)):
+    with saying_once(), trusting_code(getattr(verb, "trust_remote_code", False)):
         return int(verb.run())
 
 

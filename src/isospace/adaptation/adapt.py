@@ -56,6 +56,7 @@ from isospace.statistics.verdict import Verdict, VerdictKind, start_unless_adapt
 from isospace.system.launch import launched
 from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
+from isospace.system.quiet import saying_once
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
@@ -86,6 +87,7 @@ _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _TAKEN = "what the ladder had taken"  # of what is not shipped all the same
 
 
+@saying_once()
 def adapt(
     config: AdaptConfig | None = None,
     resume: Path | str | None = None,

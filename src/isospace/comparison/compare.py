@@ -32,6 +32,7 @@ from isospace.system.files import expanded, require_writable
 from isospace.system.launch import first
 from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
+from isospace.system.quiet import saying_once
 from isospace.system.signals import polite_stop
 from isospace.training.prepare import Data, require_usable, start_of
 from isospace.training.run import REPORT, Run, begun
@@ -88,6 +89,7 @@ def _parse(value: str) -> Any:
         return value
 
 
+@saying_once()
 def compare(
     candidates: Mapping[str, TrainConfig],
     seeds: int,

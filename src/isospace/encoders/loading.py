@@ -27,6 +27,7 @@ from torch import nn
 
 from isospace.encoders.adapters import merge_adapters, plain_state
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.plain import follow, pooling_of, take_making
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
 from isospace.encoders.sums import SUMS, damage
@@ -298,7 +299,8 @@ def load_encoder(
             tag or branch), or glove:FILE for word vectors (`words.word_file`). Adapters are merged
             into the weights.
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own; for a
-            Hugging Face folder, which has none, the last token of a decoder and else the mean.
+            Hugging Face folder, which has none, the last token of a decoder and else the mean,
+            which a warning says. What isospace has exported says it itself.
         device: default: `devices.default_device()`.
         query_prompt: put before every query, or the name of one of the encoder's prompts; default:
             the encoder's own (`prompts.Prompts.own`).
@@ -331,13 +333,16 @@ def load_encoder(
             f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "
             "its training diverged. Give another model"
         )
-    # Weights are float32, however they were saved: small updates of others would be rounded away.
-    encoder = Encoder(model.bfloat16() if half else model.float(), name)
     unread = words is None and not is_sentence_transformer_model(
         place.path, revision=place.revision, local_files_only=place.local
     )
-    if pooling is None and unread and encoder.pooling == "mean" and encoder.is_causal:
-        pooling = "lasttoken"  # no earlier state has seen the whole text
+    making = take_making(model, name)
+    if unread and making is not None:
+        follow(model, making)
+    # Weights are float32, however they were saved: small updates of others would be rounded away.
+    encoder = Encoder(model.bfloat16() if half else model.float(), name)
+    if unread:
+        pooling = pooling_of(encoder, making, pooling)
     if bidirectional:
         encoder.attend_both_ways()
     if pooling is not None:

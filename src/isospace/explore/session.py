@@ -14,6 +14,7 @@ from isospace.adaptation.results import Changed
 from isospace.corpus.lines import clean
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, SidedEncode, sided
@@ -254,6 +255,7 @@ def open_session(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     changes: Changes | None = None,
+    pooling: PoolingName | None = None,
 ) -> Session:
     """Load one or two models and encode the texts of a corpus by each.
 
@@ -266,6 +268,7 @@ def open_session(
         query_prompt: put before what is looked for, as for `load_encoder`.
         document_prompt: put before every text of the corpus.
         changes: queries to look at first; default: none.
+        pooling: of all models, as for `load_encoder`; default: their own.
 
     Raises:
         UserError: none or more than two models, or one that cannot be loaded.
@@ -273,10 +276,7 @@ def open_session(
     progress = progress or Logged()
     require_one_or_two(models)
     models = list(dict.fromkeys(models))
-    encoders = [
-        as_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
-        for model in models
-    ]
+    encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]
     names = _names([encoder.source for encoder in encoders])
     texts = list(texts)
     rows = sample_rows(len(texts))

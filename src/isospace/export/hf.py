@@ -1,7 +1,7 @@
 """The encoder as a Hugging Face folder: weights and tokenizer, the pooling in words and code.
 
 `transformers` knows no pooling, so the folder holds the transformer alone, and its card the lines
-that turn hidden states into the vector.
+that turn hidden states into the vector. config.json says the same to isospace.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Place
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, require_whole
+from isospace.encoders.plain import KEY, Making
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import save_transformer, usage_of, write_json
@@ -58,10 +59,10 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
     pooling = _pooling(encoder)
     with atomic_folder(folder) as building:
         save_transformer(encoder, building)
-        if encoder.prompts.summary:
-            path = building / "config.json"
-            config = json.loads(path.read_text(encoding="utf-8"))
-            write_json(path, config | usage_of(encoder))
+        making = Making(pooling, encoder.max_length, _normalised(encoder), **usage_of(encoder))
+        path = building / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8"))
+        write_json(path, config | {KEY: making.to_json()})
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
         write_sums(building)

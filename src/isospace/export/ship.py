@@ -13,6 +13,7 @@ from isospace.corpus.docstrings import extract
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import TOLERANCE
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import CLASSIC_TOLERANCE, save_model
 from isospace.errors import UserError
 from isospace.export.hf import save_hf
@@ -62,6 +63,7 @@ def export(
     progress: Progress | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
+    pooling: PoolingName | None = None,
 ) -> Shipment:
     """Write a run's result, or any model, for others to load.
 
@@ -79,6 +81,7 @@ def export(
         progress: where it is shown; default: the log.
         query_prompt: that the folder names for queries, as for `load_encoder`.
         document_prompt: that it names for documents.
+        pooling: of its vectors; default: the model's own.
 
     Raises:
         UserError: nothing to export, a folder in the way, an impossible request, or a folder that
@@ -97,7 +100,7 @@ def export(
         raise UserError(f"{folder}: exists already. Remove it, or give another `output`")
     require_writable(folder)
     measured_on = _sample(run, sample, column or "text", encoding or "utf-8") if int8 else None
-    encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+    encoder = load_encoder(model, pooling, None, query_prompt, document_prompt)
     if encoder.prompts.summary:
         files = {"st": "config_sentence_transformers.json", "hf": "config.json", "onnx": "the card"}
         line = f"{encoder.prompts.summary}; named in {files[to]}, not built in"

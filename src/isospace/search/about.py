@@ -10,6 +10,7 @@ from pathlib import Path
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import folder_of, load_encoder, set_prompts, weights_hash
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts
 from isospace.encoders.words import PREFIX, word_file
 from isospace.errors import UserError
@@ -48,6 +49,7 @@ class About:
         model: where the model was, as `load_encoder` takes it.
         weights: its `weights_hash` for documents.
         pooling: its pooling, for the reader.
+        given_pooling: what was given when the index was made; `None`: the model's own is used.
         dim: width of the vectors.
         columns: of metadata, with what they hold.
         root: the folder below which files are named by their relative paths, as seen from the
@@ -74,6 +76,7 @@ class About:
     query_prompt: str | None = None
     document_prompt: str | None = None
     bm25_weight: float | None = None
+    given_pooling: PoolingName | None = None
 
     @staticmethod
     def of(
@@ -81,6 +84,7 @@ class About:
         encoder: Encoder,
         columns: Mapping[str, ColumnType],
         bm25_weight: float | None,
+        given_pooling: PoolingName | None = None,
     ) -> About:
         """Of a new index by this model; files are named so that they are found from elsewhere."""
         place, words = folder_of(encoder.source), word_file(encoder.source)
@@ -97,6 +101,7 @@ class About:
             query_prompt=encoder.prompts.query,
             document_prompt=encoder.prompts.document,
             bm25_weight=bm25_weight,
+            given_pooling=given_pooling,
         )
 
     def prompts(self, plain: str) -> Prompts:
@@ -164,7 +169,7 @@ def load_model(
     """
     name = model or about.model
     try:
-        encoder = load_encoder(name)
+        encoder = load_encoder(name, about.given_pooling)
     except UserError as error:
         if model is not None:
             raise

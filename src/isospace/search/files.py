@@ -15,6 +15,7 @@ from isospace.corpus.coverage import coverage
 from isospace.corpus.docstrings import is_docstrings
 from isospace.corpus.overview import SAMPLE
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
@@ -62,6 +63,7 @@ def index_files(
     workers: int = 1,
     reading: Reading = AS_IT_LOOKS,
     sync: bool = False,
+    pooling: PoolingName | None = None,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
@@ -93,6 +95,7 @@ def index_files(
         workers: how many encode there.
         reading: how the files are read and cut.
         sync: delete the rows of files that are not there any more.
+        pooling: of a new index, as for `SearchIndex.create`.
 
     Raises:
         UserError: input, prompts, model or index is not what is expected.
@@ -114,10 +117,10 @@ def index_files(
     if about is None:
         require_room(to)
         require_writable(to, inside=True, setting="to")
-    elif query_prompt is not None or document_prompt is not None:
+    elif (query_prompt, document_prompt, pooling) != (None, None, None):
         raise UserError(
-            f"`query_prompt`, `document_prompt`: {to} keeps those that it was made with; leave "
-            "them out, or make an index with others in another folder (`to`)"
+            f"`query_prompt`, `document_prompt`, `pooling`: {to} keeps those that it was made "
+            "with; leave them out, or make an index with others in another folder (`to`)"
         )
     if not inputs:
         return _finish(SearchIndex.open(to, model), Changes(), sync, progress)
@@ -133,7 +136,7 @@ def index_files(
         if about is None:
             model = model or "minilm"
             prompts = query_prompt, document_prompt
-            index = SearchIndex.create(to, model, columns, *prompts, bm25_weight)
+            index = SearchIndex.create(to, model, columns, *prompts, bm25_weight, pooling)
             _say_coverage(index.encoder, first, progress)
         else:
             index = SearchIndex.open(to, model)

@@ -16,6 +16,7 @@ import numpy as np
 from isospace.corpus.characters import normalise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import require_weight
@@ -133,6 +134,7 @@ class SearchIndex:
         query_prompt: str | None = None,
         document_prompt: str | None = None,
         bm25_weight: float | None = None,
+        pooling: PoolingName | None = None,
     ) -> SearchIndex:
         """Make an empty index.
 
@@ -144,6 +146,7 @@ class SearchIndex:
             document_prompt: put before every text, in the same way.
             bm25_weight: of BM25 where a search is fused and names no other, such as the model's run
                 has chosen; the index keeps it.
+            pooling: of the vectors, as for `load_encoder`; the index keeps it.
 
         Raises:
             UserError: there is something in the folder, the model cannot be loaded, a column cannot
@@ -157,10 +160,10 @@ class SearchIndex:
             require_weight(bm25_weight)
         require_room(folder)
         encoder = load_encoder(
-            str(model), query_prompt=query_prompt, document_prompt=document_prompt
+            str(model), pooling, query_prompt=query_prompt, document_prompt=document_prompt
         )
         require_room(folder)  # again: another command may have begun there meanwhile
-        about = About.of(folder, encoder, columns, bm25_weight)
+        about = About.of(folder, encoder, columns, bm25_weight, pooling)
         database = Database(folder, columns, encoder.dim, new=True)
         about.write(folder)  # last: it is what makes the folder an index
         return cls(folder, about, database, encoder)

@@ -15,6 +15,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.lines import clean
 from isospace.encoders.loading import load_encoder, resolve
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import SidedEncode
@@ -99,6 +100,7 @@ def find_neighbours(
     progress: Progress | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
+    pooling: PoolingName | None = None,
 ) -> NeighbourLists:
     """Look for the nearest texts of a corpus by each of several models.
 
@@ -111,6 +113,7 @@ def find_neighbours(
         progress: where it is shown; default: the log.
         query_prompt: put before every query, as for `load_encoder`.
         document_prompt: put before every text of the corpus.
+        pooling: of all models, as for `load_encoder`; default: their own.
 
     Raises:
         UserError: no model, no query, an empty query, k below 1, or a model that cannot be loaded.
@@ -127,7 +130,7 @@ def find_neighbours(
         resolve(model)  # before the first encodes the whole corpus
     lists = {}
     for model in dict.fromkeys(models):
-        encoder = load_encoder(model, query_prompt=query_prompt, document_prompt=document_prompt)
+        encoder = load_encoder(model, pooling, None, query_prompt, document_prompt)
         if encoder.prompts.summary:
             progress.line("prompts", f"of {model}: {encoder.prompts.summary}")
         progress.line("encode", f"{number_of(len(corpus), 'texts')} by {model}")

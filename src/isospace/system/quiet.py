@@ -1,10 +1,38 @@
-"""Keep other libraries quiet while they are called, and leave their settings as they were."""
+"""Keep other libraries quiet while they are called, and say warnings of our own once."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+
+from isospace.system.launch import first
+
+_said: ContextVar[set[str] | None] = ContextVar("said", default=None)
+
+
+@contextmanager
+def saying_once() -> Iterator[None]:
+    """Log each text of `warn_once` once within the outermost context."""
+    if _said.get() is not None:
+        yield
+        return
+    token = _said.set(set())
+    try:
+        yield
+    finally:
+        _said.reset(token)
+
+
+def warn_once(logger: logging.Logger, text: str) -> None:
+    """Log a warning, in the first of the processes that share the work."""
+    said = _said.get()
+    if not first() or (said is not None and text in said):
+        return
+    logger.warning("%s", text)
+    if said is not None:
+        said.add(text)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from isospace.statistics.choosing import ChosenAmong
 from isospace.system.cache import cache_folder
 from isospace.system.processes import agreed
 from isospace.system.progress import Logged, Progress
+from isospace.system.quiet import saying_once
 from isospace.system.signals import polite_stop
 from isospace.training import checkpoint
 from isospace.training.finish import Judged, run_results, write_run
@@ -28,6 +29,7 @@ from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, require_free
 
 
+@saying_once()
 def train(
     config: TrainConfig | None = None,
     resume: Path | str | None = None,

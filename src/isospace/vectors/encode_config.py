@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field, PositiveInt
 
 from isospace.config import Files
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
@@ -55,6 +56,8 @@ class EncodeConfig:
     """Texts are cut to so many tokens; default: the model's own limit."""
     shard_size: int = 16_384
     """Rows of a shard, which is what a kill can cost each worker; a multiple of 4096."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the text; default: the model's own."""
     side: Side | None = None
     """What the texts are: queries or documents, before which the model's prompt for such is put.
     Default: neither, with the model's default prompt if it has one."""

@@ -8,6 +8,7 @@ after shard, texts and all. With the engine ray they are on the machines of a cl
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -87,7 +88,10 @@ def load_model(config: EncodeConfig) -> Encoder:
         UserError: it cannot be loaded.
     """
     return load_encoder(
-        config.model, query_prompt=config.query_prompt, document_prompt=config.document_prompt
+        config.model,
+        config.pooling,
+        query_prompt=config.query_prompt,
+        document_prompt=config.document_prompt,
     )
 
 
@@ -200,6 +204,8 @@ def _begin(task: Task, threads: int, shared: _Shared, trusted: bool) -> None:
     os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
     torch.set_num_threads(threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
+    # What is assumed of the model, the first process has said.
+    logging.getLogger("isospace.encoders.plain").setLevel(logging.ERROR)
     with trusting_code(trusted):
         encoder = load_model(task.config)
     if torch.cuda.is_available():

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import tyro
 
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.verbs.console import Console
@@ -42,6 +43,8 @@ class Explore(LoadsModels):
     document_prompt: str | None = None
     """Put before every text of the corpus, in the same way. Default: the model's own
     document, passage or corpus prompt."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the text; default: the models' own."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it."""
     port: int = 8265
@@ -89,6 +92,7 @@ class Explore(LoadsModels):
                 self.query_prompt,
                 self.document_prompt,
                 None if climbed is None else climbed.changes,
+                self.pooling,
             )
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             console.line("explore", f"{url}  (Ctrl-C ends it)")

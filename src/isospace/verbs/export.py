@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from isospace.encoders.pooling import PoolingName
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
 from isospace.verbs.printing import print_json
@@ -27,6 +28,9 @@ class Export(LoadsModels):
     MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
     int8: bool = False
     """With --to onnx: also write a smaller graph with int8 weights, and measure what it loses."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the text, in the folder too; default: the model's
+    own."""
     query_prompt: str | None = None
     """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
     for none. The folder says so to those that load it. Default: the model's own query prompt."""
@@ -59,6 +63,7 @@ class Export(LoadsModels):
             console,
             self.query_prompt,
             self.document_prompt,
+            self.pooling,
         )
         if self.json:
             print_json({**asdict(shipment), "folder": str(shipment.folder)})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine
@@ -45,6 +46,9 @@ class Index(LoadsModels):
     encoding: str = "utf-8"
     """Encoding of the text files."""
     reading: Reading = AS_IT_LOOKS
+    pooling: PoolingName | None = None
+    """For a new index: how the vectors of tokens become one of the text. Default: the model's
+    own."""
     query_prompt: str | None = None
     """For a new index: put before every query, such as "query: ", or the name of one of the model's
     own prompts; "" for none. Default: the model's own query prompt, if it has one."""
@@ -94,6 +98,7 @@ class Index(LoadsModels):
                 self.workers,
                 self.reading,
                 self.sync,
+                self.pooling,
             )
         except KeyboardInterrupt:
             console.line("stopped", f"{self.to} keeps what it has; the same command goes on")

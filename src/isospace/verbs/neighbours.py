@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
 from isospace.system.unicode import in_one_line
@@ -40,6 +41,8 @@ class Neighbours(LoadsModels):
     document_prompt: str | None = None
     """Put before every text of the corpus, in the same way. Default: the model's own
     document, passage or corpus prompt."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the text; default: the models' own."""
     precision: Precision = "float32"
     """bf16 is faster where the processor has it."""
     json: bool = False
@@ -70,6 +73,7 @@ class Neighbours(LoadsModels):
             console,
             self.query_prompt,
             self.document_prompt,
+            self.pooling,
         )
         if self.json:
             print_json(neighbours.to_json())

@@ -63,6 +63,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_folder, is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
+from isospace.system.quiet import saying_once
 from isospace.training.card import classic_usage
 from isospace.training.examples import Examples
 from isospace.whiten.fold import FittedMap, drop_normalize, fold
@@ -86,6 +87,7 @@ Maps = Mapping[Power, FittedMap | None]
 T = TypeVar("T")
 
 
+@saying_once()
 def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:
     """Whiten a model by a corpus, say whether that helped, and write the better of the two.
 
