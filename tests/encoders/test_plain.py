@@ -93,6 +93,8 @@ def test_an_export_is_still_a_plain_folder(plain, tmp_path):
     assert not (tmp_path / "hf" / "modules.json").exists()
     settings = AutoModel.from_pretrained(tmp_path / "hf").config.to_dict()
     assert settings.pop(KEY)["pooling"] == "cls"
+    assert settings.pop("prompts") == PROMPTS
+    assert settings.pop("default_prompt_name") == "other"
     before = AutoModel.from_pretrained(plain).config.to_dict()
     changing = {"_name_or_path", "use_cache"}
     assert {k: v for k, v in settings.items() if k not in changing} == {
@@ -111,7 +113,8 @@ def test_a_later_model_does_not_hold_what_the_export_said(plain, tmp_path):
     folder, _ = as_sentence_transformers_reads(plain, tmp_path)
     export(str(folder), "hf", tmp_path / "hf")
     save_model(load_encoder(str(tmp_path / "hf"), "mean", device="cpu"), tmp_path / "later")
-    assert KEY not in json.loads((tmp_path / "later" / "config.json").read_text())
+    settings = json.loads((tmp_path / "later" / "config.json").read_text())
+    assert not {KEY, "prompts", "default_prompt_name"} & set(settings)
 
 
 @pytest.mark.parametrize(

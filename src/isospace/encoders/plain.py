@@ -1,13 +1,13 @@
 """Plain Hugging Face models, which do not say how vectors are made of their hidden states.
 
-What isospace exports says it in config.json, under a key of its own. Of other models it is assumed,
-and said.
+What isospace exports says it in config.json, under a key of its own, and beside it the prompts. Of
+other models it is assumed, and said.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,11 +18,11 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.system.quiet import warn_once
-from isospace.system.settings import adapter, to_dict
+from isospace.system.settings import adapter
 from isospace.system.typed_json import first_problem
 
 KEY = "isospace"
-"""The key of `Making` in config.json."""
+"""The key in config.json of what isospace says; that of the prompts is their own."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +42,8 @@ class Making:
     pooling: PoolingName
     max_length: int | None
     normalised: bool
-    prompts: dict[str, str]
-    default_prompt_name: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what config.json holds under `KEY`."""
-        return to_dict(self)
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
 
 
 def take_making(model: SentenceTransformer, source: str) -> Making | None:
@@ -57,16 +53,21 @@ def take_making(model: SentenceTransformer, source: str) -> Making | None:
         UserError: somebody has changed it to what has no meaning.
     """
     config = getattr(getattr(model[0], "model", None), "config", None)
-    content = vars(config).pop(KEY, None) if config is not None else None
-    if content is None:
+    settings: dict[str, Any] = {} if config is None else vars(config)
+    if KEY not in settings:
         return None
+    content = {KEY: settings.pop(KEY)}
+    for name in ("prompts", "default_prompt_name"):
+        if name in settings:
+            content[name] = settings.pop(name)
     try:
         anything: Any = Making
-        making: Making = adapter(anything).validate_python(content)
+        making: Making = adapter(anything).validate_python({**content.pop(KEY), **content})
         return making
-    except ValidationError as error:
+    except (ValidationError, TypeError) as error:
+        problem = first_problem(error) if isinstance(error, ValidationError) else error
         raise UserError(
-            f"{source}: config.json, {KEY}: {first_problem(error)}. Export the model again"
+            f"{source}: config.json, {KEY}: {problem}. Export the model again"
         ) from error
 
 

@@ -26,7 +26,7 @@ from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Place
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, require_whole
-from isospace.encoders.plain import KEY, Making
+from isospace.encoders.plain import KEY
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import save_transformer, usage_of, write_json
@@ -59,10 +59,16 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
     pooling = _pooling(encoder)
     with atomic_folder(folder) as building:
         save_transformer(encoder, building)
-        making = Making(pooling, encoder.max_length, _normalised(encoder), **usage_of(encoder))
         path = building / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
-        write_json(path, config | {KEY: making.to_json()})
+        config[KEY] = {
+            "pooling": pooling,
+            "max_length": encoder.max_length,
+            "normalised": _normalised(encoder),
+        }
+        if encoder.prompts.summary:
+            config |= usage_of(encoder)
+        write_json(path, config)
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
         write_sums(building)
