@@ -269,8 +269,9 @@ def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
     done = WarmProcess(isospace_main, words)
     assert done.wait() == 0, done.err
     assert done.out == ""
-    reading, rows, *rest = done.err.splitlines()
+    reading, assumed, rows, *rest = done.err.splitlines()
     assert reading.split() == ["reading", str(tmp_path / "t.txt")]
+    assert assumed.startswith(f"WARNING {toy_model}: a plain Hugging Face model")
     assert rows.split() == ["rows", "108", "added,", "192", "unchanged"]
     assert len(rest) == 2
 

@@ -254,8 +254,8 @@ def open_session(
     progress: Progress | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
-    changes: Changes | None = None,
     pooling: PoolingName | None = None,
+    changes: Changes | None = None,
 ) -> Session:
     """Load one or two models and encode the texts of a corpus by each.
 
@@ -267,8 +267,8 @@ def open_session(
         progress: where it is shown; default: the log.
         query_prompt: put before what is looked for, as for `load_encoder`.
         document_prompt: put before every text of the corpus.
-        changes: queries to look at first; default: none.
         pooling: of all models, as for `load_encoder`; default: their own.
+        changes: queries to look at first; default: none.
 
     Raises:
         UserError: none or more than two models, or one that cannot be loaded.

@@ -91,8 +91,8 @@ class Explore(LoadsModels):
                 console,
                 self.query_prompt,
                 self.document_prompt,
-                None if climbed is None else climbed.changes,
                 self.pooling,
+                None if climbed is None else climbed.changes,
             )
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             console.line("explore", f"{url}  (Ctrl-C ends it)")
