@@ -63,6 +63,7 @@ def save_transformer(encoder: Encoder, folder: Path) -> None:
     """Write weights and tokenizer for `AutoModel` and `AutoTokenizer`, old and new."""
     with no_weight_bars():
         encoder.transformer.save_pretrained(str(folder))
+    require_whole(folder, encoder.source)
     encoder.tokenizer.save_pretrained(str(folder))
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -262,7 +263,6 @@ def parity_of_sides(
         UserError: a larger difference.
     """
     place = Place(str(folder), True)
-    require_whole(folder, encoder.source)
     # An empty cache: what is written must load where nothing else is.
     with (
         TemporaryDirectory() as empty,
