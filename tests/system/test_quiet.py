@@ -88,6 +88,17 @@ def test_bm25_hides_jax_only_while_bm25s_is_imported():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.fixture
+def bars():
+    """Bars are shown, as in a new process; commands that ran before have hidden them."""
+    before = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.enable_progress_bar()
+    yield
+    if not before:
+        transformers_logging.disable_progress_bar()
+
+
+@pytest.mark.usefixtures("bars")
 @pytest.mark.parametrize("to", ["st", "hf"])
 def test_models_are_read_and_written_without_bars(toy_model, tmp_path, capfd, to):
     isospace.load(str(toy_model))
@@ -97,6 +108,7 @@ def test_models_are_read_and_written_without_bars(toy_model, tmp_path, capfd, to
     assert not are_progress_bars_disabled()
 
 
+@pytest.mark.usefixtures("bars")
 def test_bars_that_a_host_has_hidden_stay_hidden():
     transformers_logging.disable_progress_bar()
     try:
