@@ -25,6 +25,7 @@ from isospace.evaluation.elsewhere import (
     scores_of,
 )
 from isospace.evaluation.pairs import ScoredPairs
+from isospace.evaluation.sts import STSSet
 from isospace.statistics.gains import gain
 from isospace.system.cache import cache_folder
 
@@ -224,7 +225,7 @@ def test_sts_is_the_average_of_the_test_sets(tasks, start):
     benchmark = Benchmark.make(corpus, Elsewhere.make(LINES).judges["definitions"], tasks)
     measured = benchmark.measure(encode)
     [average] = found.measure(encode)["STS"].by_seed
-    assert average == pytest.approx(measured.scores.sts.paper_row["Avg"] / 100, abs=1e-4)
+    assert f"{100 * average:.2f}" == f"{measured.scores.sts.paper_row['Avg']:.2f}"
 
     def refuse_sts(texts):
         assert "0 a" not in texts
@@ -236,18 +237,29 @@ def test_sts_is_the_average_of_the_test_sets(tasks, start):
 
 
 def test_sts_pairs_that_choose_do_not_judge(tasks):
-    found = Elsewhere.make(LINES, tasks=tasks, chooses=True)
-    assert [len(pairs) for pairs in found.dev] == [3, 2]
-    # All test pairs of SICK-R are dev pairs too.
-    assert not found.sts
-    assert "STS" not in found.measure(encode)
+    benchmark, second = tasks["STSBenchmark"], ("5 b", "6 e", "7 e", "8 e")
+    dev = ScoredPairs("dev", ("0 a",) * 4, second, np.array([4.0, 3.0, 2.0, 1.0]), "own file")
+    subsets = {**benchmark.subsets, "dev": dev}
+    with_dev = {**tasks, "STSBenchmark": STSSet("STSBenchmark", subsets)}
+    found = Elsewhere.make(LINES, tasks=with_dev, chooses=True)
+    # "0 a" and "5 b" are a test pair; so are all dev pairs of SICK-R. All test pairs judge.
+    [selecting] = found.dev
+    assert (selecting.second, selecting.gold.tolist()) == (second[1:], [3.0, 2.0, 1.0])
+    judging = found.measure(encode)["STS"].by_seed
+    assert judging == Elsewhere.make(LINES, tasks=tasks).measure(encode)["STS"].by_seed
     assert "STS" in found.measure(encode, "choose")
+    assert not Elsewhere.make(LINES, tasks=tasks, chooses=True).dev
     assert "STS" not in Elsewhere.make(LINES, tasks=tasks).measure(encode, "choose")
     [year] = (p for p in tasks["STS12"].subsets.values() if p.name.endswith("MSRpar"))
     labels = ScoredPairs("labels", year.second[:1], year.first[:1], np.array([1.0]), "own file")
     without = Elsewhere.make(LINES, tasks=tasks, labels=labels)
     assert without.known["seen"]["STS12"].sum() == 5  # of each sub-set one
-    values = without.measure(encode)["STS"].values
+    measured = without.measure(encode)
+    assert "STS" not in measured
+    values = measured["STS unseen"].values
+    assert without.described.startswith(
+        "STS unseen (average of the test sets, without 24 pairs that the labels hold), docstrings"
+    )
     seen = sum(seen.sum() for seen in without.known["seen"].values())
     assert values.shape[1] == sum(map(len, without.known["gold"].values())) - seen
 

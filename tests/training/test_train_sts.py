@@ -62,5 +62,8 @@ def test_a_comparison_can_be_about_the_average_of_the_sets(base, folder, tmp_pat
     assert found.scores["start"]["Avg"].mean == pytest.approx(row["Avg"], abs=0.01)
     subsets = [pairs for task in sets.values() for pairs in task.subsets.values()]
     gain = found.gains["simcse"]["Avg"].over_start
+    # A difference of averages that are shown, to their last digit.
+    shown = {row: scores["Avg"].mean for row, scores in found.scores.items()}
+    assert 100 * gain.mean == pytest.approx(shown["simcse"] - shown["start"], abs=1e-9)
     assert gain.items == sum(map(len, subsets))
     assert gain.groups == len({text for pairs in subsets for pair in pairs for text in pair})

@@ -410,7 +410,8 @@ def _elsewhere_gains(
         if row != "start":
             sts = {}
             if average is not None:
-                sts = {STS: gain(tested[row][average], tested["start"][average])}
+                name = average.replace("Avg", STS)
+                sts = {name: gain(tested[row][average], tested["start"][average])}
             found[row] = sts | gains_over(seeds, start)
     return found
 

@@ -15,12 +15,9 @@ import numpy as np
 from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.retrieval import Items, mrr_of_items
-from isospace.evaluation.sts import PAPER_COLUMNS
-from isospace.statistics.influence import Scores, average, spearman_scores
+from isospace.evaluation.sts import PAPER_COLUMNS, UNSEEN, papers_average
+from isospace.statistics.influence import Scores, spearman_scores
 from isospace.training.run import Run
-
-_UNSEEN = " unseen"
-"""Ends the name of a score that leaves pairs out."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +78,9 @@ class SharedItems:
         """What a score of these pairs is called, `None` where there is none."""
         if column == "Avg":
             every = all(usable.all() for usable in self.unseen.values())
-            return None if not self.complete else "Avg" if every else f"Avg{_UNSEEN}"
+            return None if not self.complete else "Avg" if every else f"Avg{UNSEEN}"
         every = column not in self.unseen or bool(self.unseen[column].all())
-        return column if every else f"{column}{_UNSEEN}"
+        return column if every else f"{column}{UNSEEN}"
 
     @property
     def why_incomplete(self) -> str:
@@ -116,7 +113,7 @@ class SharedItems:
             for column, gold in self.gold.items()
         }
         if self.complete:
-            by_set["Avg"] = average(list(by_set.values()))
+            by_set["Avg"] = papers_average(list(by_set.values()))
         ranked = [c for c in ("MRR", NO_SHARED) if all(c in items for items in seeds)]
         found = {column: self.ranked(seeds, column) for column in ranked}
         return found | {self.shown(column) or column: s for column, s in by_set.items()}

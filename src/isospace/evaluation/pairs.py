@@ -143,6 +143,11 @@ class ScoredPairs(TextPairs):
     source: str
     """Where the scores come from, as a protocol names it: "SentEval files", a Hub copy, a file."""
 
+    def take(self, places: Sequence[int]) -> ScoredPairs:
+        """Return the pairs at these positions, with their scores and groups."""
+        pairs, gold = super().take(places), self.gold[list(places)]
+        return replace(self, first=pairs.first, second=pairs.second, groups=pairs.groups, gold=gold)
+
 
 def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     """Read a file of two columns: two texts that belong together.

@@ -7,8 +7,8 @@ stand next to it. `senteval` reads the files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from isospace.evaluation.task import (
     with_average,
 )
 from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
+from isospace.statistics.influence import Scores, average
 from isospace.system.settings import to_dict
 
 PAPER_COLUMNS = {name: name for name in YEARS} | {
@@ -40,6 +41,8 @@ PAPER_PROTOCOL = (
     f"and SICK-R; Avg is the {AVERAGE}"
 )
 """How the papers' row is made, in words."""
+UNSEEN = " unseen"
+"""Ends the name of a score that leaves out test pairs which the labels hold."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,13 @@ def pair_cosines(encode: Encode, sets: Iterable[TextPairs]) -> Iterator[FloatArr
     )
     for first in sides:
         yield cosine(first, next(sides))
+
+
+def papers_average(columns: Sequence[Scores]) -> Scores:
+    """Average the seven columns as the papers' row does, for the gain of a number that it shows."""
+    rounded = [replace(one, by_seed=np.round(one.by_seed, 4)) for one in columns]
+    found = average(rounded)
+    return replace(found, by_seed=np.round(found.by_seed, 4))
 
 
 _METRICS = {"pearson": pearson, "spearman": spearman}
