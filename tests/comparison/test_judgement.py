@@ -146,7 +146,7 @@ def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gai
     assert mean["a"] > mean["b"]
     assert found.verdict.name == "b"
     assert found.verdict.text.startswith(f"Adapt with b: {100 * mean['b']:+.2f} points (95 % ")
-    assert "; highest of 2 by MRR of other held-out pairs. Its model, seed 1" in found.verdict.text
+    assert "; highest of 2 by validation MRR. Its model, seed 1" in found.verdict.text
 
     found = judged(tmp_path / "worse", a=gains_most, b=chosen | {"noise": 1.0})
     assert found.verdict.kind is VerdictKind.CANNOT_TELL

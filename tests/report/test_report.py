@@ -61,8 +61,7 @@ def test_pictures_hold_the_logged_values(run):
     assert [row["state"] for row in drawn] == ["start", "evaluation", "kept"]
     assert [row["score"] for row in drawn] == [0.5, 0.52, 0.54]
     assert (
-        "step 4: alignment 0.28, uniformity -2.4, MRR (0 to 1), pairs to choose by 0.54"
-        in drawn[2]["label"]
+        "step 4: alignment 0.28, uniformity -2.4, validation MRR (0 to 1) 0.54" in drawn[2]["label"]
     )
 
 

@@ -8,10 +8,19 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from report_runs import STS, change, finish, page_of, results_of, write_comparison, write_run
+from report_runs import (
+    LOST,
+    STS,
+    change,
+    finish,
+    page_of,
+    results_of,
+    write_comparison,
+    write_run,
+)
 
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.comparison.results import SeedScores, read_results
+from isospace.comparison.results import SeedScores, read_results, write_results
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import LADDER
 from isospace.errors import UserError
@@ -32,6 +41,7 @@ from isospace.report.scoreboard import (
 )
 from isospace.system.tables import Table, write_tables
 from isospace.training.results import CorpusFacts
+from isospace.training.run import Run
 
 
 def test_an_option_of_the_objective_tells_rows_apart(tmp_path):
@@ -73,7 +83,7 @@ def test_seeds_are_one_row_and_other_settings_another(tmp_path):
     assert rows[0]["MRR result"] == "53.00 ± 1.41"
     assert rows[0]["gain in MRR"] == "+3.00"
     assert rows[0]["verdict"] == "2 adapted, 1 unfinished"
-    assert rows[0]["kept"] == "label-free, step 4, 4"
+    assert rows[0]["kept"] == "step 4, step 4 (label-free)"
     assert rows[0]["cost"] == "12 s, 1.6 GB"
     assert rows[1]["MRR result"] == "55.00"
 
@@ -102,12 +112,62 @@ def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
     )
     assert same["start"] == "bert-base-uncased, cls"
     assert float(same["Avg"]) == RECIPES["simcse-bert-base"].published["Avg"]
-    assert all(row["source"].startswith("published") for row in others)
-    assert {"roberta-base, cls", "bert-large-uncased, cls"} <= {row["start"] for row in others}
-    models = [row["start"] == same["start"] for row in (same, *others)]
-    assert models == sorted(models, reverse=True)
+    # SimCSE's authors have rows of bert-large-uncased, roberta-base and roberta-large too.
+    assert {row["start"] for row in others} == {"bert-base-uncased, cls"}
     page = page_of(run.folder)
     assert page.count('<tr class="published">') == len(others) + 1
+
+
+def test_a_gain_is_the_difference_of_two_numbers_in_its_row(tmp_path):
+    """Selection by the same pairs had added 4 points; the run ships the base model."""
+    run = finish(write_run(tmp_path / "few"), 0.4386, 0.0597, model_step=0)
+    found = run.finished
+    ways = ("BM25", "start + BM25", "result + BM25")
+    change(
+        run,
+        verdict=replace(found.verdict, gain=replace(found.verdict.gain, mean=0.0162, candidates=9)),
+        beside=replace(found.beside, over_start=dict.fromkeys(ways, LOST)),
+    )
+    [row] = runs_table(collect([run.folder])).rows
+    columns = ("gain in MRR", "MRR start", "MRR result", "corrected MRR", "shipped")
+    assert [row[name] for name in columns] == ["+1.62", "43.86", "49.83", "45.48", "base model"]
+    table = retrieval_table(collect([run.folder]))
+    rows = {row["state"]: row for row in table.rows}
+    result = rows["result (not shipped)"]
+    assert (result["MRR"], result["corrected MRR"]) == ("49.83", "45.48")
+    assert result["MRR over the start"].startswith("+1.62 (")
+    assert "corrected MRR: without what selection by the same pairs has added" in table.note
+    [lost] = elsewhere_table(collect([run.folder])).rows
+    assert lost["objective"] == "simcse (not shipped)"
+
+
+def test_the_best_other_has_no_gain_in_the_row_of_the_base_model(tmp_path):
+    """Nothing beat the base model: it is the result, and the verdict's gain is of another."""
+    run = finish(write_run(tmp_path / "kept"), gain=0.0, model_step=0)
+    verdict = run.finished.verdict
+    change(run, verdict=replace(verdict, gain=replace(verdict.gain, mean=-0.02, candidates=9)))
+    [row] = runs_table(collect([run.folder])).rows
+    assert (row["MRR start"], row["MRR result"], row["gain in MRR"]) == ("50.00", "50.00", "+0.00")
+    assert "corrected MRR" not in row
+
+
+def test_sts_scores_come_first_where_nobody_gave_pairs(tmp_path):
+    comparison = write_comparison(tmp_path / "which", sts=True)
+    names = [table.name for table in all_tables(collect([tmp_path / "which"]))]
+    assert names[0] == "comparison"
+    halves = "MRR, halves of held-out sentences (first to second)"
+    path = tmp_path / "which" / "results.json"
+    write_results(path, replace(comparison, protocol=replace(comparison.protocol, pairs=halves)))
+    for cell in tmp_path.glob("which/*/seed-*"):
+        run = Run(cell)
+        change(run, verdict=replace(run.finished.verdict, protocol=halves))
+    found = collect([tmp_path / "which"])
+    names = [table.name for table in all_tables(found)]
+    assert names[:4] == ["sts", "gains", "all-differences", "comparison"]
+    shown = runs_table(found)
+    assert shown.columns[:4] == ("objective", "gain in STS", "STS start", "STS result")
+    assert shown.rows[0]["gain in STS"] == "+5.00"
+    assert gains_table("which", comparison).rows[0][""] == "Avg"
 
 
 def test_rows_chosen_by_labels_say_so(tmp_path):
@@ -122,7 +182,8 @@ def test_rows_chosen_by_labels_say_so(tmp_path):
 
 def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
     """`evaluate RUN `transfer`` has left its scores in the run's folder."""
-    runs = [finish(write_run(tmp_path / str(seed), seed=seed)) for seed in (1, 2)]
+    model = "/models/bert-base-uncased"  # a folder of the papers' model
+    runs = [finish(write_run(tmp_path / str(n), seed=n, model=model)) for n in (1, 2)]
     found = collect([run.folder for run in runs])
     assert transfer_table(found) is None
     row = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"), 80.0)
@@ -142,7 +203,9 @@ def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
     wanted = {
         name: recipe.published_transfer
         for name, recipe in RECIPES.items()
-        if type(recipe.config.objective) is SimCSE and len(recipe.published_transfer) == 8
+        if type(recipe.config.objective) is SimCSE
+        and len(recipe.published_transfer) == 8
+        and recipe.config.model == "bert-base-uncased"
     }
     assert {row[""].removesuffix(", published"): row["SST2"] for row in published} == {
         name: f"{scores['SST2']:.2f}" for name, scores in wanted.items()
@@ -166,7 +229,7 @@ def test_transfer_scores_of_a_run_that_kept_its_start_are_the_starts(tmp_path):
 
 def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
     bert = {"model": RECIPES["simcse-bert-base"].config.model}
-    for pooling, source in (("cls", "published: "), ("mean", "published, other start: ")):
+    for pooling, source in (("cls", "published: "), ("mean", "published, other pooling: ")):
         run = finish(write_run(tmp_path / pooling, **bert), sts=True, pooling=pooling)
         rows = {row[""]: row for row in papers_table(collect([run.folder])).rows}
         assert rows["simcse-bert-base, published"]["source"].startswith(source)
@@ -199,7 +262,7 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert [row[""] for row in table.rows] == list(comparison.scores)
     assert table.rows[1]["MRR"] == "52.00 ± 1.41"
     assert table.rows[1]["95 % interval"] == "+0.50 to +3.50"
-    chose = [row["MRR of other held-out pairs"] for row in table.rows]
+    chose = [row["validation MRR"] for row in table.rows]
     assert chose == ["", "54.00", "50.00"]
     assert table.note.startswith("x 100, mean ± standard deviation of 2 seeds. ")
     assert "The interval is for other seeds and other test items." in table.note
@@ -220,7 +283,7 @@ def test_baselines_are_rows_without_seeds_and_the_note_names_them(which):
     )
     table = comparison_table("which", beside)
     assert [row[""] for row in table.rows] == ["start", "glove", "simcse:head=none", "dcl"]
-    shown = {"MRR": "47.00", "MRR of other held-out pairs": "", "gain in MRR": "-3.00"}
+    shown = {"MRR": "47.00", "validation MRR": "", "gain in MRR": "-3.00"}
     assert table.rows[1].items() >= shown.items()
     assert [row["seeds"] for row in table.rows[1:]] == ["", "2", "2"]
     assert "as they are: glove (glove:vectors.txt); nothing was chosen among them" in table.note
@@ -402,6 +465,17 @@ def test_tables_in_three_formats(tmp_path):
     )
 
 
+def test_latex_has_real_minus_signs_and_no_others(tmp_path):
+    rows = [
+        {"": "STS12-16", "gain": "-0.30 (-0.50 to +0.10)", "p": "4.1e-05"},
+        {"": "simcse:scale=-1", "gain": "-1.20 ± 0.30", "p": "0.5"},
+    ]
+    written = write_tables([Table("runs", "A caption", rows)], tmp_path / "page.html")
+    body = written[2].read_text(encoding="utf-8").split("\\midrule\n")[1].splitlines()
+    assert body[0] == r"STS12-16 & $-$0.30 ($-$0.50 to +0.10) & 4.1$\cdot10^{-5}$ \\"
+    assert body[1] == r"simcse:scale=-1 & $-$1.20 $\pm$ 0.30 & 0.5 \\"
+
+
 def test_bm25_is_beside_every_row_of_a_comparison(which):
     results = collect([which]).comparisons[which.name]
     assert results is not None
@@ -412,7 +486,9 @@ def test_bm25_is_beside_every_row_of_a_comparison(which):
         ("dcl + BM25", "49.00 ± 1.41"),
     ]
     assert table.rows[0]["MRR over the start"] == "-3.00 (-5.00 to -1.00)"
+    assert table.rows[1]["MRR of its row alone"] == "47.00 ± 0.71"
     assert table.rows[1]["MRR over its row alone"] == "+2.00 (+0.50 to +3.50)"
+    assert "the start alone has an MRR of 50.00." in table.note
     assert bm25_table("older", replace(results, beside={})) is None
     assert "Plain BM25 finds less than simcse:head=none." in page_of(which)
 
@@ -460,6 +536,10 @@ def test_elsewhere_before_and_after(tmp_path):
     change(other, elsewhere={"definitions": worse})
     [shown] = elsewhere_table(collect([one.folder, other.folder])).rows
     assert shown.items() > (row | {"result": "64.50 ± 0.71", "gain": "-1.50 ± 0.71"}).items()
+    better = replace(worse, gain=replace(worse.gain, mean=0.03))
+    change(other, elsewhere={"definitions": better})
+    [shown] = elsewhere_table(collect([one.folder, other.folder])).rows
+    assert shown["gain"] == "+1.00 ± 2.83"
     for run in (one, other):
         change(run, elsewhere={})
     assert elsewhere_table(collect([one.folder, other.folder])) is None

@@ -168,7 +168,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     results = ComparisonResults(
         measure="MRR",
         protocol=ComparisonProtocol(
-            "MRR, some pairs", None, "last", None, None, True, "MRR of other held-out pairs"
+            "MRR, some pairs", None, "last", None, None, True, "validation MRR"
         ),
         settings={
             name: TrainConfig(objective=objective).to_dict()

@@ -46,7 +46,7 @@ from isospace.evaluation.benchmark import Measured, hard_pairs, sts_data
 from isospace.evaluation.beside_bm25 import rank_beside
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.evaluation.scores import table_rows
+from isospace.evaluation.scores import CORRECTED_NOTE, table_rows
 from isospace.objectives import RankCSE, SimCSE
 from isospace.statistics.choosing import ChosenAmong, added_by_choosing, choose
 from isospace.statistics.counts import number_of
@@ -287,7 +287,7 @@ class _Climb:
         shown = [f"MRR {100 * scores.mean:.2f}"]
         if state != START:
             shown += [f"{name} {100 * own.mean:+.2f}" for name, own in gains.items()]
-        self.progress.line("tried", f"{state.words}: {', '.join(shown)}")
+        self.progress.line("tried", f"{state.words}: {', '.join(shown)} on validation pairs")
 
     def _judge(self, state: State) -> Judged:
         """Measure a state on the items that judge."""
@@ -590,18 +590,20 @@ class _Climb:
 
     def _show(self, ladder: Ladder, results: RunResults) -> None:
         """The ladder, what it ends with, and what that is on pairs that chose nothing."""
-        self.progress.table("the ladder, on the pairs that choose, x 100", ladder.rows())
+        self.progress.table("the ladder, on the validation pairs, x 100", ladder.rows())
         for sentence in ladder.story:
             self.progress.line("note", sentence)
         taken = ladder.chosen.words
         if results.ships_start and not ladder.rungs[0].chosen:
             taken += "; the model is the start all the same, because of the verdict"
         self.progress.line("taken", taken)
-        states = {"start": results.start}
+        states, after = {"start": results.start}, f"taken{results.not_shipped}"
         if not ladder.rungs[0].chosen:
-            states["taken"] = results.result
-        judging = "the pairs that judge" if self.benchmark.split else "the pairs that chose too"
-        rows = table_rows("", states, results.over_start("taken"))
+            states[after] = results.result
+        judging = "the test pairs"
+        if not self.benchmark.split:
+            judging += f", which are the validation pairs too ({CORRECTED_NOTE})"
+        rows = table_rows("", states, results.over_start(after))
         self.progress.table(f"before and after, on {judging}", rows)
         self.progress.line("verdict", results.verdict.text)
         if results.beside is not None:

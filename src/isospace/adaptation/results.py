@@ -11,6 +11,8 @@ from isospace.system import typed_json
 
 FILE, FORMAT = "ladder.json", 2
 """1 had no gains of what stands beside the start."""
+VALIDATION = "validation MRR"
+"""The column of the MRRs that select."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +119,20 @@ class Ladder:
         names = dict.fromkeys(name for rung in self.rungs for name in rung.elsewhere)
         too_much = {one.words for one in self.tried if not one.allowed}
         for rung in self.rungs:
-            row = {"": rung.name, "MRR": f"{100 * rung.mrr:.2f}", "gain": ""}
+            row = {"": rung.name, VALIDATION: f"{100 * rung.mrr:.2f}", "gain": ""}
             if rung.gain is not None:
                 row["gain"] = rung.gain.points
             row["minutes"] = f"{rung.seconds / 60:.1f}"
             for name in names:
-                row[name] = rung.elsewhere[name].points if name in rung.elsewhere else ""
+                found = rung.elsewhere.get(name)
+                row[_validation(name)] = "" if found is None else found.points
             if rung.chosen:
                 row["taken"] = "yes"
             elif rung.words in too_much:
                 row["taken"] = "loses too much"
             rows.append(row)
         others = [
-            {"": name, "MRR": f"{100 * mrr:.2f}"}
+            {"": name, VALIDATION: f"{100 * mrr:.2f}"}
             | ({"gain": self.beside_gains[name].points} if name in self.beside_gains else {})
             for name, mrr in self.beside.items()
         ]
@@ -138,11 +141,16 @@ class Ladder:
     def tried_rows(self) -> list[dict[str, str]]:
         """What chose: every state on the choosing items."""
         return [
-            {"": one.words, "MRR": f"{100 * one.mrr:.2f}"}
-            | {name: f"{100 * change:+.2f}" for name, change in one.elsewhere.items()}
+            {"": one.words, VALIDATION: f"{100 * one.mrr:.2f}"}
+            | {_validation(name): f"{100 * x:+.2f}" for name, x in one.elsewhere.items()}
             | {"may be taken": "yes" if one.allowed else "no"}
             for one in self.tried
         ]
+
+
+def _validation(name: str) -> str:
+    """Return the column of a set's pairs that select; the test pairs have the plain name."""
+    return f"{name}, validation"
 
 
 def write_ladder(folder: Path, ladder: Ladder) -> None:

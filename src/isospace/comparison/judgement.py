@@ -425,7 +425,7 @@ def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
 def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
     results = run.finished
     split = results.split or results.labels is not None
-    criterion = f"MRR of {'other held-out' if split else 'the same'} pairs"
+    criterion = f"validation MRR{'' if split else ' (of the test pairs)'}"
     if results.choice.criterion == LABELS:
         criterion = f"Spearman on {results.labels}"
     return ComparisonProtocol(

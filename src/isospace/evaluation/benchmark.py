@@ -64,6 +64,8 @@ DISTRACTORS = 1_000
 SAMPLE = 1000
 """Held-out sentences of which a run keeps the vectors, at most."""
 
+HALVES = "halves of held-out sentences (first to second)"
+"""The verdict's pairs where neither the user nor the corpus gives any, in words."""
 DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
 """Name of a dev set -> its STS set."""
 
@@ -187,7 +189,7 @@ class Benchmark:
                 groups = [corpus.held_groups[place] for place in corpus.judges]
             pairs = halves(held_out, groups, unit_of(corpus.group))
             split = len(corpus.chooses) < len(corpus.held_groups)
-            described = "halves of held-out sentences (first to second)"
+            described = HALVES
         if len(pairs) < 2:
             raise TooLittle(
                 "the corpus has too few sentences of 8 words or more, or of rows that do not all "

@@ -58,8 +58,6 @@ Part = Literal["choose", "judge"]
 STS = "STS"
 CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
 """Set -> what its groups are, in the plural."""
-_HEADINGS = ("MRR", "gain", "minutes", "taken", "may be taken")
-"""Other columns of the tables in which the sets are columns."""
 DATA = Path(__file__).parent / "data"
 PROTOCOL = (
     "MRR of test pairs of other text, each first text looking for its own second text (STS: Avg of "
@@ -118,7 +116,7 @@ class Elsewhere:
             name = Path(folder).absolute().name
             if folder == DOCSTRINGS:
                 name = f"installed {DOCSTRINGS}"  # beside those that are carried
-            elif name in {*judging, STS, *CARRIED, *_HEADINGS}:
+            elif name in {*judging, STS, STS + UNSEEN, *CARRIED}:
                 name = str(Path(folder).resolve())
             judging[name], held = _held_out(folder)
             if held is not None:

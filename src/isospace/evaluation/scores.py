@@ -17,6 +17,11 @@ DEPTHS = (1, 5, 10, 100)
 """The k of recall@k."""
 GAIN = "MRR over the start"
 """The column of gains with their intervals."""
+CORRECTED = "corrected MRR"
+"""The column of the MRRs that gains belong to, where the same pairs selected the result."""
+CORRECTED_NOTE = f"{CORRECTED}: without what selection by the same pairs has added"
+_SHOWN = 1e-4
+"""The smallest difference of two MRRs that tables show."""
 FUSED_RESULT = "result + BM25"
 """What the result fused with BM25 is called, as a way to search."""
 
@@ -111,20 +116,46 @@ def table_rows(
         states: name -> scores.
         gains: name of a row -> its gain in MRR over the first state, for a column `GAIN`.
     """
-    rows = []
+    rows, mrr = [], {}
     for name, scores in states.items():
         rows.append({column: name} | scores.cells())
+        mrr[name] = scores.pairs.mrr
         if scores.beside is not None:
             fused = percent_cells(scores.beside.fused.row())
             rows.append({column: f"{name} + BM25"} | fused)
+            mrr[f"{name} + BM25"] = scores.beside.fused.mrr
     known = next((scores.beside for scores in states.values() if scores.beside), None)
     # Behind the first, whose columns are those of the table.
     if known is not None:
         rows.insert(1, {column: "BM25"} | percent_cells(known.bm25.row()))
+        mrr["BM25"] = known.bm25.mrr
     if gains:
-        for row in rows:
-            row[GAIN] = gains[row[column]].points if row[column] in gains else ""
+        cells = gain_cells(mrr, gains)
+        rows = [row | cells[row[column]] for row in rows]
     return rows
+
+
+def gain_cells(mrr: Mapping[str, float], gains: Mapping[str, Gain]) -> dict[str, dict[str, str]]:
+    """Return the cells of the columns `GAIN` and, where it is needed, `CORRECTED`.
+
+    A gain is less than the difference of two MRRs where the same pairs selected the result.
+    `CORRECTED` then shows the MRR without what the selection has added.
+
+    Args:
+        mrr: row -> MRR, the base model's first.
+        gains: row -> gain over the base model, of some of the rows.
+    """
+    base = next(iter(mrr.values()))
+    corrected = {
+        row: f"{100 * (base + gain.mean):.2f}"
+        for row, gain in gains.items()
+        if row in mrr and abs(base + gain.mean - mrr[row]) > _SHOWN
+    }
+    return {
+        row: ({CORRECTED: corrected.get(row, "")} if corrected else {})
+        | {GAIN: gains[row].points if row in gains else ""}
+        for row in mrr
+    }
 
 
 @dataclass(frozen=True)

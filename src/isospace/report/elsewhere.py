@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from isospace.comparison.results import ComparisonResults
 from isospace.evaluation.elsewhere import PROTOCOL
-from isospace.report.papers import MEAN_SD, finished, mean_sd, mean_sd_of_different
+from isospace.report.papers import (
+    MEAN_SD,
+    finished,
+    mean_sd,
+    mean_sd_of_different,
+    not_shipped,
+)
 from isospace.report.retrieval import chance
 from isospace.report.run_set import RunSet
 from isospace.system.tables import Table
@@ -35,13 +41,13 @@ def elsewhere_table(run_set: RunSet) -> Table | None:
             gains = [one.gain for one in found]
             rows.append(
                 {
-                    "objective": group,
+                    "objective": group + not_shipped(finished(runs)),
                     "elsewhere": column,
-                    "start": mean_sd_of_different([100 * one.start for one in found]),
-                    "result": mean_sd_of_different([100 * one.result for one in found]),
                     "gain": gains[0].points
                     if len(gains) == 1
-                    else mean_sd([100 * one.mean for one in gains]),
+                    else mean_sd([100 * one.mean for one in gains], sign="+"),
+                    "start": mean_sd_of_different([100 * one.start for one in found]),
+                    "result": mean_sd_of_different([100 * one.result for one in found]),
                 }
             )
     if not rows:

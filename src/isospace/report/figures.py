@@ -41,7 +41,7 @@ _POINTS = 300  # of a line; more cannot be told apart
 _READ = 12  # of them marked with their numbers, where a line has no marks of its own
 
 SCORES = {
-    PAIRS: "MRR (0 to 1), pairs to choose by",
+    PAIRS: "validation MRR (0 to 1)",
     LABELS: "Spearman on the labelled dev pairs",
 }
 """What an evaluation calls its score -> its name for people."""
@@ -319,13 +319,15 @@ def ladder(rungs: Values) -> Chart:
     shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
     # Room for fonts that are wider than the one by which the picture is laid out.
     y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=180)
-    x = alt.X("value:Q").title("MRR x 100").scale(zero=False)
+    x = alt.X("value:Q").title("validation MRR x 100").scale(zero=False)
     start = _chart(rungs[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")
     lines = _chart([rung for rung in rungs if "low" in rung]).mark_rule(strokeWidth=2)
     base = _chart(rungs).mark_point(filled=True, size=80, opacity=1)
     return alt.layer(
         start,
-        lines.encode(x=alt.X("low:Q").title("MRR x 100"), x2="high:Q", y=y, color=colour),
+        lines.encode(
+            x=alt.X("low:Q").title("validation MRR x 100"), x2="high:Q", y=y, color=colour
+        ),
         base.encode(x=x, y=y, color=colour, shape=shape, description="label:N"),
     )
 

@@ -37,23 +37,24 @@ def ladder_part(run: Run, number: int, split: bool) -> LadderPart | None:
     picture = figures.picture(
         figures.ladder(_marks(ladder)),
         f"ladder-{number}",
-        "Chart: MRR of each rung of the ladder",
+        "Chart: validation MRR of each rung of the ladder",
         "The ladder",
-        "Pairs that choose. A line is the 95 % interval of the gain over the start, which the "
+        "Validation pairs. A line is the 95 % interval of the gain over the start, which the "
         "dashed line goes through.",
         2 * figures.WIDTH,
     )
-    verdict = "is of others" if split else "allows for that, as there are no others"
+    verdict = "is of test pairs" if split else "allows for that, as there are no other pairs"
     rungs = Table(
         "ladder",
-        f"The ladder: x 100, {ladder.chosen_on}, which choose",
+        f"The ladder: x 100, {ladder.chosen_on}, which are the validation pairs",
         ladder.rows(),
         " ".join(
             [
-                "Gains are over the start, with 95 % intervals; that of what was taken is "
-                f"flattered, because these pairs chose it: the verdict above {verdict}. They may "
-                "have chosen the weight of BM25 beside the start, too. Columns "
-                f"of other text are changes there: {ladder.elsewhere}. Minutes are a rung's own.",
+                "Gains are over the row start, with 95 % intervals. The gain of the row that was "
+                "taken is too high, because these pairs selected it: the verdict above "
+                f"{verdict}. They may have selected the weight of BM25 too. Columns of other text "
+                f"are changes on its validation pairs: {ladder.elsewhere}. Its test pairs are in "
+                "a table below. Minutes are a rung's own.",
                 *ladder.story,
             ]
         ),
@@ -62,7 +63,7 @@ def ladder_part(run: Run, number: int, split: bool) -> LadderPart | None:
         "tried",
         "Every state that was tried, x 100",
         ladder.tried_rows(),
-        "Other columns are changes on other text. What loses more there than "
+        "Other columns are changes on validation pairs of other text. What loses more there than "
         f"{ladder.may_lose:g} points may not be taken.",
     )
     return LadderPart(picture, rungs, tried, ladder.better, ladder.worse)

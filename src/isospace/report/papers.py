@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,12 @@ from isospace.training.results import RunResults
 from isospace.training.run import Run
 
 _PUBLISHED = "published"
-_OTHER = f"{_PUBLISHED}, other start"
+_OTHER = f"{_PUBLISHED}, other pooling"
+
+_QUOTED = (
+    "Rows marked published are quoted from the papers, never ours. They are of the same model; "
+    "another pooling is another comparison."
+)
 
 MEAN_SD = "mean ± standard deviation of the seeds"
 """What ± is in every table: not an error of the mean, and not an interval."""
@@ -25,14 +31,14 @@ Start = tuple[str, str]
 """Model and pooling."""
 
 
-def mean_sd(values: Sequence[float], digits: int = 2) -> str:
+def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "") -> str:
     """Mean and, for several values, their standard deviation (divisor n - 1).
 
-    >>> mean_sd([1.0, 2.0]), mean_sd([1.0])
-    ('1.50 ± 0.71', '1.00')
+    >>> mean_sd([1.0, 2.0]), mean_sd([1.0], sign="+")
+    ('1.50 ± 0.71', '+1.00')
     """
     spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
+    return f"{np.mean(values):{sign}.{digits}f}{spread}"
 
 
 def mean_sd_of_different(values: Sequence[float]) -> str:
@@ -43,6 +49,14 @@ def mean_sd_of_different(values: Sequence[float]) -> str:
 def finished(runs: Sequence[Run]) -> list[RunResults]:
     """The results of those runs that have any."""
     return [results for run in runs if (results := run.results) is not None]
+
+
+def not_shipped(done: Sequence[RunResults]) -> str:
+    """Words to follow "result", where not all runs ship theirs."""
+    count = sum(not results.not_shipped for results in done)
+    if count == len(done):
+        return ""
+    return f" (shipped by {count} of {len(done)})" if count else done[0].not_shipped
 
 
 State = Literal["start", "result"]
@@ -79,11 +93,10 @@ def papers_table(run_set: RunSet) -> Table | None:
         which = (encoder, done[0].corpus.digest)
         name = f"start of {group}" if encoder in [known for known, _ in starts] else "start"
         starts.setdefault(which, _our_row(name, encoder, done[:1], "start"))
-        ours.append(_our_row(group, encoder, done, "result"))
+        ours.append(_our_row(group + not_shipped(done), encoder, done, "result"))
     note = (
         f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. "
-        "Rows marked published are quoted from the papers, never ours; other starts are another "
-        "comparison. Alignment and uniformity are ours alone, on held-out sentences of the corpus "
+        f"{_QUOTED} Alignment and uniformity are ours alone, on held-out sentences of the corpus "
         "(two dropout views)."
     )
     if any(_ours("stsb-dev") == row["source"] for row in ours):
@@ -118,11 +131,7 @@ def transfer_table(run_set: RunSet) -> Table | None:
         labels = finished(runs)[0].labels if _is_adapted(runs[0]) else None
         source = f"{_ours(labels)}, {protocol}"
         ours.append(row | {"start": ", ".join(_encoder(runs)), "source": source})
-    note = (
-        f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. "
-        "Rows marked published are quoted from the papers, never ours; other starts are another "
-        "comparison."
-    )
+    note = f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. {_QUOTED}"
     published = _published(
         groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer
     )
@@ -179,17 +188,19 @@ def _published(
     columns: Sequence[str],
     scores: Callable[[Recipe], Mapping[str, float]],
 ) -> list[dict[str, str]]:
-    """Full published rows of the runs' objectives, those of the runs' own starts first."""
+    """Return the full published rows of the runs' objectives and models, same pooling first."""
     kinds = {type(runs[0].config.objective) for runs in groups}
-    starts = {_encoder(runs) for runs in groups}
+    starts = {(Path(model).name, pooling) for model, pooling in map(_encoder, groups)}
 
     def same_start(recipe: Recipe) -> bool:
-        return (recipe.config.model, recipe.config.pooling) in starts
+        return (Path(recipe.config.model).name, recipe.config.pooling) in starts
 
     quoted = [
         (name, recipe)
         for name, recipe in RECIPES.items()
-        if type(recipe.config.objective) in kinds and set(columns) <= scores(recipe).keys()
+        if type(recipe.config.objective) in kinds
+        and Path(recipe.config.model).name in {model for model, _ in starts}
+        and set(columns) <= scores(recipe).keys()
     ]
     quoted.sort(key=lambda row: not same_start(row[1]))
     return [

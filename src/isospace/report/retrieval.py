@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from isospace.comparison.results import ComparisonResults, SeedScores
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.ranking import MEASURES
-from isospace.evaluation.scores import GAIN, PairScores
+from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE, GAIN, PairScores, gain_cells
 from isospace.report.papers import (
     MEAN_SD,
-    STATES,
     finished,
     mean_sd,
     mean_sd_of_different,
-    scores_of,
+    not_shipped,
 )
 from isospace.report.run_set import RunSet
 from isospace.system.tables import Table
+from isospace.training.results import RunResults
 
 
 def bm25_table(name: str, results: ComparisonResults) -> Table | None:
@@ -26,19 +26,23 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
         return None
     rows = []
     for row, found in results.beside.items():
-        cells = {"": row} | retrieval_cells(found.scores, "MRR")
-        cells["MRR over the start"] = found.over_start.points
-        if found.over_alone is not None:
-            cells["MRR over its row alone"] = found.over_alone.points
-            cells["weight of BM25"] = f"{found.weight:g}"
-        rows.append(cells)
+        scores, over_alone = retrieval_cells(found.scores, "MRR"), found.over_alone
+        cells = {"": row, "MRR": scores["MRR"], GAIN: found.over_start.points}
+        cells["MRR of its row alone"] = cells["MRR over its row alone"] = ""
+        if over_alone is not None:
+            alone = results.scores[row.removesuffix(" + BM25")]["MRR"]
+            cells["MRR of its row alone"] = mean_sd(alone.seeds)
+            cells["MRR over its row alone"] = over_alone.points
+            scores["weight of BM25"] = f"{found.weight:g}"
+        rows.append(cells | scores)
     chosen = "nothing was chosen among these rows"
     if not results.protocol.split:
         chosen = "the same pairs chose the checkpoints, which flatters all but BM25 and the starts"
+    start = mean_sd(results.scores["start"]["MRR"].seeds)
     note = (
-        f"x 100. Fused: cosine and BM25. In brackets 95 % intervals {chance(results)}, each by "
-        f"itself; {chosen}. The weight was chosen by each start on the pairs that choose, where "
-        "there are such."
+        f"x 100; the start alone has an MRR of {start}. Fused: cosine and BM25. In brackets 95 % "
+        f"intervals {chance(results)}, each by itself; {chosen}. The weight was chosen "
+        "by each start on the validation pairs, where there are such."
     )
     return Table("bm25", f"Comparison {name}: beside BM25", rows, note)
 
@@ -49,21 +53,8 @@ def retrieval_table(run_set: RunSet) -> Table | None:
     weights: set[str] = set()
     for group, runs in run_set.groups().items():
         done = [results for results in finished(runs) if results.start.beside is not None]
-        found: dict[str, list[PairScores]] = {}
-        for results in done:
-            for state in STATES:
-                scores = scores_of(results, state)
-                found.setdefault(state, []).append(scores.pairs)
-                if scores.beside is not None:
-                    found.setdefault("BM25", []).append(scores.beside.bm25)
-                    found.setdefault(f"{state} + BM25", []).append(scores.beside.fused)
-                    weights.add(f"{scores.beside.weight:g}")
-        gains = done[0].over_start() if len(done) == 1 else {}
-        for name, seeds in found.items():
-            row, cells = {"objective": group, "state": name}, _row(seeds)
-            if gains:  # behind what it is of, where it is seen without scrolling
-                row |= {"MRR": cells["MRR"], GAIN: gains[name].points if name in gains else ""}
-            rows.append(row | cells)
+        weights |= {f"{one.start.beside.weight:g}" for one in done if one.start.beside}
+        rows += [{"objective": group} | row for row in _state_rows(done)]
     if not rows:
         return None
     note = (
@@ -73,7 +64,29 @@ def retrieval_table(run_set: RunSet) -> Table | None:
     )
     if any(GAIN in row for row in rows):
         note += f" {GAIN}: of single runs, with 95 % intervals for other pairs."
-    return Table("retrieval", "Retrieval: before and after, beside BM25", rows, note)
+    if any(CORRECTED in row for row in rows):
+        note += f" {CORRECTED_NOTE}."
+    return Table("retrieval", "Retrieval of test pairs: before and after, beside BM25", rows, note)
+
+
+def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
+    """Return a row for each state of the runs of one setting, and for the same with BM25."""
+    found: dict[str, list[PairScores]] = {}
+    after = f"result{not_shipped(done)}"
+    for results in done:
+        for name, scores in (("start", results.start), (after, results.result)):
+            found.setdefault(name, []).append(scores.pairs)
+            if scores.beside is not None:
+                found.setdefault("BM25", []).append(scores.beside.bm25)
+                found.setdefault(f"{name} + BM25", []).append(scores.beside.fused)
+    gains: dict[str, dict[str, str]] = {}
+    if len(done) == 1 and (over_start := done[0].over_start(after)):
+        gains = gain_cells({name: seeds[0].mrr for name, seeds in found.items()}, over_start)
+    rows = {name: _row(seeds) for name, seeds in found.items()}
+    # Gains follow their MRR, where they are seen without scrolling.
+    return [
+        {"state": name, "MRR": row["MRR"]} | gains.get(name, {}) | row for name, row in rows.items()
+    ]
 
 
 def _row(seeds: Sequence[PairScores]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -13,6 +13,9 @@ from isospace.comparison.results import (
     ComparisonResults,
     RowGain,
 )
+from isospace.encoders.loading import LADDER
+from isospace.evaluation.benchmark import HALVES
+from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE
 from isospace.report.elsewhere import elsewhere_gains_table, elsewhere_table
 from isospace.report.papers import (
     MEAN_SD,
@@ -47,11 +50,32 @@ def all_tables(run_set: RunSet) -> list[Table]:
     for i, (name, results) in enumerate(run_set.comparisons.items(), start=1):
         number = f"-{i}" if len(run_set.comparisons) > 1 else ""
         if results is not None:
-            of_comparison = (make_table(name, results) for make_table in COMPARISON_TABLES)
-            tables += [replace(table, name=table.name + number) for table in of_comparison if table]
+            found = comparison_tables(name, results)
+            tables += [replace(table, name=table.name + number) for table in found]
     tables.append(runs_table(run_set))
     makers = (retrieval_table, elsewhere_table, papers_table, transfer_table)
-    return [*tables, *filter(None, (make(run_set) for make in makers))]
+    tables += filter(None, (make(run_set) for make in makers))
+    return _with_sts_first(tables) if _sts_leads(run_set) else tables
+
+
+def _with_sts_first(tables: list[Table]) -> list[Table]:
+    """Return tables with those of the sets that the user gave in front."""
+    of_sts = ("sts", "gains", "all-differences", "transfer")
+    first = [table for name in of_sts for table in tables if table.name.startswith(name)]
+    return [*first, *(table for table in tables if table not in first)]
+
+
+def _sts_leads(run_set: RunSet) -> bool:
+    """Tell whether STS sets come first: nobody gave pairs, nor a folder to adapt to."""
+    runs = [named.run for named in run_set.runs]
+    adapted = any((run.folder / LADDER).is_file() for run in runs)
+    return not adapted and all(HALVES in one.verdict.protocol for one in finished(runs))
+
+
+def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
+    """Return the tables of a comparison, of what the user gave data for first."""
+    tables = list(filter(None, (make(name, results) for make in COMPARISON_TABLES)))
+    return _with_sts_first(tables) if HALVES in results.protocol.pairs else tables
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
@@ -62,22 +86,24 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     measure, criterion = results.measure, results.protocol.criterion
     rows = []
     for candidate, columns in results.scores.items():
-        row = {"": candidate} | retrieval_cells(columns, measure)
-        chose = results.criterion.get(candidate)
-        row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
+        scores, chose = retrieval_cells(columns, measure), results.criterion.get(candidate)
+        row = {"": candidate, measure: scores[measure]}
+        row |= dict.fromkeys((f"gain in {measure}", "95 % interval", "p (Holm)", "seeds"), "")
         if candidate in results.gains:
             found = results.gains[candidate][measure]
             row["seeds"] = "" if candidate in results.baselines else str(found.over_start.seeds)
             row[f"gain in {measure}"] = f"{100 * found.over_start.mean:+.2f}"
             row["95 % interval"] = found.over_start.interval
             row["p (Holm)"] = _p(found.holm_p)
-        rows.append(row)
+        row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
+        rows.append(row | scores)
     protocol = results.protocol
     seeds = max(columns[measure].n for columns in results.scores.values())
     spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
         f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, chose the row "
-        f"that is judged. {_baselines(results)}{_settings_that_differ(results)}The interval is "
+        "that is judged. A gain is the difference of unrounded means. "
+        f"{_baselines(results)}{_settings_that_differ(results)}The interval is "
         f"{chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
@@ -122,7 +148,7 @@ def _protocol(protocol: ComparisonProtocol) -> str:
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
     """The gain in every score, with its interval; `None` if only pairs were scored."""
     gains = results.gains
-    scores = list(next(iter(gains.values())))
+    scores = _average_first(next(iter(gains.values())))
     if scores == ["MRR"]:
         return None
     rows = [
@@ -135,6 +161,11 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
         "of scores."
     )
     return Table("gains", f"Comparison {name}: gains in every score", rows, note)
+
+
+def _average_first(scores: Iterable[str]) -> list[str]:
+    """Return the scores with the average of the STS sets in front, where it is seen."""
+    return sorted(scores, key=lambda score: not score.startswith("Avg"))
 
 
 def _gain_interval(found: RowGain) -> str:
@@ -168,7 +199,7 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
 
 def all_differences_table(name: str, results: ComparisonResults) -> Table | None:
     """The same in every score, in short; `None` if only pairs were scored, or for one alone."""
-    scores, pairs = list(results.differences), results.differences[results.measure]
+    scores, pairs = _average_first(results.differences), results.differences[results.measure]
     if scores == ["MRR"] or not pairs:
         return None
     rows = []
@@ -211,21 +242,33 @@ COMPARISON_TABLES = (
 
 def runs_table(run_set: RunSet) -> Table:
     """A row per setting: scores before and after as mean, sd and n over its seeds, verdicts."""
-    rows = [_runs_row(group, runs) for group, runs in run_set.groups().items()]
-    protocols = dict.fromkeys(
-        results.verdict.protocol for results in finished([named.run for named in run_set.runs])
+    done = finished([named.run for named in run_set.runs])
+    corrected = any(
+        abs(_corrected_mrr(results) - results.result.pairs.mrr) > 1e-9 for results in done
     )
+    rows = [_runs_row(group, runs, corrected) for group, runs in run_set.groups().items()]
+    protocols = dict.fromkeys(results.verdict.protocol for results in done)
+    if _sts_leads(run_set):
+        rows = [_sts_first(row) for row in rows]
     note = "; ".join(protocols)
     if note:
         note = (
-            f"x 100, {MEAN_SD}, n of them, where they differ. Gains are those of the verdicts, "
-            "without what choosing by the same pairs has added. Cost: time and peak memory of the "
-            f"longest run. Measured by: {note}."
+            f"x 100, {MEAN_SD}, n of them, where they differ. A gain is the difference of the "
+            "unrounded means, a gain in MRR that of the verdict. "
+            f"{f'{CORRECTED_NOTE}; its difference is the gain. ' if corrected else ''}Shipped: "
+            "what model/ holds. Cost: time and peak memory of the longest run. Measured by: "
+            f"{note}."
         )
     return Table("runs", "Runs: before and after", rows, note)
 
 
-def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
+def _sts_first(row: dict[str, str]) -> dict[str, str]:
+    """Return a row with its columns of STS behind the name."""
+    first = {column: cell for column, cell in row.items() if "STS" in column}
+    return {"objective": row["objective"]} | first | row
+
+
+def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str]:
     config, done = runs[0].config, finished(runs)
     verdicts = [results.verdict.kind.value for results in done]
     verdicts += ["unfinished"] * (len(runs) - len(done))
@@ -233,31 +276,49 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
     verdict = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
     row = {"objective": group, "verdict": verdict}
     if done:
-        scores = {
+        mrr = {
             state: [100 * scores_of(results, state).pairs.mrr for results in done]
             for state in STATES
         }
-        row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in scores.items()}
-        row["gain in MRR"] = f"{100 * fmean(map(_gain, done)):+.2f}"
-        for state in STATES:
-            averages = [row["Avg"] for row in sts_rows(done, state) if "Avg" in row]
-            if averages:
-                row[f"STS {state}"] = mean_sd_of_different(averages)
-        row["n"] = str(len(done))
+        right = [100 * _corrected_mrr(results) for results in done]
+        row["gain in MRR"] = f"{fmean(right) - fmean(mrr['start']):+.2f}"
+        row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in mrr.items()}
+        if corrected:
+            row[CORRECTED] = mean_sd_of_different(right)
+        sts = {
+            state: [row["Avg"] for row in sts_rows(done, state) if "Avg" in row] for state in STATES
+        }
+        if all(sts.values()):
+            row["gain in STS"] = f"{fmean(sts['result']) - fmean(sts['start']):+.2f}"
+            row |= {f"STS {state}": mean_sd_of_different(values) for state, values in sts.items()}
+        row["shipped"] = _shipped(done)
         row["kept"] = _kept(done)
+        row["n"] = str(len(done))
         row["cost"] = max(done, key=lambda results: results.seconds).cost
     return row | {"model": Path(config.model).name}
 
 
-def _gain(results: RunResults) -> float:
-    """That of the verdict, which leaves out what choosing by the same pairs has added."""
-    gain = results.verdict.gain
-    if gain is None:  # nothing was compared
-        return results.result.pairs.mrr - results.start.pairs.mrr
-    return gain.mean
+def _shipped(done: Sequence[RunResults]) -> str:
+    """Say what the folders model/ hold."""
+    count = sum(not results.ships_start for results in done)
+    if count in (0, len(done)):
+        return "result" if count else "base model"
+    return f"result by {count} of {len(done)}"
+
+
+def _corrected_mrr(results: RunResults) -> float:
+    """Return the MRR of the result without what selection by the same pairs has added."""
+    gain, start = results.verdict.gain, results.start.pairs.mrr
+    # The base model itself was not compared: the gain is the best of all others.
+    if gain is None or results.result.pairs == results.start.pairs:
+        return results.result.pairs.mrr
+    return start + gain.mean
 
 
 def _kept(done: Sequence[RunResults]) -> str:
-    """What was chosen, and by which rule; label use is said."""
-    chosen = ", ".join(results.made or str(results.choice.step) for results in done)
-    return f"{done[0].selected_by}, {'' if done[0].made else 'step '}{chosen}"
+    """Say in words what was selected, and by which rule; label use is said."""
+    words = [
+        results.made or (f"step {results.choice.step}" if results.choice.step else "base model")
+        for results in done
+    ]
+    return f"{', '.join(words)} ({done[0].selected_by})"

@@ -14,6 +14,8 @@ from isospace.system.files import write_text
 Rows = Sequence[Mapping[str, str]]
 
 _NUMBER = re.compile(r"[+-]?[\d.,]+(e-?\d+)?( ± [\d.]+)?")
+_MINUS = re.compile(r"(?<![^\s(])-(?=[\d.])")
+_POWER = re.compile(r"(?<=\d)e([+-])0*(\d+)\b")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -101,8 +103,12 @@ def latex_escape(text: str) -> str:
 
     >>> print(latex_escape("50 % of a_b ± 1"))
     50 \% of a\_b $\pm$ 1
+    >>> print(latex_escape("-0.30 (-0.50 to +0.10) on STS12-16, p 4e-05"))
+    $-$0.30 ($-$0.50 to +0.10) on STS12-16, p 4$\cdot10^{-5}$
     """
-    return "".join(_LATEX.get(character, character) for character in text)
+    text = "".join(_LATEX.get(character, character) for character in text)
+    text = _POWER.sub(lambda e: rf"$\cdot10^{{{e[1].strip('+')}{e[2]}}}$", text)
+    return _MINUS.sub("$-$", text)
 
 
 def _latex(table: Table) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
 from isospace.evaluation.elsewhere import PROTOCOL, elsewhere_rows
-from isospace.evaluation.scores import GAIN
+from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE, GAIN, gain_cells
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
@@ -138,19 +138,21 @@ def _scores(results: RunResults) -> str:
     if not results.ships_start:
         shipped = "this model"
         columns[shipped] = results.result
-    cells = {column: percent_cells(scores.pairs.row()) for column, scores in columns.items()}
-    beside = columns[shipped].beside
+    pairs, beside = {column: own.pairs for column, own in columns.items()}, columns[shipped].beside
     if beside is not None:
-        cells["BM25"] = percent_cells(beside.bm25.row())
-        cells[f"{shipped} + BM25"] = percent_cells(beside.fused.row())
+        pairs |= {"BM25": beside.bm25, f"{shipped} + BM25": beside.fused}
+    cells = {column: percent_cells(own.row()) for column, own in pairs.items()}
     rows = [
         {"x 100": f"recall{measure[1:]}" if measure.startswith("R@") else measure}
         | {column: own.get(measure, "") for column, own in cells.items()}
         for measure in cells["start"]
     ]
     if gains := results.over_start("this model"):
-        points = {column: gains[column].points if column in gains else "" for column in cells}
-        rows.insert(1, {"x 100": GAIN} | points)
+        told = gain_cells({column: own.mrr for column, own in pairs.items()}, gains)
+        rows[1:1] = [
+            {"x 100": measure} | {column: told[column][measure] for column in cells}
+            for measure in told[shipped]
+        ]
     selected = f"rule {results.choice.rule}"
     if results.labels:
         selected = f"dev-selected on {Path(results.labels).name}"
@@ -162,7 +164,8 @@ def _scores(results: RunResults) -> str:
     if beside is not None:
         lines.append(f"+ BM25: fused by cosine and BM25, weight {beside.weight:g}.")
     if gains:
-        lines.append(f"{GAIN}: with 95 % intervals for other pairs.")
+        note = f" {CORRECTED_NOTE}." if CORRECTED in told[shipped] else ""
+        lines.append(f"{GAIN}: with 95 % intervals for other pairs.{note}")
     if not results.ships_start and results.elsewhere:
         table = markdown_table(elsewhere_rows(results.elsewhere))
         lines.append(f"\n{table}\n\nElsewhere, x 100: {PROTOCOL}; gains with 95 % intervals.")

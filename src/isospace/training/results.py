@@ -96,6 +96,12 @@ class RunResults:
         """Whether model/ holds the start."""
         return self.model_step == 0 and not self.made
 
+    @property
+    def not_shipped(self) -> str:
+        """Words to follow "result" where model/ holds the base model in its place."""
+        other = self.result.pairs != self.start.pairs
+        return " (not shipped)" if self.ships_start and other else ""
+
     def over_start(self, result: str = "result") -> dict[str, Gain]:
         """Gains in MRR over the start, of the verdict's pairs; empty of older runs.
 

@@ -117,7 +117,10 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
     verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)
     results = run_results(fit, choice.step, before, after, verdict, among=among)
     write_run(run, results, encoder, data, before, after)
-    states = {"start": results.start, f"result ({results.selected_by})": results.result}
+    states = {
+        "start": results.start,
+        f"result ({results.selected_by}){results.not_shipped}": results.result,
+    }
     fit.progress.table("before and after, x 100", table_rows("", states))
     fit.progress.line("kept", results.kept)
     fit.progress.line("verdict", results.verdict.text)

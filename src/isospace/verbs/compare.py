@@ -53,7 +53,7 @@ class Compare(SharesWork):
             from isospace.comparison.baselines import named_models
             from isospace.comparison.compare import candidate, compare
             from isospace.report.run_set import collect
-            from isospace.report.scoreboard import COMPARISON_TABLES
+            from isospace.report.scoreboard import comparison_tables
             from isospace.report.write import write_report
             from isospace.training.run import REPORT
 
@@ -84,8 +84,7 @@ class Compare(SharesWork):
         if self.json:
             print_json_text(to_json(results))
         else:
-            tables = [make(folder.name, results) for make in COMPARISON_TABLES]
-            for table in filter(None, tables):
+            for table in comparison_tables(folder.name, results):
                 print_table(table.caption, table.rows, table.note)
             print_result(results.verdict.text)
             if results.beside_text:
