@@ -143,6 +143,22 @@ def test_readable_on_every_screen(any_page, width, scheme):
         assert contrast(colour, paper) >= 3, colour
 
 
+def test_tables_fit_a_desktop_and_keep_their_names_on_a_phone(any_page):
+    def wide() -> Any:
+        return any_page.execute_script(
+            "return [...document.querySelectorAll('.scroll')].filter("
+            "(one) => one.scrollWidth > one.clientWidth)"
+        )
+
+    show(any_page, SCREENS["desktop"])
+    assert [one.get_attribute("aria-label") for one in wide()] == []
+    show(any_page, SCREENS["phone"])
+    for table in wide():
+        name = table.find_element(By.CSS_SELECTOR, "tbody th")
+        any_page.execute_script("arguments[0].scrollLeft = 200", table)
+        assert name.rect["x"] >= table.rect["x"]
+
+
 def test_print_is_light_and_clips_nothing(any_page):
     show(any_page, PAPER, "dark", "print")
     paper = any_page.execute_script("return getComputedStyle(document.body).backgroundColor")

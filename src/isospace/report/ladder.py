@@ -44,17 +44,18 @@ def ladder_part(run: Run, number: int, split: bool) -> LadderPart | None:
         2 * figures.WIDTH,
     )
     verdict = "is of test pairs" if split else "allows for that, as there are no other pairs"
+    both = "" if split else " and the test pairs"
     rungs = Table(
         "ladder",
-        f"The ladder: x 100, {ladder.chosen_on}, which are the validation pairs",
+        f"The ladder: x 100, {ladder.chosen_on}, which are the validation pairs{both}",
         ladder.rows(),
         " ".join(
             [
                 "Gains are over the row start, with 95 % intervals. The gain of the row that was "
                 "taken is too high, because these pairs selected it: the verdict above "
                 f"{verdict}. They may have selected the weight of BM25 too. Columns of other text "
-                f"are changes on its validation pairs: {ladder.elsewhere}. Its test pairs are in "
-                "a table below. Minutes are a rung's own.",
+                "are changes on its validation pairs; a table below is of its test pairs: "
+                f"{ladder.elsewhere}. Minutes are a rung's own.",
                 *ladder.story,
             ]
         ),

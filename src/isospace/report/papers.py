@@ -173,7 +173,9 @@ def _means(
 def _our_row(name: str, encoder: Start, done: Sequence[RunResults], state: State) -> dict[str, str]:
     labels = done[0].labels if state == "result" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
-    if state == "start" or not any(results.made for results in done):  # weights were evaluated
+    # Of a result, only weights that a training evaluated have these measures.
+    unmeasured = (one.made or (one.not_shipped and not one.choice.step) for one in done)
+    if state == "start" or not any(unmeasured):
         for measure in ("alignment", "uniformity"):
             row[measure] = mean_sd([_evaluation(results, state)[measure] for results in done], 3)
     return {**row, "start": ", ".join(encoder), "source": _ours(labels)}

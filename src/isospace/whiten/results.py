@@ -159,7 +159,9 @@ class WhiteningResults:
         tables = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
         if self.tried:
             row = {name: f"{100 * mrr:.2f}" for name, mrr in self.tried.items()}
-            tables.insert(0, (f"what chose the power: MRR x 100, {self.chosen_on}", [row]))
+            tables.insert(
+                0, (f"what chose the power: validation MRR x 100, {self.chosen_on}", [row])
+            )
         return tables
 
 
