@@ -232,7 +232,7 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
     assert "loses less than 5 points elsewhere" in finished.results.verdict.text
     assert [one.allowed for one in ladder.tried] == [True] + [False] * (len(ladder.tried) - 1)
     assert ladder.chosen.name == "start"
-    assert list(ladder.rows()[0])[-2:] == ["definitions", "taken"]
+    assert list(ladder.rows()[0])[-2:] == ["definitions, validation", "taken"]
     assert ladder.better == ladder.worse == ()
     texts = sentences(5)
     start = load_encoder(config.model)

@@ -208,7 +208,7 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     assert not found.protocol.split
     words = found.verdict.text
     assert "best of 4 tried)" in words  # two rows of two evaluations
-    assert "highest of 2 by MRR of the same pairs" in words
+    assert "highest of 2 by validation MRR (of the test pairs)" in words
     low = float(words.split("interval ")[1].split(" to ")[0])
     assert low < 100 * apart.gains["b"]["MRR"].over_start.low
     said = [float(text.split(" points")[0].split()[-1]) for text in (words, apart.verdict.text)]

@@ -16,7 +16,7 @@ from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.retrieval import Items, mrr_of_items
 from isospace.evaluation.sts import PAPER_COLUMNS, UNSEEN, papers_average
-from isospace.statistics.influence import Scores, spearman_scores
+from isospace.statistics.influence import Scores, average, spearman_scores
 from isospace.training.run import Run
 
 
@@ -113,7 +113,8 @@ class SharedItems:
             for column, gold in self.gold.items()
         }
         if self.complete:
-            by_set["Avg"] = papers_average(list(by_set.values()))
+            averaged = papers_average if self.shown("Avg") == "Avg" else average
+            by_set["Avg"] = averaged(list(by_set.values()))
         ranked = [c for c in ("MRR", NO_SHARED) if all(c in items for items in seeds)]
         found = {column: self.ranked(seeds, column) for column in ranked}
         return found | {self.shown(column) or column: s for column, s in by_set.items()}

@@ -219,7 +219,7 @@ class Elsewhere:
             own = np.concatenate(list(cosines[task.name].values()))
             gold, sentences, seen = (self.known[part][column] for part in ("gold", "group", "seen"))
             parts.append(spearman_scores(own[None, ~seen], gold[~seen], sentences[~seen]))
-        return papers_average(parts)
+        return average(parts) if self._seen else papers_average(parts)
 
 
 def require_elsewhere(folders: Sequence[str], corpus: Sequence[str]) -> None:
