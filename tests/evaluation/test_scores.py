@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from report_runs import results_of
 
-from isospace.evaluation.scores import GAIN, BesideWords, beside_in_words, table_rows
+from isospace.config import TrainConfig
+from isospace.evaluation.scores import (
+    CORRECTED,
+    GAIN,
+    BesideWords,
+    beside_in_words,
+    table_rows,
+)
+from isospace.objectives import SimCSE
 from isospace.statistics.choosing import ChosenAmong, judge_chosen
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
+from isospace.training.card import model_card
 
 RNG = np.random.default_rng(0)
 NOISE = RNG.uniform(-0.1, 0.1, (3, 200))
@@ -76,6 +87,24 @@ def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it()
 def test_a_row_of_a_comparison_keeps_its_name():
     gains = {name: gain(own, START) for name, own in WAYS.items() if name != "result + BM25"}
     assert beside_in_words(gains, "simcse").startswith("Plain BM25 finds more than simcse (")
+
+
+def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to():
+    """The base model found 43.86 and the result 49.83, of which selection had added 4.35."""
+    results = results_of(0.4386, 0.0597)
+    states = {"start": results.start, "result": results.result}
+    bm25 = replace(gain(RESULT, START), mean=0.4 - 0.4386)
+    rows = table_rows("", states, {"BM25": bm25, "result": replace(bm25, mean=0.0162)})
+    shown = {row[""]: (row["MRR"], row[CORRECTED], row[GAIN][:6]) for row in rows}
+    assert shown["start"] == ("43.86", "", "")
+    assert shown["result"] == ("49.83", "45.48", "+1.62 ")
+    assert shown["BM25"] == ("40.00", "", "-3.86 ")
+    change = replace(results.verdict.gain, mean=0.0162)
+    beside = replace(results.beside, over_start={"result + BM25": bm25, "BM25": bm25})
+    results = replace(results, verdict=replace(results.verdict, gain=change), beside=beside)
+    card = model_card(TrainConfig(objective=SimCSE()), results, "cls")
+    assert "| corrected MRR |  | 45.48 |  |" in card
+    assert "corrected MRR: without what selection by the same pairs has added." in card
 
 
 def test_rows_have_their_gain_over_the_start():

@@ -141,6 +141,15 @@ def test_a_gain_is_the_difference_of_two_numbers_in_its_row(tmp_path):
     assert lost["objective"] == "simcse (not shipped)"
 
 
+def test_a_result_that_no_training_evaluated_has_not_the_base_models_alignment(tmp_path):
+    """A merged model was not shipped: the choice says step 0, the base model's evaluation."""
+    run = finish(write_run(tmp_path / "merged"), sts=True, model_step=0)
+    change(run, choice=replace(run.finished.choice, step=0))
+    start, ours, *_ = papers_table(collect([run.folder])).rows
+    assert (start["alignment"], ours[""]) == ("0.200", "simcse (not shipped)")
+    assert "alignment" not in ours
+
+
 def test_the_best_other_has_no_gain_in_the_row_of_the_base_model(tmp_path):
     """Nothing beat the base model: it is the result, and the verdict's gain is of another."""
     run = finish(write_run(tmp_path / "kept"), gain=0.0, model_step=0)
