@@ -662,7 +662,10 @@ def test_the_page_begins_with_the_ladder(climbed):
             page.replace("'", "&#39;")
         )
     for gain in climbed.results.over_start().values():
-        assert gain.points in page
+        assert gain.points in page.replace("\N{NO-BREAK SPACE}", " ")
+    # What selects and what judges have columns of their own names.
+    assert '<th scope="col" class="number">validation MRR</th>' in page
+    assert page.count("definitions, validation</th>") == 2
     for name, gain in ladder.beside_gains.items():
         assert f"{name}: {100 * ladder.beside[name]:.2f}, gain {gain.points}" in page
     for one in (*ladder.better, *ladder.worse):

@@ -61,7 +61,7 @@ CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
 DATA = Path(__file__).parent / "data"
 PROTOCOL = (
     "MRR of test pairs of other text, each first text looking for its own second text (STS: Avg of "
-    "the papers' columns; STS unseen: the same without test pairs that the labels of `select` hold)"
+    "the papers' columns; STS unseen: the same without test pairs that the selecting labels hold)"
 )
 """What the scores are, in words."""
 
