@@ -98,6 +98,15 @@ def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
     assert cropped.mean_tokens([tokens, tokens]) == pytest.approx((30 + 0.3 * 180) / 3)
 
 
+def test_an_example_that_is_left_out_takes_all_that_is_said_of_it_along():
+    rows = np.array([[0, 1], [2, 3], [4, 5]])
+    examples = Examples(rows, rows + 10, np.array([True, False, False]))
+    kept = examples.where(np.array([False, True, True]))
+    assert kept.rows.tolist() == [[2, 3], [4, 5]]
+    assert kept.origins.tolist() == [[12, 13], [14, 15]]
+    assert kept.cropped.tolist() == [False, False]
+
+
 def test_what_is_cut_counts_as_long_as_it_is_read():
     tokens = SimpleNamespace(lengths=np.array([10, 30, 200, 2000]))
     rows = np.array([[0, 1], [2, 2], [3, 3]])

@@ -317,6 +317,21 @@ def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
         make_loop(toy_model, tmp_path, config)
 
 
+def test_texts_that_are_left_out_take_their_documents_along(toy_model, tmp_path):
+    """A batch never has two texts of one document, whichever texts are too short."""
+    spans = DeCLUTR(anchors=1, min_span=2, max_span=5, mlm_weight=0.0)
+    config = replace(CONFIG, objective=spans, batch_size=4)
+    made = make_loop(toy_model, tmp_path, config)
+    documents = np.arange(40) // 4
+    examples = replace(Examples.of_lines(np.arange(40)), origins=documents[:, None])
+    loop = Loop(config, made.encoder, made.tokens, examples, made.accelerator)
+    lines = loop.examples.rows[:, 0]
+    assert 4 < len(lines) < 40
+    for number in range(20):
+        batch = lines[loop._order.batch(number)]
+        assert len(set(documents[batch])) == 4
+
+
 def test_texts_that_are_read_whole_count_whole(toy_model, tmp_path):
     spans = DeCLUTR(anchors=1, min_span=2, max_span=4, mlm_weight=0.0)
     config = replace(CONFIG, objective=spans, max_length=4)

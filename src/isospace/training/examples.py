@@ -154,6 +154,12 @@ class Examples:
         rows = np.concatenate([self.rows, rows])
         return replace(self, rows=rows, origins=origins, cropped=cropped, story=story)
 
+    def where(self, keep: NDArray[np.bool_]) -> Examples:
+        """Keep the examples that `keep`, (example,), is true of, with what is said of each."""
+        origins = None if self.origins is None else self.origins[keep]
+        cropped = None if self.cropped is None else self.cropped[keep]
+        return replace(self, rows=self.rows[keep], origins=origins, cropped=cropped)
+
     @property
     def waiting(self) -> bool:
         """Whether there are queries whose second text is to be found."""

@@ -290,11 +290,10 @@ class Loop:
         if not needed:
             return examples
         special = self.encoder.tokenizer.num_special_tokens_to_add()
-        rows = examples.rows
-        kept = rows[self.tokens[0].lengths[rows[:, 0]] - special >= needed]
+        kept = examples.where(self.tokens[0].lengths[examples.rows[:, 0]] - special >= needed)
         if len(kept) < self.config.batch_size:
-            raise UserError(too_short(self.config, len(kept), len(rows)))
-        return replace(examples, rows=kept)
+            raise UserError(too_short(self.config, len(kept), len(examples)))
+        return kept
 
     @property
     def updates_per_epoch(self) -> float:
