@@ -370,7 +370,7 @@ def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplo
     with caplog.at_level(logging.INFO, "isospace"):
         results = train(config).results
     assert (
-        "relations 108 texts with themselves, 108 heading-section, 108 first-rest, 108 crops; title"
+        "relations 108 single texts, 108 heading-section, 108 first-rest, 108 crops; title"
         in caplog.text
     )
     assert "95 % up to" in caplog.text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_ENDINGS = {"ies": "y", "pses": "psis", "s": ""}
-_PLURAL = re.compile(rf"(?:{'|'.join(_ENDINGS)})\b")
+_ENDINGS = {"ies": "y", "pses": "psis", "es": "", "s": ""}
+_PLURAL = re.compile(r"(?:(?<=\w\w)ies|pses|(?<=ch|sh|ss)es|(?<=x)es|(?<![sui])s)\b")
 _AFTER = re.compile(r" (?=(?:of|by|with|to)\b)")
 
 
@@ -16,6 +16,8 @@ def number_of(count: float, what: str) -> str:
     ('1,200 near duplicates', '1 near duplicate', '1 query')
     >>> number_of(1, "groups of documents"), number_of(1, "synopses left out")
     ('1 group of documents', '1 synopsis left out')
+    >>> number_of(1, "batches"), number_of(1, "processes"), number_of(1, "classes less")
+    ('1 batch', '1 process', '1 class less')
     >>> number_of(1.0, "minutes"), number_of(1500000.0, "tokens"), number_of(0.5, "minutes")
     ('1 minute', '1,500,000 tokens', '0.5 minutes')
     """

@@ -129,7 +129,7 @@ class Examples:
 
     def _with_singles(self, corpus: Corpus, lines: Rows) -> Examples:
         """With every text that may be trained on, on these lines, beside itself."""
-        story = filter(None, [number_of(len(lines), "texts with themselves"), self.story])
+        story = filter(None, [number_of(len(lines), "single texts"), self.story])
         return self._and(np.stack([lines, lines], 1), corpus, ", ".join(story))
 
     def _with_queries(self, corpus: Corpus, queries: Queries) -> Examples:
