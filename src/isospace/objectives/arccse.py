@@ -13,7 +13,7 @@ from isospace.objectives.base import HeadChoice, Paper, View, Views
 from isospace.objectives.contrast import Contrast
 from isospace.objectives.edits import MaskSpan
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 if TYPE_CHECKING:
     from isospace.objectives.companions import Companion
@@ -120,8 +120,14 @@ class ArcCSE(Contrast):
     own_term_names: ClassVar[tuple[str, ...]] = ("arc_con", "triplet")
 
     def __post_init__(self) -> None:
-        """Refuse spans in the wrong order."""
+        """Refuse spans in the wrong order, and what nothing reads."""
         super().__post_init__()
+        if not self.margin:
+            refuse_idle(self, "`margin`", "far")
+        if self.clean_negatives:
+            refuse_idle(self, "`clean_negatives` false", "negatives")
+        if not self.triplet_weight:
+            refuse_idle(self, "`triplet_weight`", "less", "more", "triplet_margin")
         if self.less >= self.more:
             raise UserError(f"`less` {self.less}: expected less than `more` {self.more}")
 

@@ -12,7 +12,7 @@ from isospace.objectives import heads, simcsepp
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views, Widths
 from isospace.objectives.mlp_head import MLPOrNone, Projected
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 def unit_columns(x: torch.Tensor, *, eps: float = 0.0) -> torch.Tensor:
@@ -124,6 +124,15 @@ class RankStudy(MLPOrNone, Objective):
     paper: ClassVar[Paper] = simcsepp.PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
     draws_together: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.barlow_weight:
+            of_term = ("rows", "rows_as", "off_diagonal_weight", "eps", "variant")
+            refuse_idle(self, "`barlow_weight`", *of_term)
+        if not self.rows:
+            refuse_idle(self, "`rows`", "rows_as")
+        if self.variant != "released":
+            refuse_idle(self, "`variant` released", "eps")
 
     def projected_views(self, batch: int) -> int:
         """The artificial rows travel as further views."""

@@ -11,7 +11,7 @@ from isospace.errors import UserError
 from isospace.objectives.base import Objective, Paper, View, Views
 from isospace.objectives.perturbations import CutOff, Perturbation, ShuffledPositions
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 Change = Literal["feature-cutoff", "token-cutoff", "element-cutoff", "shuffle", "none"]
 Variant = Literal["paper", "released"]
@@ -67,11 +67,13 @@ class ConSERT(Objective):
     draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse views that are the same."""
+        """Refuse views that are the same, and a share of nothing."""
         if self.first == self.second == "none" and not self.with_dropout:
             raise UserError(
                 "`first` none `second` none: the views are identical without `with_dropout`"
             )
+        if not any(change.endswith("cutoff") for change in (self.first, self.second)):
+            refuse_idle(self, "a cut-off as `first` or `second`", "rate")
 
     def _change(self, name: Change) -> Perturbation | None:
         match name:

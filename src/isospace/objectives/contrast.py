@@ -13,12 +13,11 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from isospace.errors import UserError
 from isospace.objectives import heads, simcsepp
 from isospace.objectives.base import Objective, View, Views
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
@@ -62,10 +61,10 @@ class Contrast(MLPOrNone, Objective):
     """The contrast, then what `own_terms` gives."""
 
     def __post_init__(self) -> None:
-        if self.groups is not None and not self.group_whitening:
-            raise UserError(
-                f"`groups` {self.groups}: nothing is whitened; set `group_whitening` too"
-            )
+        if not self.group_whitening:
+            refuse_idle(self, "`group_whitening`", "groups")
+        if not self.dimension_weight:
+            refuse_idle(self, "`dimension_weight`", "dimension_temperature")
 
     @property
     def own_views(self) -> tuple[View, ...]:

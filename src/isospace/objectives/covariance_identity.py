@@ -11,7 +11,7 @@ from isospace.objectives import vicreg
 from isospace.objectives.base import HeadChoice, Objective, Paper, Views
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity, whitening
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 def identity_distance(x: torch.Tensor) -> torch.Tensor:
@@ -57,6 +57,8 @@ class CovarianceIdentity(MLPOrNone, Objective):
 
     def __post_init__(self) -> None:
         self._require_a_weight("contrast_weight", "covariance_weight")
+        if not self.contrast_weight:
+            refuse_idle(self, "`contrast_weight`", "temperature", "head")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast after the head, penalty before it."""

@@ -11,7 +11,7 @@ from isospace.objectives import companions
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 def harden(
@@ -127,6 +127,12 @@ class DCLR(MLPOrNone, Objective):
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     draws_together: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.noise_times:
+            refuse_idle(self, "`noise_times`", "steps", "step_size", "stop_gradient")
+        if not self.steps:
+            refuse_idle(self, "`steps`", "step_size", "stop_gradient")
 
     @property
     def views(self) -> tuple[View, ...]:

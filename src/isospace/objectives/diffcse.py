@@ -12,7 +12,7 @@ from isospace.objectives.base import Paper, TokenIds, View, Views
 from isospace.objectives.contrast import Contrast
 from isospace.objectives.edits import MaskTokens
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 Variant = Literal["released", "masked", "paper"]
 Positions = Literal["tokens", "words", "all"]
@@ -107,6 +107,14 @@ class DiffCSE(Contrast):
 }""",
     )
     own_term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.detection_weight:
+            of_term = ("mask_rate", "generator", "variant", "positions")
+            refuse_idle(self, "`detection_weight`", *of_term)
+        if self.generator == "words":
+            refuse_idle(self, "a masked-language model as `generator`", "variant")
 
     @property
     def passes_beside(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -12,7 +12,7 @@ from isospace.objectives.base import HeadChoice, Paper, View, Views
 from isospace.objectives.contrast import Contrast
 from isospace.objectives.edits import Repeat
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 @settings
@@ -55,6 +55,11 @@ class ESimCSE(Contrast):
     url = {https://aclanthology.org/2022.coling-1.342},
 }""",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.queue_size:
+            refuse_idle(self, "`queue_size`", "momentum")
 
     @property
     def own_views(self) -> tuple[View, ...]:

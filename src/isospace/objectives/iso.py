@@ -11,7 +11,7 @@ from isospace.objectives import heads, simcsepp, whitenedcse
 from isospace.objectives.base import HeadChoice, Paper, View, Views
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 @settings
@@ -54,6 +54,11 @@ class Iso(Contrast):
         whitenedcse.WhitenedCSE.paper.bibtex + "\n\n" + simcsepp.PAPER.bibtex,
         own_title="Own composition of WhitenedCSE and SimCSE++",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.group_whitening:
+            refuse_idle(self, "`group_whitening`", "eps", "stop_gradient")
 
     @property
     def own_views(self) -> tuple[View, ...]:

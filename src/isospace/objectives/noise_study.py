@@ -11,7 +11,7 @@ from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.simcsepp import PAPER
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 @settings
@@ -44,6 +44,14 @@ class NoiseStudy(Objective):
     paper: ClassVar[Paper] = PAPER
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     draws_together: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.noise == "less":
+            refuse_idle(self, "`noise` more", "variance")
+        else:
+            refuse_idle(self, "`noise` less", "passes")
+            if not self.variance:
+                refuse_idle(self, "`variance`", "part")
 
     @property
     def views(self) -> tuple[View, ...]:

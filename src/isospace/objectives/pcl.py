@@ -12,7 +12,7 @@ from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.edits import DeleteTokens, Edit, InsertTokens, Reverse, Shuffle
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 def group_rows(anchors: torch.Tensor, views: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -105,6 +105,10 @@ class PCL(MLPOrNone, Objective):
     )
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
     draws_together: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.edit_rate:
+            refuse_idle(self, "`edit_rate`", "longest_repeated")
 
     @property
     def views(self) -> tuple[View, ...]:

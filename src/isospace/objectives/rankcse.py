@@ -11,7 +11,7 @@ from isospace.errors import UserError
 from isospace.objectives.base import HeadChoice, Paper, Views
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 Variant = Literal["listnet", "listmle", "margin-mse"]
 
@@ -163,11 +163,15 @@ class RankCSE(Contrast):
                 "`own_text` out: margins are those of a text's own; take `variant` listnet or "
                 "listmle"
             )
-        if self.teacher_temperature is not None and self.variant == "listmle":
-            raise UserError(
-                f"`teacher_temperature` {self.teacher_temperature:g}: no temperature changes the "
-                "order that `variant` listmle follows; leave it out, or take listnet or margin-mse"
-            )
+        if self.variant == "listmle":  # whose order no temperature changes
+            refuse_idle(self, "`variant` listnet or margin-mse", "teacher_temperature")
+        if not self.distillation_weight:
+            of_term = ("variant", "rank_temperature", "teacher_temperature", "own_text")
+            refuse_idle(self, "`distillation_weight`", *of_term)
+        if not self.contrast_weight:
+            refuse_idle(self, "`contrast_weight`", "clean_negatives")
+            if not self.consistency_weight:
+                refuse_idle(self, "`contrast_weight` or `consistency_weight`", "temperature")
 
     @property
     def reads_teacher(self) -> bool:

@@ -12,7 +12,7 @@ from isospace.objectives import barlow_twins
 from isospace.objectives.base import Objective, Paper, View, Views, Widths
 from isospace.objectives.mlp_head import Projected
 from isospace.operators import similarity
-from isospace.system.settings import DropoutRate, settings
+from isospace.system.settings import DropoutRate, refuse_idle, settings
 
 
 def printed_correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -80,6 +80,13 @@ class SCD(Projected, Objective):
                 f"`low_dropout` {self.low_dropout} is above `high_dropout` {self.high_dropout}"
             )
         self._require_a_weight("self_contrast_weight", "decorrelation_weight")
+        if not self.self_contrast_weight:
+            refuse_idle(self, "`self_contrast_weight`", "temperature")
+        if not self.decorrelation_weight:
+            of_term = ("off_diagonal_weight", "eps", "variant")
+            refuse_idle(self, "`decorrelation_weight`", *of_term)
+        if self.variant != "released":
+            refuse_idle(self, "`variant` released", "eps")
 
     @property
     def views(self) -> tuple[View, ...]:

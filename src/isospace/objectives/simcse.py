@@ -11,7 +11,7 @@ from isospace.errors import UserError
 from isospace.objectives.base import HeadChoice, Paper, View, Views
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 @settings
@@ -51,11 +51,8 @@ class SimCSE(Contrast):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hard_negative_weight and self.supervision != "triples":
-            raise UserError(
-                f"`hard_negative_weight` {self.hard_negative_weight:g}: there are no hard "
-                f"negatives with `supervision` {self.supervision}; set triples"
-            )
+        if self.supervision != "triples":
+            refuse_idle(self, "`supervision` triples", "hard_negative_weight")
         if self.clean_negatives and self.supervision != "none":
             raise UserError(
                 f"`clean_negatives` with `supervision` {self.supervision}: no anchor would be told "

@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 Variant = Literal["released", "paper"]
 
@@ -138,6 +138,10 @@ class DCL(MLPOrNone, Objective):
 
     def __post_init__(self) -> None:
         self._require_a_weight("contrast_weight", "dimension_weight")
+        if not self.contrast_weight:
+            refuse_idle(self, "`contrast_weight`", "temperature")
+        if not self.dimension_weight:
+            refuse_idle(self, "`dimension_weight`", "dimension_temperature", "variant")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast between sentences, contrast between dimensions."""
@@ -170,6 +174,10 @@ class SimCSEPP(OffDropout):
     """tau_D, divides the correlations."""
 
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
+
+    def __post_init__(self) -> None:
+        if not self.dimension_weight:
+            refuse_idle(self, "`dimension_weight`", "dimension_temperature")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Noisy positives against clean negatives, contrast between dimensions."""

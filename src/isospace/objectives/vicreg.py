@@ -12,7 +12,7 @@ from isospace.objectives.base import Objective, Paper, Views, Widths
 from isospace.objectives.mlp_head import Projected
 from isospace.objectives.simcsepp import Variant
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 PAPER = Paper(
     """@inproceedings{bardes-etal-2022-vicreg,
@@ -84,6 +84,12 @@ class VICReg(Projected, Objective):
         self._require_a_weight(
             "invariance_weight", "variance_weight", "covariance_weight", "contrast_weight"
         )
+        if not self.contrast_weight:
+            refuse_idle(self, "`contrast_weight`", "temperature")
+        if not self.variance_weight:
+            refuse_idle(self, "`variance_weight`", "target_deviation", "eps")
+            if not self.invariance_weight:
+                refuse_idle(self, "`invariance_weight` or `variance_weight`", "variant")
 
     @property
     def term_names(self) -> tuple[str, ...]:  # type: ignore[override]

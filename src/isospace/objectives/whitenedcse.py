@@ -12,7 +12,7 @@ from isospace.errors import UserError
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
 from isospace.operators import similarity
-from isospace.system.settings import settings
+from isospace.system.settings import refuse_idle, settings
 
 
 @settings
@@ -84,11 +84,10 @@ class WhitenedCSE(Objective):
     draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.groups is not None and self.whitening not in ("group", "shuffled-group"):
-            raise UserError(
-                f"`groups` {self.groups}: `whitening` {self.whitening} has none; leave it out, or "
-                "set `whitening` group or shuffled-group"
-            )
+        if self.whitening not in ("group", "shuffled-group"):
+            refuse_idle(self, "`whitening` group or shuffled-group", "groups")
+        if self.whitening == "none":
+            refuse_idle(self, "a `whitening`", "eps", "stop_gradient", "variant")
         if self.positives == "permutation" and self.whitening != "shuffled-group":
             raise UserError(
                 "`positives` permutation needs `whitening` shuffled-group: only its shuffles differ"

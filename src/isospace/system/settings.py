@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import field
+from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, cast, get_args
@@ -90,6 +90,45 @@ def settings(cls: type[T]) -> type[T]:
 
     checked.__init__ = __init__  # type: ignore[method-assign]
     return cast(type[T], checked)
+
+
+def refuse_idle(values: Any, needed: str, *names: str) -> None:
+    """Refuse settings that have no effect as long as another one is not as `needed`.
+
+    A setting that has its default is allowed.
+
+    Args:
+        values: a dataclass of settings.
+        needed: the other setting as it would have to be, such as "`whitening` zca".
+        names: the settings that nothing reads without it.
+
+    Raises:
+        UserError: naming the first setting.
+    """
+    for one in fields(values):
+        value = getattr(values, one.name)
+        if one.name in names and value != _default(one):
+            raise UserError(
+                f"`{one.name}` {as_text(value)}: has no effect without {needed}; leave it out, or "
+                f"set {needed}"
+            )
+
+
+def _default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def as_text(value: Any) -> str:
+    """Return a value of a setting as the command line writes it.
+
+    >>> as_text(0.10), as_text(True), as_text((8, 4)), as_text("mlp")
+    ('0.1', 'true', '8 4', 'mlp')
+    """
+    if isinstance(value, tuple):
+        return " ".join(map(as_text, value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def to_dict(value: Any) -> dict[str, Any]:
