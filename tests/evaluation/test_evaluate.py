@@ -15,6 +15,7 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
 from isospace.evaluation.evaluate import Evaluation, evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.isotropy import Isotropy, describe
@@ -316,3 +317,12 @@ def test_judged_queries_as_json_and_their_weight(toy_model, judged, capsys):
     assert own["beside"]["gains"]["fused"]["R@100"]["mean"] == 0
     assert main([*words, "--bm25-weight", "-1"]) == 2
     assert "--bm25-weight -1.0: expected 0 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({"kind": "pairs"}, "`kind` pairs"), ({"bm25_weight": 3.0}, "`bm25_weight` 3")],
+)
+def test_settings_of_own_files_are_refused_without_one(settings, named):
+    with pytest.raises(UserError, match=f"{named}: has no effect without `own`"):
+        EvaluateConfig(**settings)

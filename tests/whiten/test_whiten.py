@@ -351,3 +351,10 @@ def test_two_processes_equal_one(of_columns, tmp_path, by):
     run_together(2, whiten_model, replace(setting, output=tmp_path / "2"))
     one, two = (load_encoder(str(tmp_path / n), device="cpu").embed(TEXTS) for n in ("1", "2"))
     np.testing.assert_allclose(two @ two.T, one @ one.T, atol=1e-5)
+
+
+def test_a_shrinkage_is_refused_where_nothing_is_whitened():
+    message = "`shrinkage` 0.1: has no effect without a `power` above 0"
+    with pytest.raises(UserError, match=message):
+        WhitenConfig(power=0, whitening=Whitening(shrinkage=0.1))
+    WhitenConfig(power=0, whitening=Whitening(remove=2))

@@ -10,7 +10,7 @@ from isospace.config import Files
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.operators.fusion import WEIGHT
-from isospace.system.settings import NameOrPath, settings
+from isospace.system.settings import NameOrPath, refuse_idle, settings
 
 DataKind = Literal["pairs", "triples", "scored", "labelled"]
 ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
@@ -64,3 +64,7 @@ class EvaluateConfig:
     precision: Precision = "float32"
     """Arithmetic of the encoder: bf16 is faster where the processor has it, and moves a score by a
     few hundredths of a point."""
+
+    def __post_init__(self) -> None:
+        if not self.own:
+            refuse_idle(self, "`own`", "bm25_weight", "kind")

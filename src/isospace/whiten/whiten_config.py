@@ -11,7 +11,7 @@ from isospace.config import CorpusConfig, Files
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
-from isospace.system.settings import NameOrPath, PathOrText, settings
+from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
 
 Power = float | Literal["flow"] | None
 """How far vectors are whitened; `None` is the model as it is, not even centred."""
@@ -71,6 +71,8 @@ class WhitenConfig:
             raise UserError(
                 f"`power` {self.power}: a flow goes all the way or not at all; give 1, or auto"
             )
+        if self.power == 0:
+            refuse_idle(self.whitening, "a `power` above 0", "shrinkage")
 
         if self.by == "pairs" and (reason := self.why_not_pairs):
             raise UserError(f"`by` pairs: {reason}; leave it out, or give `by` texts")
