@@ -17,7 +17,7 @@ import tyro
 from rich.console import Console as Terminal
 
 import isospace
-from isospace.errors import Interrupted, Stopped, UserError
+from isospace.errors import Interrupted, Stopped, UserError, no_such
 from isospace.system.launch import first, launch, launched, launched_here, left_alone
 from isospace.system.lazy import lazy_imports
 from isospace.system.quick_imports import quick_imports
@@ -27,7 +27,7 @@ from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
 from isospace.system.waiting import wait_passively
 from isospace.verbs import VERBS, load_verb
-from isospace.verbs.options import as_options, write_help
+from isospace.verbs.options import as_options, checked_words, write_help
 from isospace.verbs.printing import print_result
 
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
@@ -69,7 +69,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     """The verb's dataclass, made of its options; ends the process after a help text."""
     verb, *words = arguments
     if verb not in VERBS:
-        raise UserError(f"{verb}: no such verb; expected one of {', '.join(VERBS)}")
+        raise UserError(no_such("command", verb, VERBS, "isospace --help"))
     with _imports_for(words):
         with quick_imports():
             kind = load_verb(verb)
@@ -77,6 +77,8 @@ def _parse(arguments: Sequence[str]) -> Any:
         if hasattr(kind, "defaults"):
             kwargs["default"] = kind.defaults(words)
         write_help(kind)
+        if not any(word in _HELP for word in words):
+            words = checked_words(kind, verb, words)
         try:
             return tyro.cli(
                 kind,

@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from isospace.encoders.pooling import PoolingName
-from isospace.errors import UserError
+from isospace.errors import UserError, in_words, no_such
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.base import Objective
 from isospace.system.settings import (
@@ -64,15 +64,18 @@ def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[fl
     names = get_args(units)
 
     def read(words: list[str]) -> tuple[float, str]:
-        amount, unit = words
+        given = " ".join(words) or "(nothing)"
+        amount, _, named = given.partition(" ")
+        unit = named if named in names else f"{named}s"  # 1 minute
+        if unit not in names:
+            wrong = f"unknown unit {named}; give" if named else "has no unit; give a number and"
+            raise UserError(f"`budget` {given}: {wrong} {in_words(names, 'or')}")
         try:
-            if unit in names:
-                return float(amount), unit
+            return float(amount), unit
         except ValueError:
-            pass
-        raise ValueError(
-            f"{amount} {unit}: expected a number and one of {', '.join(names)}, such as 10 minutes"
-        )
+            raise UserError(
+                f"`budget` {given}: {amount} is no number; write it like 10 {unit}"
+            ) from None
 
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=2,
@@ -236,8 +239,10 @@ def _objective(value: Any) -> Objective:
         raise UserError(f"`objective` {value!r}: expected an objective, such as SimCSE()")
     options = _settings(value)
     name = options.pop("name", None)
-    if not isinstance(name, str) or name not in OBJECTIVES:
+    if not isinstance(name, str):
         raise UserError(f"`objective` {name!r}: expected one of {', '.join(OBJECTIVES)}")
+    if name not in OBJECTIVES:
+        raise UserError(f"`objective` {no_such('objective', name, OBJECTIVES)}")
     return OBJECTIVES[name](**options)
 
 

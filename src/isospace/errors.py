@@ -1,7 +1,7 @@
 """The exceptions that are meant for the person at the keyboard."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class UserError(Exception):
@@ -28,11 +28,35 @@ class Interrupted(Stopped):
     """Ended early by a signal: Ctrl-C, a polite kill, a closed terminal."""
 
 
-def no_such(kind: str, name: str, known: Iterable[str]) -> str:
-    """What to say of a name that is none: the closest ones, else the verb that lists all."""
-    close = difflib.get_close_matches(name, known, n=5, cutoff=0.4)
-    hint = f"close: {', '.join(close)}" if close else f"`isospace {kind}s` lists all"
-    return f"{name or '(empty)'}: no such {kind}; {hint}"
+def no_such(kind: str, name: str, known: Iterable[str], lists_all: str = "") -> str:
+    """Say that a name is unknown, and suggest the closest names, else the command that lists all.
+
+    Args:
+        kind: what the name should be of, such as "objective".
+        name: what was given.
+        known: all names that there are.
+        lists_all: the command that lists them; default: `isospace` with the plural of `kind`.
+
+    >>> no_such("objective", "simsce", ["scd", "simcse", "esimcse"])
+    'simsce: no such objective. Did you mean simcse or esimcse?'
+    """
+    hint = did_you_mean(name, known) or f"`{lists_all or f'isospace {kind}s'}` lists all"
+    return f"{name or '(empty)'}: no such {kind}. {hint}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Suggest the names that are closest to one that is unknown; nothing where none is close."""
+    close = difflib.get_close_matches(name, known, n=3)
+    return f"Did you mean {in_words(close, 'or')}?" if close else ""
+
+
+def in_words(names: Sequence[str], last: str) -> str:
+    """List names in words, with `last` before the last one.
+
+    >>> in_words(["minutes", "tokens", "epochs"], "or")
+    'minutes, tokens or epochs'
+    """
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def first_line(error: Exception) -> str:

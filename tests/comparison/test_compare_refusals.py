@@ -20,7 +20,7 @@ from isospace.training.train import train
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("simsce:head=none", "simsce: no such objective; close: simcse"),
+        ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
         ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE with one of the fields"),
         ("simcse:temperature", "'temperature' is not FIELD=VALUE"),
         ("simcse:temperature=-1", "`temperature` -1: expected more than 0"),

@@ -364,8 +364,19 @@ def test_json_round_trip(case: tuple[str, dict[str, Any]]) -> None:
 @rows
 def test_unknown_hyper_parameters_are_refused_with_the_known_ones(name: str) -> None:
     known = fields(OBJECTIVES[name])[0].name
-    with pytest.raises(UserError, match=rf"`temprature`: no such setting; .* {known}"):
-        OBJECTIVES[name](temprature=0.1)
+    with pytest.raises(UserError, match=rf"`zzz`: no such setting. The settings are {known}"):
+        OBJECTIVES[name](zzz=0.1)
+
+
+def test_a_misspelt_name_is_answered_with_those_that_are_close() -> None:
+    with pytest.raises(UserError, match=r"simsce: no such objective\. Did you mean simcse"):
+        OBJECTIVES["simsce"]
+    assert "simsce" not in OBJECTIVES
+    assert OBJECTIVES.get("simsce") is None
+    with pytest.raises(
+        UserError, match=r"`temprature`: no such setting\. Did you mean temperature"
+    ):
+        OBJECTIVES["simcse"](temprature=0.1)  # type: ignore[call-arg]
 
 
 @rows

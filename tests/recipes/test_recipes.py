@@ -316,7 +316,7 @@ def test_the_default_is_ours():
 
 
 def test_unknown_names_are_answered_with_close_ones():
-    with pytest.raises(UserError, match=r"no such recipe; close: .*whitenedcse-bert-base"):
+    with pytest.raises(UserError, match=r"no such recipe. Did you mean whitenedcse-bert-base"):
         find("whitened-bert-base")
     with pytest.raises(UserError, match="`isospace recipes` lists all"):
         find("???")

@@ -13,7 +13,7 @@ from importlib.metadata import version
 import pytest
 from toy import sentences
 
-from isospace.cli import _WithOptions, main
+from isospace.cli import _parse, _WithOptions, main
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES
 from isospace.verbs.doctor import Doctor
@@ -45,17 +45,38 @@ def test_says_which_version_this_is(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fly"], "no such verb"),
+        (["fly"], "no such command"),
         (["train"], "--corpus is missing"),
         (["train", "--recipe", "nonsense"], "no such recipe"),
         (["train", "--corpus", "no-such-file.txt"], "no-such-file.txt"),
         (["train", "--corpus", "x", "--batch-size", "many"], "batch-size"),
+        (["train", "--corpus", "x", "--budget", "ten", "minutes"], "ten is no number"),
         (
-            ["train", "--corpus", "x", "--budget", "ten", "minutes"],
-            "ten minutes: expected a number",
+            ["train", "--corpus", "x", "--budget", "10 minuts"],
+            "--budget 10 minuts: unknown unit minuts; give sentences, tokens, epochs or minutes",
         ),
-        (["adapt", "x", "--budget", "10", "days"], "days: expected a number and one of minutes,"),
-        (["train", "--corpus", "x", "--bogus"], "bogus"),
+        (["adapt", "x", "--budget", "10", "days"], "unknown unit days; give minutes or tokens"),
+        (
+            ["compare", "scd", "--budget=10"],
+            "--budget 10: has no unit; give a number and sentences",
+        ),
+        (["train", "--corpus", "x", "--budget", "--seed", "3"], "--budget (nothing): has no unit"),
+        (["train", "--corpus", "x", "--bogus"], "--bogus: no such option."),
+        (
+            ["train", "--corpus", "x", "--modle", "y"],
+            "--modle: no such option. Did you mean --model",
+        ),
+        (["search", "x", "y", "--querry", "z"], "--querry: no such option. Did you mean --queries"),
+        (["trian", "x"], "trian: no such command. Did you mean train?"),
+        (
+            ["train", "--corpus", "x", "--precision=bf61"],
+            "--precision bf61: expected auto, bf16 or float32. Did you mean bf16?",
+        ),
+        (["encode", "minilm", "x", "--as", "word"], "--as word: expected query or document"),
+        (
+            ["train", "--corpus", "x", "--seed", "3", "simsce"],
+            "simsce: no such objective. Did you mean simcse",
+        ),
         (["train", "--corpus", "x", "simcse", "--temperature", "0"], "temperature"),
         (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),
         (["train", "--corpus", "x", "--labels", "mine.csv"], "labels choose nothing with"),
@@ -155,8 +176,8 @@ def test_help_is_given_for_a_run_that_goes_on_too(capsys):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("simsce", "simsce: no such objective; close: simcse"),
-        ("zzz", "zzz: no such objective; `isospace objectives` lists all"),
+        ("simsce", "simsce: no such objective. Did you mean simcse"),
+        ("zzz", "zzz: no such objective. `isospace objectives` lists all"),
         ("docstrings", "give it as one: isospace train --corpus docstrings"),
         (".", "give it as one: isospace train --corpus ."),
     ],
@@ -170,7 +191,10 @@ def test_train_without_an_objective_of_that_name(capsys, word, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("train", "--corpus", "{text}", "simcsee"), "simcsee: no such objective; close: simcse"),
+        (
+            ("train", "--corpus", "{text}", "simcsee"),
+            "simcsee: no such objective. Did you mean simcse",
+        ),
         (("compare", "--corpus", "{text}", "simcse"), "simcse: is read as a text, as it follows"),
         (("compare", "--corpus", "{text}", "simcse:head=none"), "come before it: isospace compare"),
         (("train", "--corpus", "{text}", "nothing.txt", "simcse"), "nothing.txt: no such file or"),
@@ -222,3 +246,15 @@ def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
     assert "te [2Jxt second" in err
     assert err.count("\n") == 1
     assert err[:-1].isprintable()
+
+
+@pytest.mark.parametrize(
+    "words", [["10", "minutes"], ["10 minutes"], ["1", "minute"], ["1 minute"]]
+)
+@pytest.mark.parametrize(
+    "command", [["train", "--corpus", "x"], ["adapt", "x"], ["compare", "scd"]]
+)
+def test_a_budget_is_one_word_or_two(command, words):
+    amount = float(words[0].split()[0])
+    for given in (["--budget", *words], [f"--budget={words[0]}", *words[1:]]):
+        assert _parse([*command, *given, "--seed", "7"]).config.budget == (amount, "minutes")

@@ -68,4 +68,4 @@ def test_the_verb(capsys):
     assert [row["recipe"] for row in json.loads(capsys.readouterr().out)] == list(RECIPES)
 
     assert main(["recipes", "simcse-bert"]) == 2
-    assert "close: simcse-bert-" in capsys.readouterr().err
+    assert "Did you mean simcse-bert-" in capsys.readouterr().err

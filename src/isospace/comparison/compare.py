@@ -21,7 +21,7 @@ from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import TrainConfig, shared_options
-from isospace.errors import Interrupted, UserError, no_such
+from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
@@ -60,8 +60,6 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
         UserError: an unknown name or field, or a value that the field cannot have.
     """
     name, _, rest = text.partition(":")
-    if name not in OBJECTIVES:
-        raise UserError(no_such("objective", name, OBJECTIVES))
     kind = OBJECTIVES[name]
     own = {field.name for field in fields(kind)}
     options = shared_options(base.objective, kind)

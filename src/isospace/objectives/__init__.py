@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isospace.errors import UserError, no_such
 from isospace.objectives.arccse import ArcCSE
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
@@ -65,35 +66,43 @@ __all__ = [
     "WhitenedCSE",
 ]
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    "simcse": SimCSE,
-    "whitenedcse": WhitenedCSE,
-    "scd": SCD,
-    "off-dropout": OffDropout,
-    "dcl": DCL,
-    "simcse++": SimCSEPP,
-    "noise-study": NoiseStudy,
-    "rank-study": RankStudy,
-    "barlow-twins": BarlowTwins,
-    "vicreg": VICReg,
-    "covariance-identity": CovarianceIdentity,
-    "esimcse": ESimCSE,
-    "ct": CT,
-    "ct-in-batch": CTInBatch,
-    "dclr": DCLR,
-    "pcl": PCL,
-    "mocose": MoCoSE,
-    "is-bert": ISBERT,
-    "consert": ConSERT,
-    "mixcse": MixCSE,
-    "gs-infonce": GSInfoNCE,
-    "arccse": ArcCSE,
-    "vascl": VaSCL,
-    "promptbert": PromptBERT,
-    "declutr": DeCLUTR,
-    "tsdae": TSDAE,
-    "diffcse": DiffCSE,
-    "sbert-softmax": SBERTSoftmax,
-    "rankcse": RankCSE,
-    "iso": Iso,
-}
+
+class _Table(dict[str, type[Objective]]):
+    def __missing__(self, name: str) -> type[Objective]:
+        raise UserError(no_such("objective", str(name), self))
+
+
+OBJECTIVES: dict[str, type[Objective]] = _Table(
+    {
+        "simcse": SimCSE,
+        "whitenedcse": WhitenedCSE,
+        "scd": SCD,
+        "off-dropout": OffDropout,
+        "dcl": DCL,
+        "simcse++": SimCSEPP,
+        "noise-study": NoiseStudy,
+        "rank-study": RankStudy,
+        "barlow-twins": BarlowTwins,
+        "vicreg": VICReg,
+        "covariance-identity": CovarianceIdentity,
+        "esimcse": ESimCSE,
+        "ct": CT,
+        "ct-in-batch": CTInBatch,
+        "dclr": DCLR,
+        "pcl": PCL,
+        "mocose": MoCoSE,
+        "is-bert": ISBERT,
+        "consert": ConSERT,
+        "mixcse": MixCSE,
+        "gs-infonce": GSInfoNCE,
+        "arccse": ArcCSE,
+        "vascl": VaSCL,
+        "promptbert": PromptBERT,
+        "declutr": DeCLUTR,
+        "tsdae": TSDAE,
+        "diffcse": DiffCSE,
+        "sbert-softmax": SBERTSoftmax,
+        "rankcse": RankCSE,
+        "iso": Iso,
+    }
+)

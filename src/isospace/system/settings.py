@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, ConfigDict, Strict, TypeAdapter, Validatio
 from pydantic.fields import FieldInfo
 from typing_extensions import dataclass_transform
 
-from isospace.errors import UserError
+from isospace.errors import UserError, did_you_mean
 
 T = TypeVar("T")
 
@@ -157,7 +157,8 @@ def _in_words(kind: Any, error: ValidationError) -> str:
         if isinstance(name, int):
             name = list(known)[name]
         if name not in known:
-            refused[f"`{name}`"] = [f"no such setting; the settings are {', '.join(known)}"]
+            meant = did_you_mean(str(name), known) or f"The settings are {', '.join(known)}"
+            refused[f"`{name}`"] = [f"no such setting. {meant}"]
             continue
         limits = {limit: _short(value) for limit, value in problem.get("ctx", {}).items()}
         words = "expected " + _EXPECTED.get(problem["type"], problem["msg"]).format(**limits)

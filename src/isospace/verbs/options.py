@@ -6,12 +6,17 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from types import MappingProxyType
-from typing import Any, get_args, get_type_hints
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import docstring_parser
+from tyro.constructors import PrimitiveConstructorSpec
+
+from isospace.errors import UserError, did_you_mean, in_words, no_such
+from isospace.objectives import OBJECTIVES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,3 +100,100 @@ def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
         yield annotation
     for part in get_args(annotation):
         yield from _dataclasses(part)
+
+
+_MANY = 1_000_000
+"""Values of an option that takes as many as there are."""
+
+
+def checked_words(kind: type[Any], verb: str, words: Sequence[str]) -> list[str]:
+    """Return the words after a command as tyro reads them: each amount as two words.
+
+    Args:
+        kind: the command's dataclass.
+        verb: the command's name.
+        words: what follows the name.
+
+    Raises:
+        UserError: there is no such option, objective or choice; or a wrong amount, such as
+            "10 minuts".
+    """
+    known = dict(_options(kind))
+    names_objective = any(field.name == "objective" for field in fields(kind))
+    found: list[str] = []
+    rest = deque(words)
+    values = 0  # that the last option still takes
+    while rest:
+        word = rest.popleft()
+        found.append(word)
+        name, equals, value = word.partition("=")
+        option = name.replace("_", "-")
+        if not option.startswith("-") or option == "-":
+            if names_objective and values == 0 and word not in OBJECTIVES:
+                raise UserError(no_such("objective", word, OBJECTIVES))
+            values -= 1
+            continue
+        if not option.startswith("--"):
+            values = 1
+            continue
+        if option not in known:
+            raise UserError(no_such("option", name, known, f"isospace {verb} --help"))
+        choices, amount, values = known[option]
+        values = 0 if equals else values
+        if not equals:
+            value = rest[0] if rest else ""
+        if choices and not value.startswith("-"):
+            _require_choice(name, value, choices)
+        if amount:
+            given = _amount_words([value] if equals else [], rest)
+            amount.instance_from_str(given)
+            found[-1:] = [name, *given]
+            values = 0
+    return found
+
+
+def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        expected = [f"expected {in_words(choices, 'or')}", did_you_mean(value, choices)]
+        raise UserError(f"{name} {value}: {'. '.join(filter(None, expected))}")
+
+
+def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
+    """Take a number and a unit, in one word or two, off the words of a command."""
+    given = [part for word in first for part in word.split()]
+    while len(given) < 2 and rest and not rest[0].startswith("-"):
+        given += rest.popleft().split()
+    return given
+
+
+def _options(kind: type[Any]) -> Iterator[tuple[str, tuple[Sequence[str], Any, int]]]:
+    """Yield every option: its words if it is a choice, how an amount is read, how many values."""
+    types = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        parts = list(_dataclasses(types[field.name]))
+        for part in parts:
+            yield from _options(part)
+        if parts:
+            continue
+        annotation, *notes = _plain(types[field.name])
+        name = next(filter(None, (getattr(note, "name", None) for note in notes)), field.name)
+        option = name.replace("_", "-")
+        amounts = [note for note in notes if isinstance(note, PrimitiveConstructorSpec)]
+        values = _MANY if get_origin(annotation) is tuple else int(annotation is not bool)
+        yield f"--{option}", (_choices(annotation), amounts[0] if amounts else None, values)
+        if annotation is bool:
+            yield f"--no-{option}", ((), None, values)
+
+
+def _plain(annotation: Any) -> tuple[Any, ...]:
+    """Split an annotation into the type and what is noted of it."""
+    return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """Return the words of a choice; none of any other type."""
+    parts = [annotation] if get_origin(annotation) is Literal else get_args(annotation)
+    words = [part for part in parts if part is not NoneType]
+    if all(get_origin(word) is Literal for word in words):
+        return tuple(str(word) for literal in words for word in get_args(literal))
+    return ()

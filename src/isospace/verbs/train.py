@@ -109,7 +109,7 @@ def require_no_objectives(corpus: Sequence[str], where: str) -> None:
         if name in OBJECTIVES:
             raise UserError(f"{word}: is read as a text, as it follows `corpus`; {where}")
         if not Path(word).suffix and get_close_matches(name, OBJECTIVES):
-            raise UserError(f"{no_such('objective', name, OBJECTIVES)}; and no text is called so")
+            raise UserError(f"{no_such('objective', name, OBJECTIVES)} No text is called so either")
 
 
 def _no_objective(word: str) -> str:
