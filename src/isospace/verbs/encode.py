@@ -12,6 +12,7 @@ from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
 from isospace.system.quick_imports import quick_imports
 from isospace.system.settings import settings
+from isospace.system.signals import polite_stop
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
@@ -44,7 +45,8 @@ class Encode(LoadsModels):
 
         config, console = self.config, Console(self.json)
         try:
-            encoded = encode(config, console)
+            with polite_stop():
+                encoded = encode(config, console)
         except KeyboardInterrupt:
             shards = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
             console.line("stopped", f"{shards}the same command goes on")

@@ -13,6 +13,7 @@ from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine
+from isospace.system.signals import polite_stop
 from isospace.vectors.reading import AS_IT_LOOKS, Reading
 from isospace.verbs.console import Console
 from isospace.verbs.options import LoadsModels
@@ -82,26 +83,28 @@ class Index(LoadsModels):
         if self.model is not None:
             resolve(self.model)
         try:
-            indexed = index_files(
-                self.inputs,
-                self.to,
-                self.model,
-                self.column,
-                self.id_column,
-                self.keep,
-                self.encoding,
-                console,
-                self.query_prompt,
-                self.document_prompt,
-                None if self.model is None else chosen_weight(self.model),
-                self.engine,
-                self.workers,
-                self.reading,
-                self.sync,
-                self.pooling,
-            )
+            with polite_stop():
+                indexed = index_files(
+                    self.inputs,
+                    self.to,
+                    self.model,
+                    self.column,
+                    self.id_column,
+                    self.keep,
+                    self.encoding,
+                    console,
+                    self.query_prompt,
+                    self.document_prompt,
+                    None if self.model is None else chosen_weight(self.model),
+                    self.engine,
+                    self.workers,
+                    self.reading,
+                    self.sync,
+                    self.pooling,
+                )
         except KeyboardInterrupt:
-            console.line("stopped", f"{self.to} keeps what it has; the same command goes on")
+            kept = f"{self.to} keeps what it has; " if self.to.exists() else ""
+            console.line("stopped", f"{kept}the same command goes on")
             return 1
         if self.json:
             print_json({**asdict(indexed), "index": str(self.to)})

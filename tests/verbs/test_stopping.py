@@ -1,0 +1,46 @@
+"""A polite kill of `encode` and `index`: what is kept is said, and no copy stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("encode", "{model}", "-", "-o", "{out}"), "the same command goes on"),
+        (("index", "-", "--model", "{model}", "--to", "{out}"), "the same command goes on"),
+    ],
+)
+def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(
+    toy_model, tmp_path, words, message
+):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    given = [word.format(model=toy_model, out=tmp_path / "out") for word in words]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "isospace", *given],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write("a sentence that waits for more\n")
+    process.stdin.flush()
+    until = time.monotonic() + 60
+    while not list(temporary.glob("isospace-*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert list(temporary.glob("isospace-*"))
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert message in errors
+    assert not list(temporary.glob("isospace-*"))
