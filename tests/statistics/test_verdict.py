@@ -106,3 +106,8 @@ def test_one_line_says_what_the_items_can_show():
 def test_it_promises_no_less_than_a_point():
     many = mean_scores(np.random.default_rng(2).random((1, 50_000)), np.arange(50_000))
     assert what_can_be_shown(many) == "these 50,000 pairs can show gains from about 1.0 points"
+
+
+def test_a_verdict_on_pairs_none_of_which_changed_says_so():
+    text = judge(replace(of(0.0, 0.0, 0.0), changed=0, changed_groups=0), "MRR").text
+    assert "none of them changed, as if nothing had been learnt" in text

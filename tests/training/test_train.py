@@ -19,7 +19,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.elsewhere import elsewhere_sentence, gains_over
-from isospace.objectives import SCD, DiffCSE, Iso, SimCSE
+from isospace.objectives import SCD, DiffCSE, Iso, SimCSE, VICReg
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
@@ -94,6 +94,14 @@ def test_the_log_says_what_stands_beside_the_encoder(config, caplog, tmp_path):
         train(replace(config, model=str(model), objective=DiffCSE(), budget=(16, "sentences")))
     said = "beside detector, 0.4 M parameters, 4.4 MB (general path, float32: the sentence's vector"
     assert said in caplog.text
+
+
+def test_the_log_says_that_a_loss_of_0_teaches_nothing(config, caplog):
+    weights = {"invariance_weight": 0.0, "covariance_weight": 0.0, "target_deviation": 1e-4}
+    objective = VICReg(**weights, projector=(), eps=1e-4)  # every deviation is large enough
+    caplog.set_level("INFO")
+    train(replace(config, objective=objective, budget=(32, "sentences")))
+    assert "the first update has no gradient, so nothing is learnt" in caplog.text
 
 
 def test_the_log_says_what_passes_beside_the_encoder_in_both_directions(config, caplog, tmp_path):

@@ -120,6 +120,8 @@ def counted(gain: Gain, unit: str) -> str:
     """How many pairs there were, in how many groups, and how many changed if not all."""
     groups = "" if gain.groups == gain.items else f" in {number_of(gain.groups, unit)}"
     changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
+    if not gain.changed:
+        changed = ", none of them changed, as if nothing had been learnt"
     return f"{number_of(gain.items, 'pairs')}{groups}{changed}"
 
 

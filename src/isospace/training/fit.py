@@ -409,6 +409,8 @@ class Fit:
                 self.paces.note_update(step.seconds)
                 speed = loop.sentences_per_step / self.paces.update
                 advance(1, _story(step, speed))
+                if step.step == 1 and step.gradient_norm == 0:
+                    self.progress.line("note", NOTHING_TO_LEARN)
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
                     self.run.log("step", values)
@@ -478,6 +480,12 @@ class Fit:
         cells = [f"{name} {now[name]:.4g} (was {start[name]:.4g})" for name in shown if name in now]
         step = f"step {now['step']:.0f} of {self.loop.total_steps}"
         self.progress.line("evaluation", f"{step}: {', '.join(cells)}")
+
+
+NOTHING_TO_LEARN = (
+    "the first update has no gradient, so nothing is learnt: its texts may all be equal, or its "
+    "loss may be 0 already; look at the texts with `isospace corpus`"
+)
 
 
 def _story(step: Step, speed: float) -> str:
