@@ -16,7 +16,6 @@ import docstring_parser
 from tyro.constructors import PrimitiveConstructorSpec
 
 from isospace.errors import UserError, did_you_mean, in_words, no_such
-from isospace.objectives import OBJECTIVES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +128,8 @@ def checked_words(kind: type[Any], verb: str, words: Sequence[str]) -> list[str]
         name, equals, value = word.partition("=")
         option = name.replace("_", "-")
         if not option.startswith("-") or option == "-":
-            if names_objective and values == 0 and word not in OBJECTIVES:
-                raise UserError(no_such("objective", word, OBJECTIVES))
+            if names_objective and values == 0:
+                _require_objective(word)
             values -= 1
             continue
         if not option.startswith("--"):
@@ -150,6 +149,13 @@ def checked_words(kind: type[Any], verb: str, words: Sequence[str]) -> list[str]
             found[-1:] = [name, *given]
             values = 0
     return found
+
+
+def _require_objective(word: str) -> None:
+    from isospace.objectives import OBJECTIVES  # which imports torch
+
+    if word not in OBJECTIVES:
+        raise UserError(no_such("objective", word, OBJECTIVES))
 
 
 def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
