@@ -201,7 +201,7 @@ def test_only_the_paper_s_margin_helps_a_positive_at_the_other_end() -> None:
         ({"margin": -0.1}, "`margin` -0.1: expected 0 or more"),
         ({"less": 0.4}, "`less` 0.4: expected less than `more` 0.4"),
         ({"more": 1.0}, "`more` 1.0: expected less than 1"),
-        ({"groups": 4}, "`groups` 4: nothing is whitened"),
+        ({"groups": 4}, "`groups` 4: has no effect without `group_whitening`"),
     ],
 )
 def test_impossible_values_are_refused(options: dict[str, Any], message: str) -> None:

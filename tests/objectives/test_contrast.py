@@ -98,7 +98,7 @@ def test_every_such_row_tells_what_is_laid_over_it(name):
 
 
 def test_groups_without_whitening_are_refused():
-    with pytest.raises(UserError, match="`groups` 4: nothing is whitened; set `group_whitening`"):
+    with pytest.raises(UserError, match="`groups` 4: has no effect without `group_whitening`"):
         SimCSE(groups=4)
 
 

@@ -82,7 +82,7 @@ def test_supervision_reads_the_texts_of_an_example() -> None:
         (
             SimCSE,
             {"hard_negative_weight": 1.0, "supervision": "pairs"},
-            "`hard_negative_weight` 1: there are no hard negatives",
+            "`hard_negative_weight` 1: has no effect without `supervision` triples",
         ),
     ],
 )

@@ -141,7 +141,11 @@ def test_a_dropout_pass_for_every_view_or_one_for_all() -> None:
         (WhitenedCSE, {"groups": "None"}, r"`groups` 'None': expected a whole number or None \(in"),
         (WhitenedCSE, {"groups": 96.0}, "`groups` 96.0: expected a whole number"),
         (WhitenedCSE, {"groups": 0}, "`groups` 0: expected more than 0"),
-        (WhitenedCSE, {"groups": 7, "whitening": "zca"}, "`groups` 7: `whitening` zca has none"),
+        (
+            WhitenedCSE,
+            {"groups": 7, "whitening": "zca"},
+            "`groups` 7: has no effect without `whitening` group",
+        ),
     ],
 )
 def test_impossible_values_are_refused(
