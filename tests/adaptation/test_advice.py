@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from isospace.adaptation.advice import advice
 from isospace.adaptation.states import START, State, allowed_states
 from isospace.statistics.choosing import (
     ChosenAmong,
@@ -16,7 +19,7 @@ from isospace.statistics.choosing import (
 )
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
-from isospace.statistics.verdict import VerdictKind, kind_of
+from isospace.statistics.verdict import VerdictKind, judge, kind_of, start_kept
 
 CASES, RUNGS, GROUPS, SIZE = 400, 20, 150, 2
 
@@ -179,3 +182,43 @@ def test_the_bound_of_what_may_be_lost_is_of_the_change_that_was_seen():
         assert found[0] == START
         allowed += len(found) - 1
     assert stats.binom.ppf(0.005, cases, 0.5) <= allowed <= stats.binom.ppf(0.995, cases, 0.5)
+
+
+def judged(gains, groups):
+    """The two scores of pairs that gain so much each, and the verdict on them."""
+    before = mean_scores(np.full((1, len(gains)), 0.5), groups)
+    after = mean_scores(0.5 + np.array(gains)[None], groups)
+    return judge(gain(after, before), "MRR", "groups of documents"), before, after
+
+
+def test_what_would_tell_is_said_in_documents_and_in_pairs():
+    """By hand: 40 documents whose pairs gain 0.3 or lose 0.26: mean 0.02, deviation 0.28."""
+    gains = [0.3, -0.26] * 40
+    verdict, before, after = judged(sorted(gains), np.arange(80) // 2)
+    assert verdict.kind is VerdictKind.CANNOT_TELL
+    said = advice(verdict, "groups of documents", before, after)
+    # (1.96 + 0.84)^2 (0.28 / 0.02)^2 = 1,538 independent pairs
+    assert "about 1,600 pairs of your own" in said
+    found = verdict.gain
+    half = (found.high - found.low) / 2 * (1.96 + 0.84) / 1.96
+    documents = 40 * (half / 0.02) ** 2
+    number = int(re.search(r"about ([\d,]+) documents like these 40,", said)[1].replace(",", ""))
+    assert documents <= number <= 1.1 * documents
+
+
+def test_nothing_is_advised_where_the_verdict_tells_enough():
+    noise = np.tile([0.001, -0.001], 200)
+    for each, kind in (
+        (0.3, VerdictKind.ADAPTED),
+        (0.0, VerdictKind.TOO_SMALL),
+        (-0.2, VerdictKind.KEEP_START),
+    ):
+        verdict, before, after = judged(each + noise, np.arange(400))
+        assert verdict.kind is kind
+        assert advice(verdict, "groups", before, after) == ""
+
+
+def test_where_the_base_model_is_kept_own_pairs_are_advised():
+    before = mean_scores(np.full((1, 60), 0.5), np.arange(60))
+    said = advice(start_kept("no candidate is better", "MRR"), "groups", before, before)
+    assert "40 or more pairs of your own" in said

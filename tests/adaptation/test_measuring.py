@@ -13,6 +13,7 @@ from toy import sentences
 
 from isospace.adaptation import measuring
 from isospace.adaptation.adapt import _Climb, adapt
+from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.measuring import Passes, seconds_per_token, tokens_of
 from isospace.adaptation.plan import SPARE, TRIED
 from isospace.adaptation.results import read_ladder
@@ -96,6 +97,7 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path
 
     monkeypatch.setattr(Passes, "of", noted)
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 3600.0)
+    monkeypatch.setattr("isospace.adaptation.adapt.Folds.of", lambda *_: None)
     finished = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
     [passes], story = counted, read_ladder(finished.run.folder).story
     told = next(one for one in story if "a budget of 30 minutes is too little for 10" in one)
@@ -131,3 +133,24 @@ def test_the_speed_is_that_of_tokens_whatever_a_word_is_made_of(toy_model, monke
     for texts in (sentences(200), ["zyx" * 9] * 70, ["wordless " * 900] * 3):
         now[0] = 0.0
         assert seconds_per_token(encoder, texts, "float32") == pytest.approx(1e-3)
+
+
+def test_a_small_folder_leaves_the_tokens_of_all_parts_out(config, tmp_path, monkeypatch):
+    """An hour a token: six trainings, and the pairs and maps of five parts."""
+    counted, divided = [], []
+    count, divide = Passes.of, Folds.of
+    monkeypatch.setattr(Passes, "of", lambda *args: counted.append(count(*args)) or counted[-1])
+    monkeypatch.setattr(Folds, "of", lambda *args: divided.append(divide(*args)) or divided[-1])
+    monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 3600.0)
+    finished = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
+    [passes], [folds], story = counted, divided, read_ladder(finished.run.folder).story
+    told = next(one for one in story if "a budget of 30 minutes is too little for 10" in one)
+    [enough] = re.findall(r"about ([\d,]+) would do", told)
+    encoder = load_encoder(config.model)
+    parts = sum(
+        tokens_of(encoder, (None, [*part.first, *part.second, *part.among.texts]))
+        for part in folds.of_part
+    )
+    choosing = passes.choosing - passes.pairs + parts + 5 * passes.mapped
+    minutes = SPARE * 60 * (2 * choosing + passes.judging + 7 * passes.evaluation)
+    assert minutes <= int(enough.replace(",", "")) <= minutes + 30

@@ -21,9 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.advice import advice
 from isospace.adaptation.changed import changed_places, changed_queries, first_texts
+from isospace.adaptation.cross_validation import FOLD_SHARES, FOLDS, CrossValidated, Folds
 from isospace.adaptation.encoder_states import EncoderStates
-from isospace.adaptation.measuring import Passes, seconds_per_token
+from isospace.adaptation.measuring import Passes, of_pairs, seconds_per_token
 from isospace.adaptation.plan import EARLIEST, SPARE, Plan, counted_from
 from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
 from isospace.adaptation.states import (
@@ -61,7 +63,7 @@ from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, write_run
-from isospace.training.fit import Fit, evaluation_steps
+from isospace.training.fit import FEWEST_UPDATES, Fit, evaluation_steps
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
@@ -73,8 +75,6 @@ from isospace.whiten.fold import drop_normalize
 
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
-FEWEST_UPDATES = 10
-"""What does not allow for so many is no time to train."""
 MOST_LATE = 0.25
 """Share of a budget in minutes by which so many may exceed it, as far as is known before them."""
 SMALLER_BATCHES = (32, 16)
@@ -154,10 +154,13 @@ class _Climb:
     ) -> None:
         self.config, self.progress, self._stop, self._started = config, progress, stop, started
         _require_one_process()
-        self.training, self.data, self.story = _recipe(config)
+        self.training, self.data, self.story, self.folds = _recipe(config)
         self._read = time.monotonic()  # when the text was read
         corpus = self.data.corpus
-        say_corpus(corpus, config.pairs is not None, progress)
+        say_corpus(corpus, config.pairs is not None or self.folds is not None, progress)
+        if self.folds is not None:
+            progress.line("judge", self.folds.described)
+            self.story.append(self.folds.note)
         self.elsewhere = self.data.elsewhere
         progress.line("elsewhere", self.elsewhere.described)
         if unbounded := [
@@ -168,9 +171,12 @@ class _Climb:
                 f"{SMALLEST_SPLIT} held-out pairs, of several groups, for some of them to choose."
             )
         self.benchmark, held_out = self.data.benchmark, self.data.held_out
-        own = hard_pairs(corpus, held_out) if self.benchmark.split else self.benchmark.pairs
+        own = self.benchmark.pairs
+        if self.benchmark.split and self.folds is None:
+            own = hard_pairs(corpus, held_out)
         self.choosers = own.grouped()
-        self.states = EncoderStates(self.training, corpus)
+        parts = self.folds.corpora if self.folds else ()
+        self.states = EncoderStates(self.training, corpus, parts)
         read = coverage(self.states.encoder, sample(corpus))
         if read.same:
             raise TooLittle(
@@ -199,6 +205,10 @@ class _Climb:
             run = Run.create(settings, "adapt", self.config.to_json())
         self.run = run
         self._times = Times(run.folder / _RUNGS, self._started)
+        self._crossed: CrossValidated | None = None
+        if self.folds is not None:
+            kept = run.folder / _RUNGS
+            self._crossed = CrossValidated(self.folds, self.states, kept, self.progress)
         busy = f"{run.folder}: another process is climbing this ladder; wait for it, or stop it"
         try:
             with locked(run.folder / ".lock", busy):
@@ -210,29 +220,56 @@ class _Climb:
 
     def _climb(self) -> Fit:
         """Make every state, and measure it on what chooses; returns the (first) training."""
+        # What was stopped has used up other minutes: it goes on as it was planned.
+        by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
+        first = self._fit(self.training)
+        if by_clock:
+            self._plan = self._first_plan(first)
+        if warning := self._foreseen(first):
+            self.progress.line("budget", warning)
+        if self._crossed is not None:
+            with self._rung("start"):
+                self._crossed.score([0.0])
         self._try(Kind("start", (START,)))
         with self._rung("start"):
             encode = self._encode(START)
             self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
-            bm25, fused = rank_beside(encode, self.choosers, self._weight)
+            start = self._judge(START).measured
+            bm25, fused = start.beside.bm25, start.beside.fused
+            if self._crossed is None:
+                bm25, fused = rank_beside(encode, self.choosers, self._weight)
             self._beside = {
                 "BM25": mrr_scores(self.choosers, bm25),
                 "start + BM25": mrr_scores(self.choosers, fused),
             }
-            start = self._judge(START).measured
         self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
         self._try(Kind(self.states.maps[0].kind, self._mapped(0.0)))
-        fit = self._train()
-        if self.states.trained:
+        fit = self._train(first, by_clock)
+        if self.states.trained and self._crossed is not None:
+            self._cross_validate(self._crossed, fit.loop.total_steps)
+        elif self.states.trained:
             best = self._merge()
             kind = self.states.maps[0].kind
             self._try(Kind(f"trained, then {kind}", self._mapped(best.share)))
         return fit
 
-    def _mapped(self, share: float) -> tuple[State, ...]:
+    def _mapped(self, *shares: float) -> tuple[State, ...]:
         """List the candidates with these weights and a map behind them."""
-        return tuple(State(share, change) for change in self.states.maps)
+        return tuple(State(share, change) for share in shares for change in self.states.maps)
+
+    def _cross_validate(self, crossed: CrossValidated, updates: int) -> None:
+        """Fine-tune once more without each part of the documents, and try what comes of it."""
+        seeds = range(self.training.seed, self.training.seed + len(self.states.trained))
+        settings = [replace(self.training, seed=seed) for seed in seeds]
+        with self._rung("trained"):
+            crossed.train(settings, self.data, updates, self._stop, self.run.how_to_resume)
+            crossed.score(FOLD_SHARES)
+        whole, half = map(State, FOLD_SHARES)
+        self._try(Kind("trained", (whole,)))
+        self._try(Kind("merged", (half,)))
+        kind = self.states.maps[0].kind
+        self._try(Kind(f"trained, then {kind}", self._mapped(*FOLD_SHARES)))
 
     def _merge(self) -> State:
         """Try the trained weights, and back towards the start as long as that finds more.
@@ -278,7 +315,10 @@ class _Climb:
         """Measure a state on the items that choose."""
         with self._rung(rung):
             encode = self._encode(state)
-            scores = mrr_scores(self.choosers, evaluate_retrieval(encode, self.choosers))
+            if self._crossed is None:
+                scores = mrr_scores(self.choosers, evaluate_retrieval(encode, self.choosers))
+            else:
+                scores = self._crossed.scores(state)
             found = self.elsewhere.measure(encode, "choose")
         if state == START:
             self._start_elsewhere = found
@@ -293,8 +333,20 @@ class _Climb:
         """Measure a state on the items that judge."""
         if state not in self._judged:
             encode = self._encode(state)
-            self._judged[state] = Judged.of(encode, self.data, self._weight)
+            if self._crossed is None:
+                self._judged[state] = Judged.of(encode, self.data, self._weight)
+            else:
+                measured = self._crossed.measured(
+                    self._of_parts(state), self.benchmark, encode, self._weight
+                )
+                found = self.elsewhere.measure(encode, measured=measured)
+                self._judged[state] = Judged(measured, found)
         return self._judged[state]
+
+    def _of_parts(self, state: State) -> list[State]:
+        """Return the candidate that stands for a state in each part of the documents."""
+        assert self._crossed is not None
+        return [START] * FOLDS if state == START else self._crossed.selected(self._allowed())
 
     def _mrr(self) -> dict[State, float]:
         return {state: found.scores.mean for state, found in self._tried.items()}
@@ -304,40 +356,65 @@ class _Climb:
         elsewhere = {state: found.elsewhere for state, found in self._tried.items()}
         return allowed_states(elsewhere, self.config.may_lose)
 
-    def _train(self) -> Fit:
+    def _fit(self, settings: TrainConfig) -> Fit:
+        """Load a training."""
+        with self._rung("trained"):
+            # What finds less than the start may find more half-way back to it.
+            fit = Fit(
+                settings,
+                self.progress,
+                self._stop,
+                self.data,
+                start_competes=False,
+                due=partial(self._due, settings.evaluations),
+                vectors=self.run.folder / _RUNGS,
+            )
+            drop_normalize(fit.encoder)  # as of what rungs measure: each finds its vectors
+        return fit
+
+    def _foreseen(self, fit: Fit) -> str | None:
+        """Say before anything is measured that the budget allows no fine-tuning."""
+        (amount, unit), plan, loop = self.config.budget, self._plan, fit.loop
+        if self.run.last_checkpoint.is_file() or _most_updates(fit) < FEWEST_UPDATES:
+            return None
+        if plan is not None:
+            measuring = (plan.choosing + plan.judging) * plan.token  # of the base model
+            late = time.monotonic() + measuring + SPARE * plan.takes(FEWEST_UPDATES) - plan.until
+            too_little, enough = late > MOST_LATE * 60 * amount, math.ceil(amount + late / 60)
+        else:
+            enough = math.ceil(FEWEST_UPDATES * loop.tokens_per_step * self.config.seeds)
+            too_little = unit == "tokens" and amount < enough
+        if not too_little:
+            return None
+        return (
+            f"{number_of(amount, unit)} {'seem' if plan else 'are'} too few to fine-tune; "
+            f"{'about ' if plan else ''}{enough:,} would do. Post-processing is tried all the same."
+        )
+
+    def _train(self, loaded: Fit, by_clock: bool) -> Fit:
         """Train once for each seed, as long as the budget allows.
+
+        Args:
+            loaded: the first training.
+            by_clock: whether the budget is of minutes that this session began to use.
 
         Returns:
             The first training that is kept; where none is, the first.
         """
-        # What was stopped has used up other minutes: it goes on as it was planned.
-        by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
         first: Fit | None = None
         updates, exhausted = 0, True
         for number in range(self.config.seeds):
             settings = replace(self.training, seed=self.training.seed + number)
             run = self._run_of(number, settings)
-            with self._rung("trained"):
-                # What finds less than the start may find more half-way back to it.
-                fit = Fit(
-                    settings,
-                    self.progress,
-                    self._stop,
-                    self.data,
-                    start_competes=False,
-                    due=partial(self._due, settings.evaluations),
-                    vectors=self.run.folder / _RUNGS,
-                )
-                drop_normalize(fit.encoder)  # as of what rungs measure: each finds its vectors
-                with fit.holding(run, self.run.how_to_resume):
-                    fit.begin()
-                    if by_clock:
-                        plan = self._plan
-                        self._plan = plan.for_the_next() if plan else self._first_plan(fit)
-                    updates = self._updates(fit, updates)
-                    fit.measure_start(updates)
-                    if updates:
-                        self._go(fit)
+            fit = self._fit(settings) if number else loaded
+            with self._rung("trained"), fit.holding(run, self.run.how_to_resume):
+                fit.begin()
+                if number and by_clock and self._plan:
+                    self._plan = self._plan.for_the_next()
+                updates = self._updates(fit, updates)
+                fit.measure_start(updates)
+                if updates:
+                    self._go(fit)
             if not updates:
                 first = first or fit
                 break
@@ -405,14 +482,19 @@ class _Climb:
         token = evaluating = self._seconds_per_token("float32")
         if fit.accelerator.mixed_precision == "bf16":
             evaluating = self._seconds_per_token("bf16")
+        trainings, choosing = self.config.seeds, passes.choosing
+        if self.folds is not None:  # each part has its trainings, its pairs and its maps
+            pairs = sum(of_pairs(self.states.encoder, part) for part in self.folds.of_part)
+            trainings *= 1 + FOLDS
+            choosing += pairs - passes.pairs + FOLDS * passes.mapped
         return Plan(
             until=counted_from(self._started, self._read, budget) + budget,
             update=fit.loop.seconds_per_step(),
             evaluation=passes.evaluation * evaluating,
-            choosing=passes.choosing,
+            choosing=choosing,
             judging=passes.judging,
             token=token,
-            trainings=self.config.seeds,
+            trainings=trainings,
             evaluations=fit.loop.config.evaluations,
             most=_most_updates(fit),
         )
@@ -520,6 +602,9 @@ class _Climb:
         write_run(self.run, results, encoder, self.data, before, after)
         shutil.rmtree(self.run.folder / _RUNGS, ignore_errors=True)
         self._show(ladder, results)
+        scores = [self.benchmark.pair_scores(one.measured.retrieval) for one in (before, after)]
+        if advised := advice(verdict, self.benchmark.pairs.unit, *scores):
+            self.progress.line("advice", advised)
         return FinishedRun(self.run, results)
 
     def _rung_of(self, kind: Kind, state: State, chosen: State) -> Rung:
@@ -581,7 +666,10 @@ class _Climb:
         ranks = before.retrieval.ranks, after.retrieval.ranks
         better, worse = changed_places(*ranks)
         first = [
-            first_texts(self._encode(state), pairs, better + worse) for state in (START, chosen)
+            first_texts(self._encode(state), pairs, better + worse)
+            if self._crossed is None
+            else self._crossed.first_texts(self._of_parts(state), better + worse)
+            for state in (START, chosen)
         ]
         return (
             changed_queries(pairs, better, ranks, [own[: len(better)] for own in first]),
@@ -623,7 +711,7 @@ def _require_one_process() -> None:
         raise UserError("adapt climbs in one process; start it without a launcher, or use train")
 
 
-def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
+def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | None]:
     """How this text is trained on: by pairs of it where there are enough, else by dropout.
 
     Queries from a file are further pairs; text that has none trains by dropout beside them.
@@ -638,26 +726,37 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str]]:
         data = load_data(smallest, elsewhere_chooses=True)
     except TooLittle as error:
         raise TooLittle(_without_batches(error)) from error
+    folds = None
+    if config.pairs is None:
+        folds = Folds.of(data.corpus, data.benchmark, config.text.judge)
+    corpora = [data.corpus]
+    if folds is not None:
+        dropout, pairs = (replace(one, select="last") for one in (dropout, pairs))
+        corpora += folds.corpora
+        nothing = np.zeros(len(data.corpus.groups), dtype=bool)
+        whole = data.corpus.holding_out(nothing, folds.relation)
+        data = replace(data, corpus=whole, benchmark=folds.benchmark(data.benchmark))
     told: list[str] = []
     found, rest = None, "no pairs" if config.queries is None else "of pairs the queries' alone"
     if data.corpus.related is not None or config.text.columns:
         try:
-            found = _in_batches(replace(pairs, queries=None), data.corpus)
+            found = _in_batches(replace(pairs, queries=None), corpora)
         except TooLittle as error:
             told = [
                 f"Two dropout views of each text train, and {rest}: "
                 f"{_without_batches(error).partition('. ')[0]}."
             ]
     if config.queries is not None:
-        found = _in_batches(pairs if found else replace(pairs, views="both"), data.corpus)
-    found = found or _in_batches(dropout, data.corpus)
+        found = _in_batches(pairs if found else replace(pairs, views="both"), corpora)
+    found = found or _in_batches(dropout, corpora)
     require_scores(found, data.corpus)
     if found.batch_size < pairs.batch_size:
         told.append(
             f"Batches are of {found.batch_size} "
-            f"{'texts' if found.views == 'dropout' else 'pairs'}, as there are no larger ones."
+            f"{'texts' if found.views == 'dropout' else 'pairs'}, as the text makes too few larger "
+            "ones."
         )
-    return found, data, told
+    return found, data, told, folds
 
 
 def _without_batches(error: TooLittle) -> str:
@@ -685,20 +784,26 @@ def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
     return replace(settings, objective=objective, teacher=config.teacher, mined=mined)
 
 
-def _in_batches(pairs: TrainConfig, corpus: Corpus) -> TrainConfig:
-    """With the largest of some sizes of a batch of which the corpus has one.
+def _in_batches(pairs: TrainConfig, corpora: Sequence[Corpus]) -> TrainConfig:
+    """With the largest of some sizes of a batch in which each of these corpora can train.
+
+    `FEWEST_UPDATES` in `MOST_EPOCHS` passes are enough; of the smallest size one batch is.
 
     Raises:
-        TooLittle: it has none of the smallest.
+        TooLittle: a corpus has no batch of the smallest.
     """
-    refused: TooLittle | None = None
-    for size in (pairs.batch_size, *SMALLER_BATCHES):
+    sizes = dict.fromkeys([pairs.batch_size, *SMALLER_BATCHES])
+    for size in sizes:
         settings = replace(pairs, batch_size=size)
         try:
-            Order(Examples.of(settings, corpus), size, settings.seed).batch(0)
-        except TooLittle as error:
-            refused = error
-        else:
-            return settings
-    assert refused is not None
-    raise refused
+            per_epoch = min(
+                Order(Examples.of(settings, corpus), size, settings.seed).per_epoch
+                for corpus in corpora
+            )
+        except TooLittle:
+            if size == SMALLER_BATCHES[-1]:
+                raise
+            continue
+        if MOST_EPOCHS * per_epoch >= FEWEST_UPDATES:
+            break
+    return settings

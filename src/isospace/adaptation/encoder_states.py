@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from isospace.adaptation.states import PAIR_MAPS, TEXT_MAPS, MapChoice, State
+from isospace.adaptation.states import PAIR_MAPS, TEXT_MAPS, State
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.related import FEW_PAIRS
@@ -17,7 +18,7 @@ from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import SidedEncode, remembering
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.fitted_whitening import Moments
 from isospace.operators.pair_whitening import PairMoments
@@ -41,16 +42,19 @@ class EncoderStates:
     Args:
         config: names the start.
         corpus: on whose pairs or passages the maps are fitted.
+        parts: of it, on which maps are fitted too (`fitted_on`).
 
     Attributes:
         trained: the weights that trainings ended with, to be averaged.
         encoder: in the state that was asked for last, without its map.
+        maps: that are tried behind these states, before they are fitted: by pairs where the corpus
+            has enough, and so has each part.
 
     Raises:
         UserError: a start that cannot be loaded, trained, or written as standard modules.
     """
 
-    def __init__(self, config: TrainConfig, corpus: Corpus) -> None:
+    def __init__(self, config: TrainConfig, corpus: Corpus, parts: Sequence[Corpus] = ()) -> None:
         self.config, self.corpus = config, corpus
         self.encoder = start_of(config)
         require_trainable(config, self.encoder)
@@ -60,24 +64,39 @@ class EncoderStates:
         self.trained: list[dict[str, Tensor]] = []
         self._loaded: tuple[float, SidedEncode] | None = None
         self._moments: dict[float, PairMoments] = {}
-        self._pairs = self._related()
+        self._remembers = False
+        self._pairs = self._related(corpus)
+        enough = len(self._pairs[0]) >= FEW_PAIRS and all(
+            len(self._related(part)[0]) >= FEW_PAIRS // 2 for part in parts
+        )
+        self.maps = PAIR_MAPS if enough else TEXT_MAPS
 
-    def _related(self) -> tuple[list[str], list[str]] | None:
-        """Return the sides of `FITTED_ON` pairs at most; `None` where the corpus has too few."""
+    def _related(self, corpus: Corpus) -> tuple[list[str], list[str]]:
+        """Return the sides of `FITTED_ON` pairs at most; none where dropout views train."""
         if self.config.views == "dropout":
-            return None
-        pairs = Examples.of(self.config, self.corpus).related_texts(self.corpus, FITTED_ON)
-        return pairs if len(pairs[0]) >= FEW_PAIRS else None
+            return [], []
+        return Examples.of(self.config, corpus).related_texts(corpus, FITTED_ON)
+
+    @contextmanager
+    def fitted_on(self, corpus: Corpus, trained: list[dict[str, Tensor]]) -> Iterator[None]:
+        """Make the states of another corpus and of other trainings meanwhile.
+
+        No text is encoded twice by the same weights, in whichever list it is.
+        """
+        own = self.corpus, self.trained, self._moments, self._pairs
+        self.corpus, self.trained, self._moments = corpus, trained, {}
+        self._pairs = self._related(corpus)
+        self._loaded, self._remembers = None, True
+        try:
+            yield
+        finally:
+            self.corpus, self.trained, self._moments, self._pairs = own
+            self._loaded, self._remembers = None, False
 
     @property
-    def maps(self) -> tuple[MapChoice, ...]:
-        """The maps that are tried behind these states, before they are fitted."""
-        return TEXT_MAPS if self._pairs is None else PAIR_MAPS
-
-    @property
-    def fitted_on(self) -> tuple[Asked, ...]:
+    def fit_texts(self) -> tuple[Asked, ...]:
         """The texts on which maps are fitted, with their sides."""
-        if self._pairs is not None:
+        if self.maps is PAIR_MAPS:
             first, second = self._pairs
             return ("query", first), ("document", second)
         rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), 2 * FITTED_ON)
@@ -92,7 +111,8 @@ class EncoderStates:
         share = state.share
         if self._loaded is None or self._loaded[0] != share:
             self.encoder.model.load_state_dict(self._weights(share))
-            self._loaded = share, cached(self.encoder, beside if share else cache_folder())
+            encode = cached(self.encoder, beside if share else cache_folder())
+            self._loaded = share, remembering(encode) if self._remembers else encode
         if state.change is None:
             return self._loaded[1]
         if share not in self._moments:
@@ -130,7 +150,7 @@ class EncoderStates:
         if self.config.precision != "float32" and has_bf16():
             precision = "bf16"
         encode = cached(self.encoder, folder, precision, self.config.max_length)
-        sides = [torch.from_numpy(encode.of(side)(list(texts))) for side, texts in self.fitted_on]
+        sides = [torch.from_numpy(encode.of(side)(list(texts))) for side, texts in self.fit_texts]
         if len(sides) == 2:
             return PairMoments.of(*sides)
         return PairMoments(Moments.of(sides[0][:0]), Moments.of(sides[0]))

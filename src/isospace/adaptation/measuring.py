@@ -37,6 +37,7 @@ class Passes:
     Attributes:
         choosing: in float32: of any weights that are tried, what chooses.
         pairs: those of them that are of the corpus' own pairs.
+        mapped: what maps are fitted on.
         judging: in float32: of those that are taken, what judges and what maps are fitted on.
         evaluation: in the arithmetic of training: of one evaluation of one training. Every training
             evaluates the start too, of which all but the noisy views are kept after the first.
@@ -44,6 +45,7 @@ class Passes:
 
     choosing: int
     pairs: int
+    mapped: int
     judging: int
     evaluation: int
 
@@ -78,13 +80,13 @@ class Passes:
             (None, [text for test in tests for text in (*test.first, *test.second)]),
         )
         judging += sum(of_pairs(encoder, pairs) for pairs in elsewhere.judges.values())
-        mapped = tokens_of(encoder, *states.fitted_on, max_length=config.max_length)
+        mapped = tokens_of(encoder, *states.fit_texts, max_length=config.max_length)
         held_out = data.held_out
         noisy = held_out.sentences[:NOISY_SENTENCES]
         evaluation = of_pairs(encoder, held_out.pairs)
         evaluation += tokens_of(encoder, ("document", held_out.sentences))
         evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
-        return cls(choosing, own, judging + mapped, evaluation)
+        return cls(choosing, own, mapped, judging + mapped, evaluation)
 
 
 def of_pairs(encoder: Encoder, pairs: TextPairs, *beside: Asked) -> int:

@@ -119,3 +119,8 @@ def _changes(gains: Mapping[str, Gain]) -> list[float]:
     carried = [one.mean for name, one in gains.items() if name in CARRIED]
     together = [sum(carried) / len(carried)] if carried else []
     return [*together, *(one.mean for name, one in gains.items() if name not in CARRIED)]
+
+
+def candidates(shares: Sequence[float], maps: Sequence[MapChoice]) -> list[State]:
+    """List the candidates with these weights: as they are, and with each map behind them."""
+    return [State(share, change) for share in shares for change in (None, *maps)]

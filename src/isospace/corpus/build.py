@@ -208,6 +208,7 @@ def _of_documents(
         built.same = nearly if near else first_equal(hashes[lines])
         built.train = built.train[related.trained[built.train]]
         related.save(folder)
+        np.save(folder / "groups.npy", groups)
         relation = None if pairs.test else related.judging(config.judge)
         if relation is not None:
             built.pairs = judging_pairs(related, relation, final, built.held, built.held_groups)

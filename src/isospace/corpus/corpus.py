@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import json
 import logging
 import tempfile
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from isospace.system.files import hash_of, readable_hash
 
 logger = logging.getLogger(__name__)
 
-READING = 2
+READING = 3
 """Raise this number when the same files and settings give another corpus than before.
 
 It stands for the code in the cache's key; `tests/corpus/test_reading.py` fails where it was not
@@ -66,6 +67,8 @@ class Corpus(Lines):
         same: (line,) a number that texts to train on share where they repeat each other, or nearly
             do (unless `near_duplicates` is off).
         related: what belongs together in documents; `None` for texts without structure.
+        groups: (passage,) the group of each passage of documents, from 0 on: its document, or
+            documents that belong together; empty for texts without structure.
         labels: (example,) place in `classes` of each example's label, `None` without such a column.
         unreadable: files by their place: whether nothing or hardly anything was read, and why.
     """
@@ -93,11 +96,41 @@ class Corpus(Lines):
         if self.classes:
             self.labels = np.load(folder / "labels.npy")
         self.related = Related.load(folder)
+        self.groups: NDArray[np.int64] = np.empty(0, np.int64)
+        if self.related is not None:
+            self.groups = np.load(folder / "groups.npy")
 
     @property
     def passages(self) -> NDArray[np.int64]:
         """Positions of the passages, ascending: of all lines, but for corpora of documents."""
         return np.arange(len(self)) if self.related is None else self.related.structure.passages
+
+    def holding_out(self, held: NDArray[np.bool_], relation: str) -> Corpus:
+        """Return the same lines with other passages held out, and no pairs to evaluate on.
+
+        Args:
+            held: (passage,) which passages of documents are held out, whole groups of them.
+            relation: by which they are judged.
+        """
+        assert self.related is not None
+        mine, telling = self.related, self.related.telling
+        out, train = self.passages[held], self.passages[~held]
+        with tempfile.TemporaryDirectory() as scratch:
+            nothing = np.zeros(len(self), dtype=bool)
+            related, same = Related.of(mine.structure, self, out, train, nothing, Path(scratch))
+        other = copy.copy(self)
+        other.related, other.same = replace(related, telling=telling), same
+        other.train_rows = train[related.trained[train]]
+        other.counts = self.counts | {
+            "related to what is held out": len(train) - len(other.train_rows),
+            "held out": len(out),
+            "for training": len(other.train_rows),
+        }
+        other.pairs = Pairs(relation=relation)
+        other._held_rows = out
+        other.held_groups = [str(group) for group in self.groups[held]]
+        other.chooses = other.judges = np.arange(len(out))
+        return other
 
     @property
     def summary(self) -> str:

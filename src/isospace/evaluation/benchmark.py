@@ -51,7 +51,7 @@ from isospace.evaluation.sts import (
 )
 from isospace.operators.fusion import WEIGHT
 from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen
-from isospace.statistics.gains import gain, sign_flip_p
+from isospace.statistics.gains import CONFIDENCE, gain, sign_flip_p
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
 from isospace.system.files import expanded
@@ -140,6 +140,7 @@ class Benchmark:
         sample: held-out sentences of which the vectors are kept.
         split: whether what chooses checkpoints is none of `pairs`; not so where the corpus has too
             few of its own to split.
+        confidence: of the test behind the verdict's interval, which holds in `CONFIDENCE` of cases.
     """
 
     pairs: TextPairs
@@ -148,6 +149,7 @@ class Benchmark:
     labels: ScoredPairs | None
     sample: tuple[str, ...]
     split: bool = True
+    confidence: float = CONFIDENCE
 
     @classmethod
     def make(
@@ -341,7 +343,7 @@ class Benchmark:
         if among is not None:
             found = judge_chosen(among, (result, start))
         else:
-            found = gain(result, start)
+            found = gain(result, start, self.confidence)
             if found.changed_groups < FEW_GROUPS:
                 found = replace(found, flip_p=sign_flip_p(result, start))
         count = judged(self.pairs_digest(), result.values)

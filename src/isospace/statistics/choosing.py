@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from isospace.statistics.correlation import FloatArray
@@ -86,6 +87,20 @@ def best_other(candidates: Sequence[Scores]) -> int:
     good are flattered.
     """
     return 1 + choose(candidates[1:])
+
+
+def choose_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
+    """Choose a candidate for each part of the items, by the items of the other parts.
+
+    Args:
+        values: (candidate, item), the start's first; the first of equals wins.
+        parts: (item,) the part of each item, from 0 on.
+
+    >>> choose_by_others(np.array([[0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]]), np.array([0, 1, 2]))
+    [1, 0, 0]
+    """
+    sums = group_sums(parts, values)
+    return [int(place) for place in np.argmax(sums.sum(1, keepdims=True) - sums, axis=0)]
 
 
 def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = None) -> Gain:

@@ -136,8 +136,10 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
         if gain.changed_groups < FEWEST_GROUPS:
             return f"; {number_of(gain.changed_groups, 'groups')} changed of {FEWEST_GROUPS} needed"
         if gain.low <= 0:
-            needed = _needed(gain)  # an estimate less what choosing added may seem to need fewer
-            return f"; about {_rounded(needed)} pairs would tell" if needed > gain.items else ""
+            needed = pairs_needed(
+                gain
+            )  # an estimate less what choosing added may seem to need fewer
+            return f"; about {rounded(needed)} pairs would tell" if needed > gain.items else ""
     return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
 
 
@@ -146,8 +148,8 @@ def earlier(judged: int) -> str:
     return "" if judged == 1 else f" These pairs judged {judged:,} results on this machine."
 
 
-def _needed(gain: Gain) -> float:
-    """Items that would tell in `POWER` of the cases, were the gain what it seems to be.
+def pairs_needed(gain: Gain) -> float:
+    """Count the items that would tell in `POWER` of the cases, were the gain what it seems to be.
 
     They show a gain of `SMALLEST_GAIN` or more to be above zero, and a smaller one to be below
     `SMALLEST_GAIN`; one just below it would never be told, and half of it is taken instead.
@@ -178,7 +180,7 @@ def what_can_be_shown(start: Scores, unit: str = "groups", items: str = "pairs")
     return f"{these} can show gains from about {max(points, 100 * SMALLEST_GAIN):.1f} points"
 
 
-def _rounded(count: float) -> str:
+def rounded(count: float) -> str:
     """Two digits of a number of items."""
     size = 10 ** max(0, math.floor(math.log10(count)) - 1)
     return f"{math.ceil(count / size) * size:,}"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def evaluation_steps(
     ]
 
 
+FEWEST_UPDATES = 10
+"""What does not allow for so many is no time to fine-tune."""
 _TO_FALL = 0.1
 """So many updates follow, as a share of those that are done, however late it is: the learning rate
 falls in them."""
@@ -187,7 +190,7 @@ class Fit:
             updates: how many a new run has; default: what the settings' budget allows.
         """
         if self._state is None:
-            updates = self._total_steps() if updates is None else updates
+            updates = self.updates if updates is None else updates
             self.loop.total_steps = agreed(self.accelerator, updates)
         self._evaluate()
         if self._state is not None:
@@ -216,17 +219,33 @@ class Fit:
             while self.loop.step < self.loop.total_steps:
                 self._train(planned)
 
-    def _total_steps(self) -> int:
-        """The budget in updates."""
-        amount, unit = self.config.budget
+    @cached_property
+    def _an_update(self) -> float:
+        """What an update takes of the budget, in its unit."""
+        unit, loop = self.config.budget[1], self.loop
         if unit == "minutes":
-            steps = amount * 60 / self.loop.seconds_per_step()
-        elif unit == "epochs":
-            steps = amount * self.loop.updates_per_epoch
-        else:
-            loop = self.loop
-            steps = amount / (loop.tokens_per_step if unit == "tokens" else loop.sentences_per_step)
-        return max(1, int(steps))
+            return loop.seconds_per_step() / 60
+        if unit == "epochs":
+            return 1 / loop.updates_per_epoch
+        return loop.tokens_per_step if unit == "tokens" else loop.sentences_per_step
+
+    @property
+    def updates(self) -> int:
+        """The budget in updates, one or more."""
+        return max(1, int(self.config.budget[0] / self._an_update))
+
+    def show_too_little(self) -> None:
+        """Say before anything is measured that the budget allows hardly any training."""
+        if self.begun is not None or self.updates >= FEWEST_UPDATES:
+            return
+        amount, unit = self.config.budget
+        enough = math.ceil(FEWEST_UPDATES * self._an_update)
+        self.progress.line(
+            "budget",
+            f"{number_of(amount, unit)} {'is' if amount == 1 else 'are'} too few to fine-tune: "
+            f"{number_of(self.updates, 'updates')}; {FEWEST_UPDATES} updates take about "
+            f"{number_of(enough, unit)}",
+        )
 
     def _total_by_now(self) -> int:
         """The budget in updates, by how long they take."""

@@ -86,6 +86,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
         run = Run(agreed(fit.accelerator, folder))
     with fit.holding(run, run.how_to_resume):
         fit.begin()
+        fit.show_too_little()
         progress.line("start", f"scoring the encoder ({benchmark.protocol}) ...")
         before = None
         if fit.main:

@@ -1,0 +1,387 @@
+"""Cross-validation by documents: in a small folder every document judges once.
+
+A tenth of 60 documents is too little to judge by. So the documents are divided into `FOLDS` parts,
+and each part is left out once: maps are fitted and weights are fine-tuned on the other parts, and
+each candidate looks for the pairs of the part that was left out, among the passages of that part.
+For each part the candidate is selected that finds most pairs of the other parts, so that no pair
+selects what it judges. The scores of all parts together give the gain, with an interval over the
+documents. What is shipped is made by the same procedure of all documents.
+
+Passages of the other parts are no fair competitors, because the candidate was made of them. A map
+that is fitted on few texts puts others apart from them, and seems to gain by that alone
+(docs/results/placebo.md).
+
+Sources: Stone 1974, Journal of the Royal Statistical Society B 36; Varma & Simon 2006, BMC
+Bioinformatics 7, on selection inside the folds.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.adaptation.changed import first_texts
+from isospace.adaptation.encoder_states import EncoderStates
+from isospace.adaptation.states import State, candidates
+from isospace.config import TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.examples import evenly
+from isospace.corpus.related import Related
+from isospace.corpus.relations import Rows
+from isospace.evaluation.benchmark import Benchmark, Measured
+from isospace.evaluation.beside_bm25 import PairsBeside, find_pairs
+from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.pairs import Candidates, SidedEncode, TextPairs
+from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, mrr_scores
+from isospace.evaluation.sts import evaluate_sts
+from isospace.statistics.choosing import choose_by_others
+from isospace.statistics.counts import number_of
+from isospace.statistics.gains import FEWEST_GROUPS
+from isospace.statistics.influence import Scores
+from isospace.system.progress import Progress, Silent
+from isospace.system.signals import StopRequest
+from isospace.training import checkpoint
+from isospace.training.fit import Fit
+from isospace.training.loop import Diverged
+from isospace.training.prepare import Data, start_of
+from isospace.training.run import Run, begun
+from isospace.whiten.fold import drop_normalize
+
+FOLDS = 5
+PAIRS, PAIRS_EACH = 600, 8
+"""Pairs that judge, at most, and of one document: ten times as many of a long one would say hardly
+more, as they depend on each other."""
+POOL = 240
+"""Passages of a part that are sought, at most, beside those of its pairs."""
+STRICTER = 0.975
+"""Confidence of one test, at which the interval holds in 95 %. The parts select by each other's
+pairs: where all select one candidate, it happens to be good in all, and gains vary more than the
+documents tell (docs/results/placebo.md)."""
+FOLD_SHARES = (1.0, 0.5)
+"""How far the weights of a candidate lie from the base model's to the fine-tuned ones."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The documents of a small folder, divided into parts that judge one after the other.
+
+    Attributes:
+        pairs: of all documents.
+        parts: (pair,) the part that each pair is in, from 0 on.
+        of_part: the pairs of each part; second texts are looked for among passages of the part.
+        corpora: the corpus without the documents of each part.
+        relation: of the pairs.
+    """
+
+    pairs: TextPairs
+    parts: NDArray[np.int64]
+    of_part: tuple[TextPairs, ...]
+    corpora: tuple[Corpus, ...]
+    relation: str
+
+    @classmethod
+    def of(cls, corpus: Corpus, benchmark: Benchmark, wanted: str | None) -> Folds | None:
+        """Divide the documents, where those that are held out are too few to select and judge.
+
+        Args:
+            corpus: of documents, or others.
+            benchmark: of what the corpus holds out.
+            wanted: the relation of the pairs; default: the first with enough of them.
+
+        Returns:
+            `None` where enough is held out, or the whole has too few pairs or documents.
+        """
+        held_out = len(set(benchmark.pairs.groups or ()))
+        if corpus.related is None or (benchmark.split and held_out >= FEWEST_GROUPS):
+            return None
+        everything = replace(corpus.related, held=np.ones_like(corpus.related.held))
+        relation = everything.judging(wanted)
+        if relation is None:
+            return None
+        lines, groups = _pairs(corpus, everything, relation)
+        if len(np.unique(groups)) < FEWEST_GROUPS:
+            return None
+        parts = divided(groups, FOLDS)
+        names = tuple(map(str, groups.tolist()))
+        first, second = (tuple(corpus[line] for line in side) for side in lines.T.tolist())
+        pairs = TextPairs(
+            "pairs of all documents", first, second, groups=names, unit="groups of documents"
+        )
+        of_part, corpora = [], []
+        for part in range(FOLDS):
+            own = np.flatnonzero(parts == part)
+            passages = np.isin(corpus.groups, groups[own])
+            among = _pool(corpus, everything, relation, passages, lines[own, 1])
+            of_part.append(replace(pairs.take(own.tolist()), among=among))
+            corpora.append(corpus.holding_out(passages, relation))
+        return cls(pairs, parts, tuple(of_part), tuple(corpora), relation)
+
+    @property
+    def described(self) -> str:
+        """How the pairs judge, in words."""
+        documents = number_of(len(set(self.pairs.groups or ())), "documents")
+        return (
+            f"{self.relation}: {len(self.pairs):,} pairs of {documents}. These are too few to hold "
+            f"some out, so each judges once: each of {FOLDS} parts judges models that are made "
+            "without it (cross-validation)"
+        )
+
+    def benchmark(self, own: Benchmark) -> Benchmark:
+        """Return a benchmark whose pairs are those of all documents."""
+        protocol = f"MRR, cross-validated pairs of all documents ({self.relation})"
+        return replace(own, pairs=self.pairs, protocol=protocol, split=True, confidence=STRICTER)
+
+    @property
+    def note(self) -> str:
+        """What the verdict is about, in words."""
+        return (
+            f"The verdict is about the procedure: {FOLDS} models judged, each made without a part "
+            "of the documents. The model in the folder is made the same way of all documents."
+        )
+
+    def data(self, own: Data, part: int) -> Data:
+        """Return the texts of a training without the documents of a part."""
+        corpus, pairs = self.corpora[part], self.of_part[part]
+        return replace(own, corpus=corpus, held_out=HeldOut(corpus.held_out(), pairs))
+
+    def joined(self, found: Sequence[RetrievalScores]) -> RetrievalScores:
+        """Join what was found of the pairs of each part."""
+        places = np.argsort(np.argsort(self.parts, kind="stable"))
+        return RetrievalScores(
+            np.concatenate([one.ranks for one in found])[places],
+            max(one.candidates for one in found),
+            found[0].protocol,
+            np.concatenate([one.burdens for one in found], axis=1)[:, places],
+        )
+
+
+def divided(groups: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """Divide items into parts of about equal size, whole groups to each, (item,).
+
+    >>> divided(np.array([7, 7, 7, 5, 5, 9]), 2).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    part_of, filled = np.zeros(len(sizes), np.int64), np.zeros(parts)
+    for group in np.argsort(-sizes, kind="stable"):
+        part_of[group] = np.argmin(filled)
+        filled[part_of[group]] += sizes[group]
+    found: NDArray[np.int64] = part_of[numbers]
+    return found
+
+
+def _pairs(corpus: Corpus, everything: Related, relation: str) -> tuple[Rows, NDArray[np.int64]]:
+    """Choose the pairs that judge: (pair, 2) lines, and the group of each."""
+    documents = everything.structure.documents
+    group_of = np.full(int(documents.max()) + 1, -1)
+    group_of[documents[corpus.passages]] = corpus.groups
+    lines = everything.held_out(relation)
+    groups = group_of[documents[lines[:, 0]]]
+    sizes = np.bincount(groups)
+    most = max(
+        (each for each in range(1, PAIRS_EACH + 1) if np.minimum(sizes, each).sum() <= PAIRS),
+        default=1,
+    )
+    owners = np.flatnonzero(sizes)
+    kept = np.sort(
+        np.concatenate(
+            [
+                np.flatnonzero(groups == owner)[evenly(int(sizes[owner]), most)]
+                for owner in owners[evenly(len(owners), PAIRS)]
+            ]
+        )
+    )
+    return lines[kept], groups[kept]
+
+
+def _pool(
+    corpus: Corpus,
+    everything: Related,
+    relation: str,
+    passages: NDArray[np.bool_],
+    sought: Rows,
+) -> Candidates:
+    """Collect the passages among which the pairs of a part are looked for.
+
+    Args:
+        corpus: of documents.
+        everything: what belongs together, with all documents held out.
+        relation: of the pairs.
+        passages: (passage,) which are of the part.
+        sought: (pair,) the lines of the second texts.
+    """
+    places = np.flatnonzero(passages)
+    lines = everything.sought(relation, corpus.passages[places])
+    kept = np.isin(lines, sought)
+    others = np.flatnonzero(~kept)
+    kept[others[evenly(len(others), POOL)]] = True
+    place_of = {line: place for place, line in enumerate(lines[kept].tolist())}
+    right = {
+        query: np.array([place_of[line] for line in found.tolist() if line in place_of], np.int64)
+        for query, found in everything.answers(relation, corpus).items()
+    }
+    return Candidates(
+        tuple(corpus[line] for line in lines[kept].tolist()),
+        tuple(map(str, corpus.groups[places[kept]].tolist())),
+        right,
+        "passages of the documents that are left out together",
+    )
+
+
+class CrossValidated:
+    """What each candidate finds of every pair, made without the pair's document.
+
+    Args:
+        folds: the parts.
+        states: makes the candidates.
+        kept: a folder in which vectors and weights are kept until all is finished.
+        progress: shows bars.
+    """
+
+    def __init__(self, folds: Folds, states: EncoderStates, kept: Path, progress: Progress) -> None:
+        self.folds, self._states, self._kept, self._progress = folds, states, kept, progress
+        self._found: dict[State, list[RetrievalScores]] = {}
+        self._trained: list[list[Path]] = [[] for _ in range(FOLDS)]
+
+    def train(
+        self,
+        settings: Sequence[TrainConfig],
+        data: Data,
+        updates: int,
+        stop: StopRequest,
+        how_to_resume: str,
+    ) -> None:
+        """Fine-tune without the documents of each part, by each of the settings.
+
+        Args:
+            settings: one for each seed.
+            data: the texts of the whole folder.
+            updates: of each training.
+            stop: what a signal asks for.
+            how_to_resume: what a person whose run was stopped is told.
+        """
+        with self._progress.bar("cross-validate", FOLDS * len(settings)) as advance:
+            for part, files in enumerate(self._trained):
+                for one in settings:
+                    file = self._kept / f"fold-{part}-{one.seed}.safetensors"
+                    if not file.is_file():
+                        own = self.folds.data(data, part)
+                        _train(one, own, updates, stop, file, self._kept, how_to_resume)
+                    files.append(file)
+                    advance(1)
+
+    def score(self, shares: Sequence[float]) -> None:
+        """Score the candidates with these weights in every part."""
+        with self._progress.bar("score", FOLDS * len(shares)) as advance:
+            for part, pairs in enumerate(self.folds.of_part):
+                with self._fitted(part, any(shares)):
+                    for state in candidates(shares, self._states.maps):
+                        encode = self._states.encode(state, self._kept)
+                        found = evaluate_retrieval(encode, pairs)
+                        self._found.setdefault(state, []).append(found)
+                        advance(state.change is None)
+
+    def scores(self, state: State) -> Scores:
+        """Return the MRR of all pairs, each by the candidate that was made without its document."""
+        return mrr_scores(self.folds.pairs, self.folds.joined(self._found[state]))
+
+    def selected(self, allowed: Sequence[State]) -> list[State]:
+        """Select a candidate for each part by the pairs of the other parts."""
+        values = np.concatenate([self.scores(state).values for state in allowed])
+        return [allowed[place] for place in choose_by_others(values, self.folds.parts)]
+
+    def measured(
+        self, selected: Sequence[State], benchmark: Benchmark, encode: SidedEncode, weight: float
+    ) -> Measured:
+        """Return what was found of all pairs, and what one encoder makes of the other items.
+
+        Args:
+            selected: the candidate of each part, which finds the pairs of the part.
+            benchmark: with the other items.
+            encode: an encoder that was made of all documents.
+            weight: of BM25 where both are fused.
+        """
+        alone, others = zip(
+            *(
+                find_pairs(own, self.folds.of_part[part], weight)
+                for part, own in self._encoders(selected)
+            ),
+            strict=True,
+        )
+        no_shared = [one.no_shared for one in others if one.no_shared is not None]
+        joined = self.folds.joined
+        beside = PairsBeside(
+            joined([one.bm25 for one in others]),
+            joined([one.fused for one in others]),
+            joined(no_shared) if len(no_shared) == FOLDS else None,
+            weight,
+        )
+        sts = evaluate_sts(encode, benchmark.tasks) if benchmark.tasks else None
+        return Measured(joined(alone), sts, encode.documents(benchmark.sample), beside)
+
+    def first_texts(
+        self, selected: Sequence[State], places: Sequence[int]
+    ) -> list[tuple[str, ...]]:
+        """Return the texts that the selected candidates put first for some of the queries."""
+        found: dict[int, tuple[str, ...]] = {}
+        for part, encode in self._encoders(selected):
+            own = np.flatnonzero(self.folds.parts == part).tolist()
+            asked = [place for place in places if place in own]
+            if asked:
+                pairs = self.folds.of_part[part]
+                texts = first_texts(encode, pairs, [own.index(place) for place in asked])
+                found |= zip(asked, texts, strict=True)
+        return [found[place] for place in places]
+
+    def _encoders(self, selected: Sequence[State]) -> Iterator[tuple[int, SidedEncode]]:
+        """Give the selected candidate of each part; valid until the next is asked for."""
+        for part, state in enumerate(selected):
+            with self._fitted(part, bool(state.share)):
+                yield part, self._states.encode(state, self._kept)
+
+    def _fitted(self, part: int, trained: bool) -> AbstractContextManager[None]:
+        """Make candidates without the documents of a part."""
+        weights = map(checkpoint.load_weights, self._trained[part]) if trained else ()
+        return self._states.fitted_on(self.folds.corpora[part], list(weights))
+
+
+def _train(
+    settings: TrainConfig,
+    data: Data,
+    updates: int,
+    stop: StopRequest,
+    file: Path,
+    vectors: Path,
+    how_to_resume: str,
+) -> None:
+    """Fine-tune, and write the last weights into a file; of a training that diverged the base's."""
+    folder = file.with_suffix("")
+    run = Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
+    fit = Fit(
+        settings,
+        Silent(),
+        stop,
+        data,
+        start_competes=False,
+        due=lambda total, _: [total],
+        vectors=vectors,
+    )
+    drop_normalize(fit.encoder)
+    with fit.holding(run, how_to_resume):
+        fit.begin()
+        fit.measure_start(updates)
+        with suppress(Diverged):
+            fit.go()
+        if fit.choice.step:
+            run.kept_weights.replace(file)
+        else:
+            base = start_of(settings)
+            drop_normalize(base)
+            checkpoint.save_weights(file, base.model)
+    shutil.rmtree(folder)

@@ -1,0 +1,172 @@
+"""Small folders: every document judges once, by models that were made without it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ladders import short_ladder, write_documents
+from safetensors.torch import load_file
+
+from isospace.adaptation import cross_validation
+from isospace.adaptation.adapt import adapt
+from isospace.adaptation.cross_validation import FOLDS, PAIRS_EACH, Folds
+from isospace.adaptation.results import read_ladder
+from isospace.corpus.corpus import load_corpus
+from isospace.errors import Interrupted
+from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.retrieval import RetrievalScores
+from isospace.system.cache import cache_folder
+from isospace.training.examples import Examples
+
+DOCUMENTS = 80
+
+
+@pytest.fixture(scope="module")
+def config(toy_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    rows = write_documents(folder / "all.jsonl").read_text().splitlines()
+    (folder / "docs.jsonl").write_text("\n".join(rows[:DOCUMENTS]))
+    config = short_ladder(folder / "docs.jsonl", toy_model, folder / "run")
+    return replace(config, text=replace(config.text, held_out=20), budget=(20_000, "tokens"))
+
+
+@pytest.fixture(scope="module")
+def finished(config):
+    return adapt(config)
+
+
+@pytest.fixture(scope="module")
+def folds(config):
+    corpus = load_corpus(config.text, cache_folder())
+    found = Folds.of(corpus, Benchmark.make(corpus), config.text.judge)
+    assert found is not None
+    return found
+
+
+def test_every_document_judges_once_and_trains_in_all_other_parts(config, folds):
+    rows = [json.loads(row) for row in Path(config.text.corpus[0]).read_text().splitlines()]
+    asked = set(folds.pairs.first)
+    assert asked == {row["title"] for row in rows}
+    assert max(np.unique(folds.pairs.group_numbers(), return_counts=True)[1]) <= PAIRS_EACH
+    part_of = dict(zip(folds.pairs.first, folds.parts.tolist(), strict=True))
+    sizes = np.bincount(folds.parts)
+    assert len(sizes) == FOLDS
+    assert sizes.max() - sizes.min() <= 2
+    settings = replace(config.training("pairs"), batch_size=16)
+    for part, corpus in enumerate(folds.corpora):
+        trained = set()
+        for line in np.unique(Examples.of(settings, corpus).rows):
+            trained.add(corpus[line])
+        trained |= {corpus[line] for line in corpus.train_rows.tolist()}
+        for row in rows:
+            texts = row["text"].split("\n\n")
+            there = [text in trained for text in (*texts, row["title"])]
+            if part_of[row["title"]] == part:
+                assert not any(there)
+            else:
+                assert all(there[:2])
+
+
+def test_a_pair_looks_among_the_passages_of_its_own_part(folds):
+    """What trained in the other parts is no fair competitor."""
+    for part, pairs in enumerate(folds.of_part):
+        own = np.array(folds.pairs.groups)[folds.parts == part].tolist()
+        assert list(pairs.groups) == own
+        assert set(pairs.among.groups) == set(own)
+        assert len(pairs.among.texts) == 2 * len(set(own))
+        assert set(pairs.second) <= set(pairs.among.texts)
+
+
+def test_the_ranks_of_all_parts_are_joined_in_the_order_of_the_pairs(folds):
+    found = []
+    for part, pairs in enumerate(folds.of_part):
+        number = 1.0 + part + np.arange(len(pairs)) / 1000
+        found.append(RetrievalScores(number, 9, "", np.stack([number, -number])))
+    whole = folds.joined(found)
+    for part in range(FOLDS):
+        own = folds.parts == part
+        assert whole.ranks[own].tolist() == found[part].ranks.tolist()
+        assert whole.burdens[:, own].tolist() == found[part].burdens.tolist()
+
+
+def test_the_verdict_is_of_all_documents(finished):
+    verdict = finished.results.verdict
+    assert "cross-validated" in verdict.protocol
+    assert finished.results.split
+    ladder = read_ladder(finished.run.folder)
+    names = {one.kind for one in ladder.tried}
+    assert {"start", "trained", "merged", "trained, then whitened by pairs"} <= names
+    if verdict.gain is not None:
+        assert verdict.gain.groups == DOCUMENTS
+        assert verdict.gain.candidates == 1
+    assert not (finished.run.folder / "rungs").exists()
+
+
+def test_what_was_trained_on_a_document_does_not_judge_it(config, tmp_path, monkeypatch):
+    """A model that knows its training documents by heart gains nothing on them."""
+    seen = []
+    fold_train = cross_validation._train
+
+    def noted(settings, data, *rest):
+        seen.append({data.corpus[line] for line in data.corpus.train_rows.tolist()})
+        fold_train(settings, data, *rest)
+
+    monkeypatch.setattr(cross_validation, "_train", noted)
+    finished = adapt(replace(config, output=tmp_path / "run"))
+    assert len(seen) == FOLDS
+    assert all(len(texts) == len(seen[0]) for texts in seen)
+    assert len(set.intersection(*seen)) == 0
+    assert finished.results.steps >= 10
+
+
+def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path, monkeypatch):
+    config = replace(config, output=tmp_path / "stopped")
+    fold_train, done = cross_validation._train, []
+
+    def stopped(*arguments):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(arguments)
+        fold_train(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cross_validation, "_train", stopped)
+        with pytest.raises(Interrupted, match="adapt `resume`"):
+            adapt(config)
+    again = adapt(resume=config.output)
+    assert again.results.verdict == replace(
+        finished.results.verdict,
+        judged=again.results.verdict.judged,
+        text=again.results.verdict.text,
+    )
+    ours, theirs = (load_file(one.model_folder / "model.safetensors") for one in (again, finished))
+    assert all(ours[name].equal(theirs[name]) for name in ours)
+
+
+def test_what_a_budget_cannot_do_is_said_before_anything_is_measured(config, tmp_path, caplog):
+    """And the budget that is named does it."""
+    caplog.set_level("INFO")
+    config = replace(config, budget=(100, "tokens"), output=tmp_path / "little")
+    assert adapt(config).results.steps == 0
+    lines = [record.getMessage() for record in caplog.records]
+    [place] = [at for at, line in enumerate(lines) if line.startswith("budget ")]
+    assert place < min(at for at, line in enumerate(lines) if line.startswith("tried "))
+    said = re.fullmatch(
+        r"budget 100 tokens are too few to fine-tune; ([\d,]+) would do. Post-.*", lines[place]
+    )
+    enough = float(said[1].replace(",", ""))
+    caplog.clear()
+    finished = adapt(replace(config, budget=(enough, "tokens"), output=tmp_path / "enough"))
+    assert finished.results.steps == 10
+    assert not any(record.getMessage().startswith("budget ") for record in caplog.records)
+
+
+def test_a_small_folder_trains_in_batches_that_give_ten_updates(config, finished):
+    """Of 64 pairs there are too few batches in four passes, of 32 or 16 there are enough."""
+    assert finished.run.config.batch_size < config.training("pairs").batch_size
+    assert finished.results.steps >= 10
