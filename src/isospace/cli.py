@@ -27,10 +27,9 @@ from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
 from isospace.system.waiting import wait_passively
 from isospace.verbs import VERBS, load_verb
-from isospace.verbs.options import as_options, checked_words, write_help
+from isospace.verbs.options import MARKERS, as_options, checked_words, write_help
 from isospace.verbs.printing import print_result
 
-_MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 _HELP = ("-h", "--help")
 _NOT_FOR_HELP = (
     "torch",
@@ -85,7 +84,7 @@ def _parse(arguments: Sequence[str]) -> Any:
                 prog=f"isospace {verb}",
                 description=VERBS[verb],
                 args=words,
-                config=_MARKERS,
+                config=MARKERS,
                 **kwargs,
             )
         except ValueError as error:  # an objective's own check of its hyper-parameters

@@ -26,12 +26,13 @@ from isospace.comparison.results import read_results
 from isospace.errors import Stopped, UserError
 from isospace.evaluation.elsewhere import elsewhere_sentence
 from isospace.objectives import DCL, SCD, SimCSEPP
+from isospace.recipes import find
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.training.train import train
-from isospace.verbs.compare import _how_to_load
+from isospace.verbs.compare import Compare, _how_to_load
 from isospace.verbs.options import as_options
 
 
@@ -290,3 +291,36 @@ def test_the_verb(base, tmp_path, capsys):
     told = _how_to_load(model)
     assert f"isospace train --resume {model.parent} makes it again" in as_options(told)
     assert "2 of 2: dcl:head=none, seed 42" in err
+
+
+def test_words_change_every_recipe_even_to_a_value_that_is_some_default():
+    names = ("simcse-bert-base", "simcse-roberta-base")
+    words = ["--recipe", *names, "--learning-rate", "1e-5", "--model", "minilm", "--seed", "42"]
+    found = Compare.defaults(words).recipe_settings
+    assert found == {
+        name: replace(find(name).config, learning_rate=1e-5, model="minilm") for name in names
+    }
+    assert [config.batch_size for config in found.values()] == [64, 512]  # as published
+
+
+def test_recipes_are_compared_by_name_with_their_own_settings(base, tmp_path, capsys):
+    write_senteval(tmp_path / "sts")
+    names = ("simcse-bert-base", "whitenedcse-bert-base-positives-3-unwhitened")
+    words = [*_words(base, 16), "--data", str(tmp_path / "sts"), "--output", str(tmp_path / "c")]
+    words[words.index("1")] = "2"  # seeds
+    assert main(["compare", "--recipe", *names, *words]) == 0
+    assert f"4 of 4: {names[1]}, seed 43" in capsys.readouterr().err
+    found = read_results(tmp_path / "c" / "results.json")
+    assert list(found.scores) == ["start", *names]
+    for name in names:
+        wanted = find(name).config
+        runs = [Run(tmp_path / "c" / folder) for folder in found.runs[name]]
+        assert [run.config.seed for run in runs] == [42, 43]
+        for run in runs:
+            assert run.config.objective == wanted.objective
+            assert run.config.learning_rate == wanted.learning_rate
+            assert run.config.text.min_chars == wanted.text.min_chars
+            assert (run.config.model, run.config.batch_size) == (base.model, 8)
+    assert [pair.ahead in names for pair in found.differences["MRR"]] == [True]
+    assert main(["compare", "--recipe", *names, *words]) == 0
+    assert "cell" not in capsys.readouterr().err  # all is there

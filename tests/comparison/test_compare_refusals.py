@@ -140,9 +140,33 @@ def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(
 ):
     settings = {"dcl": candidate("dcl", base), "scd": candidate("scd", base)}
     settings["scd"] = replace(settings["scd"], **{setting: value})
-    with pytest.raises(UserError, match=f"dcl and scd: `{setting}` differs"):
+    with pytest.raises(UserError, match=f"dcl and scd differ in `{setting}`"):
         compare(settings, 1, tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_recipes_that_read_text_differently_are_refused_by_the_names_of_the_settings(
+    base, tmp_path, capsys
+):
+    words = ["--recipe", "simcse-bert-base", "dropout", "--corpus", *base.text.corpus]
+    words += ["--select", "last", "--output", str(tmp_path / "c")]
+    assert main(["compare", *words]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "dropout differ in --min-chars, --passage-words, --near-duplicates:" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["simcse", "--recipe", "dropout"], "simcse and --recipe dropout: a comparison is of"),
+        (["--recipe", "simcse-bert-bas"], "close: simcse-bert-base"),
+        (["--recipe", "dropout", "dropout"], "dropout: the same candidate twice"),
+        (["--recipe"], "give one or more objectives"),
+    ],
+)
+def test_recipes_that_cannot_be_compared(tmp_path, capsys, words, told):
+    assert main(["compare", *words, "--output", str(tmp_path / "c")]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("other", ["dcl:seed", "dcl:"])

@@ -20,8 +20,8 @@ from isospace.comparison.cells import Cell, require_runnable, run_cells
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
-from isospace.config import TrainConfig, shared_options
-from isospace.errors import Interrupted, UserError
+from isospace.config import CorpusConfig, TrainConfig, shared_options
+from isospace.errors import Interrupted, UserError, no_such
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
@@ -40,8 +40,8 @@ from isospace.training.run import REPORT, Run, begun
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
 """Settings of a run that a candidate may change beside its objective's; never the budget."""
-_SHARED = ("text", "pairs", "data", "select", "labels", "elsewhere")
-"""Settings by which runs are chosen and judged."""
+_SHARED = ("pairs", "data", "select", "labels", "elsewhere")
+"""Settings, beside the text, by which runs are chosen and judged."""
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between two settings, not inside a list."""
 _RESULTS = "results.json"
@@ -217,12 +217,15 @@ def _require_alike(candidates: Mapping[str, TrainConfig]) -> None:
     """Refuse candidates that would be judged, or chosen, by different things."""
     (first, own), *others = candidates.items()
     for name, config in others:
-        for setting in _SHARED:
-            if getattr(config, setting) != getattr(own, setting):
-                raise UserError(
-                    f"{first} and {name}: `{setting}` differs; candidates read, choose and are "
-                    "judged alike"
-                )
+        texts = [field.name for field in fields(CorpusConfig)]
+        differing = [n for n in _SHARED if getattr(config, n) != getattr(own, n)]
+        differing += [n for n in texts if getattr(config.text, n) != getattr(own.text, n)]
+        if differing:
+            names = ", ".join(f"`{setting}`" for setting in differing)
+            raise UserError(
+                f"{first} and {name} differ in {names}: candidates read the same text, and the "
+                "same pairs choose and judge them. Give all candidates the same value"
+            )
 
 
 def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:

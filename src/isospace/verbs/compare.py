@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,9 +17,9 @@ from isospace.system.cluster import Engine
 from isospace.system.quick_imports import quick_imports
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
-from isospace.verbs.options import SharesWork, as_options
+from isospace.verbs.options import MARKERS, SharesWork, as_options
 from isospace.verbs.printing import print_json_text, print_result, print_table
-from isospace.verbs.train import DEFAULT_RECIPE, require_no_objectives
+from isospace.verbs.train import DEFAULT_RECIPE, HELP, require_no_objectives
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,12 @@ class Compare(SharesWork):
     ] = ()
     """Objectives to compare, such as simcse whitenedcse. NAME:FIELD=VALUE,FIELD=VALUE gives one
     options of its own, and its own learning_rate, dropout, batch_size, model or pooling."""
+    recipe: tuple[str, ...] = ()
+    """Compare these rows of `isospace recipes` instead of objectives, each with its own settings;
+    other options change a setting in all of them."""
+    recipe_settings: tyro.conf.Suppress[tyro.conf.Fixed[Mapping[str, TrainConfig]]] = field(
+        default_factory=dict
+    )
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
     """How every candidate is trained, and where the results go."""
     seeds: int = 3
@@ -47,11 +55,33 @@ class Compare(SharesWork):
     json: bool = False
     """Print results.json on standard output, and no progress."""
 
+    @classmethod
+    def defaults(cls, words: Sequence[str]) -> Compare:
+        """Return the defaults; with --recipe they hold the settings of every recipe.
+
+        The words are parsed once for each recipe, so that what they set replaces its own settings.
+
+        Raises:
+            UserError: no such recipe.
+        """
+        scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        scan.add_argument("--recipe", nargs="*", default=[])
+        recipes = {name: find(name) for name in scan.parse_known_args(words)[0].recipe}
+        settings = {}
+        for name, recipe in () if set(HELP) & set(words) else recipes.items():
+            default = cls(config=recipe.config)
+            parsed = tyro.cli(
+                cls, prog="isospace compare", args=words, default=default, config=MARKERS
+            )
+            settings[name] = parsed.config
+        config = find(next(iter(recipes), DEFAULT_RECIPE)).config
+        return cls(config=config, recipe_settings=settings)
+
     def run(self) -> int:
         """Run what is missing, compare, print."""
         with quick_imports():
             from isospace.comparison.baselines import named_models
-            from isospace.comparison.compare import candidate, compare
+            from isospace.comparison.compare import compare
             from isospace.report.run_set import collect
             from isospace.report.scoreboard import comparison_tables
             from isospace.report.write import write_report
@@ -59,12 +89,7 @@ class Compare(SharesWork):
 
         where = "objectives come before it: isospace compare OBJECTIVE ... --corpus FILE"
         require_no_objectives(self.config.text.corpus, where)
-        if not self.candidates:
-            raise UserError("give one or more objectives to compare, such as simcse whitenedcse")
-        twice = [text for text in self.candidates if self.candidates.count(text) > 1]
-        if twice:
-            raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
-        settings = {text: candidate(text, self.config) for text in self.candidates}
+        settings = self._settings()
         folder = self.config.output
         if folder is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
@@ -97,6 +122,28 @@ class Compare(SharesWork):
             write_report(collect([reported]), in_words=as_options)
         console.line("report", str(folder / REPORT))
         return 0
+
+    def _settings(self) -> Mapping[str, TrainConfig]:
+        """Return the settings of each candidate by its name."""
+        from isospace.comparison.compare import candidate
+
+        named = self.candidates or self.recipe
+        if not named:
+            raise UserError(
+                "give one or more objectives to compare, such as simcse whitenedcse; or published "
+                "settings: `recipe` simcse-bert-base whitenedcse-bert-base"
+            )
+        if self.candidates and self.recipe:
+            raise UserError(
+                f"{self.candidates[0]} and `recipe` {self.recipe[0]}: a comparison is of "
+                "objectives, or of recipes. Leave one of the two out"
+            )
+        twice = [text for text in named if named.count(text) > 1]
+        if twice:
+            raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
+        return self.recipe_settings or {
+            text: candidate(text, self.config) for text in self.candidates
+        }
 
 
 def _how_to_load(model: Path) -> str:

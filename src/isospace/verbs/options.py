@@ -13,9 +13,13 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import docstring_parser
+import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from isospace.errors import UserError, did_you_mean, in_words, no_such
+
+MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+"""How options are named: without the names of the dataclasses that hold them."""
 
 
 @dataclass(frozen=True, kw_only=True)

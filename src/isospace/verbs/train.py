@@ -23,7 +23,7 @@ from isospace.verbs.finished import show_finished
 from isospace.verbs.options import SharesWork
 
 DEFAULT_RECIPE = "dropout"
-_HELP = ("-h", "--help")
+HELP = ("-h", "--help")
 if TYPE_CHECKING:
     _ObjectiveChoice = Objective
 else:
@@ -67,7 +67,7 @@ class Train(SharesWork):
         scan.add_argument("--json", action="store_true")
         scan.add_argument("--trust-remote-code", action="store_true")
         scan.add_argument("--nproc")
-        known, others = scan.parse_known_args([word for word in words if word not in _HELP])
+        known, others = scan.parse_known_args([word for word in words if word not in HELP])
         if known.resume and (known.recipe or others):
             refused = " ".join(filter(None, [known.recipe and "--recipe", *others]))
             raise UserError(
