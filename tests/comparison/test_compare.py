@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -132,6 +133,39 @@ def test_what_the_items_can_show_is_said_once_before_training(base, tmp_path, me
     before = len(lines)
     compare(settings, 2, tmp_path / "c", measure, progress=Lines())
     assert len(lines) == before  # all is there: nothing to be said before
+
+
+def test_the_start_is_encoded_and_shown_once_with_a_bar_at_all_times(base, tmp_path):
+    class Told(Silent):
+        def line(self, label: str, text: str) -> None:
+            told.append(label)
+
+        def table(self, title: str, rows: object) -> None:
+            told.append(title)
+
+        @contextmanager
+        def bar(self, label: str, total: int, done: int = 0):
+            moved: list[int] = []
+            yield lambda amount, story="": moved.append(amount)
+            assert label != "encode" or sum(moved) == total
+            told.append(f"bar: {label}")
+
+    told: list[str] = []
+    write_senteval(tmp_path / "sts")
+    base = replace(base, data=str(tmp_path / "sts"), document_prompt=f"{tmp_path.name}: ")
+    texts = ("simcse", "dcl", "simcse:pooling=cls")
+    compare({text: candidate(text, base) for text in texts}, 1, tmp_path / "c", progress=Told())
+    before, *cells = (
+        part.split() for part in " ".join(word.replace(" ", "_") for word in told).split(" cell ")
+    )
+    shown, encoded = "before_training,_x_100", "bar:_encode"
+    assert shown in before
+    assert encoded in before
+    until_training = [cell[: cell.index("train")] for cell in cells]
+    assert [encoded in words for words in until_training] == [False, False, True]  # pooling=cls
+    assert [shown in words for words in until_training] == [False, False, True]
+    for cell in cells:  # the weights are new
+        assert encoded in cell[cell.index("result") :]
 
 
 @pytest.mark.usefixtures("warm_jobs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.evaluation import vector_cache
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives.base import View
+from isospace.system.progress import Silent
 
 PACKAGE = Path(isospace.__file__).parent
 
@@ -43,6 +45,20 @@ def test_the_second_time_nothing_is_encoded(encoder, encoded, tmp_path):
     assert np.array_equal(cached(encoder, tmp_path)(tuple(TEXTS)), first)
     assert encoded == [TEXTS]
     assert np.array_equal(first, encoder.embed(TEXTS))
+
+
+def test_a_bar_shows_the_texts_that_are_encoded_and_no_others(encoder, tmp_path):
+    class Bars(Silent):
+        @contextmanager
+        def bar(self, label, total, done=0):
+            moved = []
+            yield moved.append
+            bars.append((label, total, sum(moved)))
+
+    bars: list[tuple[str, int, int]] = []
+    for _ in range(2):
+        cached(encoder, tmp_path, progress=Bars())(TEXTS)
+    assert bars == [("encode", 4, 4)]
 
 
 @pytest.mark.parametrize("damage", ["bit", "cut"])

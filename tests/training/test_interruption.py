@@ -51,7 +51,7 @@ class PressesCtrlC:
         def advance(amount: int, story: str = "", /) -> None:
             nonlocal count
             count += amount
-            if (label, count) == self._moment:
+            if amount and (label, count) == self._moment:
                 self._press()
 
         yield advance

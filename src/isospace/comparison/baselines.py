@@ -15,10 +15,9 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
 from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores
-from isospace.evaluation.vector_cache import cached
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
-from isospace.system.cache import cache_folder
+from isospace.system.progress import Progress
 from isospace.training.finish import Judged
 from isospace.training.prepare import Data
 from isospace.training.results import without_bm25
@@ -64,12 +63,13 @@ class Baseline:
     elsewhere: Items
 
     @classmethod
-    def score(cls, model: str, data: Data) -> Baseline:
+    def score(cls, model: str, data: Data, progress: Progress) -> Baseline:
         """Load an encoder, with the pooling that is its own, and score it.
 
         Args:
             model: as `load_encoder` takes it.
             data: what it is scored on; its choosing pairs choose the weight of BM25.
+            progress: shows the texts that are encoded.
 
         Raises:
             UserError: it cannot be loaded.
@@ -78,9 +78,7 @@ class Baseline:
             encoder = load_encoder(model)
         except UserError as error:
             raise UserError(f"`baselines` {error}") from error
-        encode = cached(encoder, cache_folder())
-        weight = data.benchmark.choose_weight(encode, data.held_out)
-        found = Judged.of(encode, data, weight)
+        found = Judged.of_start(encoder, data, progress)
         return cls.of(model, found, data, weights_hash(encoder, *encoder.prompts.sides))
 
     @classmethod

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from isospace.errors import Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.launch import first, launched
-from isospace.system.progress import Logged, Progress, Silent
+from isospace.system.progress import Advance, Logged, Progress, Silent
 from isospace.system.trust import trusts_code
+from isospace.training.finish import BEFORE
 from isospace.training.run import Run, begun
 from isospace.training.train import train
 
@@ -104,6 +106,39 @@ def _require_same_settings(cell: Cell) -> None:
             f"{cell.folder}: holds a run with other settings ({', '.join(changed)}: {name} was "
             f"{there[name]}, is {wanted[name]}); give another `output`, or remove it"
         )
+
+
+_SHARED = {
+    "corpus", "judge", "relations", "labels", "encoder", "prompts", "start", "pairs", "elsewhere",
+}  # fmt: skip
+"""Labels of what the cells of a comparison often share, beside the table before training."""
+
+
+class SaidOnce:
+    """A `Progress` that shows what the cells share once, and the rest as it comes."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._said = progress, set[str]()
+
+    def bar(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Advance]:
+        """Show a bar."""
+        return self._progress.bar(label, total, done)
+
+    def line(self, label: str, text: str) -> None:
+        """Show a line, unless the same was shown of what the cells share."""
+        if label not in _SHARED or self._is_new(f"{label} {text}"):
+            self._progress.line(label, text)
+
+    def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
+        """Show a table, unless it is the one before training and was shown."""
+        if title != BEFORE or self._is_new(str(rows)):
+            self._progress.table(title, rows)
+
+    def _is_new(self, said: str) -> bool:
+        """Note a text; return whether it is the first of its kind."""
+        new = said not in self._said
+        self._said.add(said)
+        return new
 
 
 def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:

@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isospace.comparison.baselines import Baseline
-from isospace.comparison.cells import Cell, require_runnable, run_cells
+from isospace.comparison.cells import Cell, SaidOnce, require_runnable, run_cells
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import CorpusConfig, TrainConfig, shared_options
-from isospace.errors import Interrupted, UserError, no_such
+from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
-from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import what_can_be_shown
-from isospace.system.cache import cache_folder
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.launch import first
@@ -34,6 +32,7 @@ from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
 from isospace.system.quiet import saying_once
 from isospace.system.signals import polite_stop
+from isospace.training.finish import Judged
 from isospace.training.prepare import Data, require_usable, start_of
 from isospace.training.run import REPORT, Run, begun
 
@@ -117,7 +116,7 @@ def compare(
         UserError: bad input, refused before the first run; or a folder that holds other settings.
         Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
-    folder, baselines, progress = expanded(folder), baselines or {}, progress or Logged()
+    folder, baselines, progress = expanded(folder), baselines or {}, SaidOnce(progress or Logged())
     with _stoppable(engine):
         _require_comparable(candidates, seeds, folder, jobs)
         _require_other_names(baselines, candidates)
@@ -144,7 +143,9 @@ def compare(
             _require_same_text(cells, data.corpus.digest)
             if first():
                 progress.line("start", f"scoring the encoder ({data.benchmark.protocol}) ...")
-                progress.line("pairs", _can_be_shown(cells[0].config, data.benchmark, measure))
+                start = Judged.of_start(start_of(cells[0].config), data, progress)
+                progress.table(*start.table)
+                progress.line("pairs", _can_be_shown(start, cells[0].config, data, measure))
                 scored_now = _score(baselines, scored, data, progress)
         with _held(folder):
             if missing:
@@ -261,7 +262,7 @@ def _score(
     for name, model in baselines.items():
         if name not in scored or scored[name].about.benchmark != data.benchmark.digest():
             progress.line("baseline", f"scoring {name}, {model} ...")
-            found[name] = Baseline.score(model, data)
+            found[name] = Baseline.score(model, data, progress)
     return found
 
 
@@ -272,13 +273,13 @@ def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
 
 
-def _can_be_shown(config: TrainConfig, benchmark: Benchmark, measure: Measure) -> str:
-    """The gains that the verdict's items can show; what the runs measure again is in the cache."""
-    start = benchmark.measure(cached(start_of(config), cache_folder()))
+def _can_be_shown(start: Judged, config: TrainConfig, data: Data, measure: Measure) -> str:
+    """The gains that the verdict's items can show."""
+    benchmark = data.benchmark
     if measure == "pairs":
-        return benchmark.what_can_be_shown(start)
+        return benchmark.what_can_be_shown(start.measured)
     shared = _shared_items(config, benchmark)
-    scores = shared.scores([benchmark.items(start)])
+    scores = shared.scores([benchmark.items(start.measured)])
     return what_can_be_shown(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
 
 

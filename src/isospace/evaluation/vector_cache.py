@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentence_transformers
@@ -19,6 +20,7 @@ from isospace.encoders.prompts import Side
 from isospace.evaluation.pairs import SidedEncode, hash_texts
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
+from isospace.system.progress import Progress, Silent
 
 _PACKAGE = Path(isospace.__file__).parent
 _FILE = "vectors.npz"
@@ -30,6 +32,7 @@ def cached(
     cache: Path,
     precision: Precision = "float32",
     max_length: int | None = None,
+    progress: Progress | None = None,
 ) -> SidedEncode:
     """`encoder.embed`, with vectors that the same weights and prompt made of the same texts before.
 
@@ -38,6 +41,7 @@ def cached(
         cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
         precision: the arithmetic.
         max_length: to how many tokens texts are cut; default: the encoder's own limit.
+        progress: shows the texts that are encoded now; default: nothing is shown.
     """
     settings = [precision] if max_length is None else [precision, str(max_length)]
     about = {side: (*fingerprint(encoder, side), *settings) for side in encoder.prompts.sides}
@@ -46,12 +50,27 @@ def cached(
         name = hash_texts(texts, "\0".join(about[side]).encode())
 
         def build(folder: Path) -> None:
-            vectors = encoder.embed(texts, max_length=max_length, precision=precision, side=side)
+            vectors = embed_with_bar(
+                encoder,
+                progress or Silent(),
+                texts,
+                max_length=max_length,
+                precision=precision,
+                side=side,
+            )
             np.savez(folder / _FILE, vectors=vectors)
 
         return built_once(cache / "vectors" / name, build, _read)
 
     return SidedEncode.of_prompts(encoder.prompts, embed)
+
+
+def embed_with_bar(
+    encoder: Encoder, progress: Progress, texts: Sequence[str], **settings: Any
+) -> np.ndarray:
+    """Return `encoder.embed` of the texts by these settings, and show a bar meanwhile."""
+    with progress.bar("encode", len(texts)) as advance:
+        return encoder.embed(texts, on_batch=advance, **settings)
 
 
 def _read(folder: Path) -> np.ndarray:

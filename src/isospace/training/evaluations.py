@@ -18,6 +18,7 @@ from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives.base import View
+from isospace.system.progress import Progress
 from isospace.training.checkpoint import random_state, set_random_state
 
 
@@ -28,12 +29,13 @@ def run_evaluation(
     benchmark: Benchmark,
     mixed_precision: str,
     cache: Path | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, float]:
     """Measure the encoder without touching a random state.
 
     It has the arithmetic of training (`mixed_precision`, in Accelerate's words), as it is for
     choosing; the benchmark keeps float32. With `cache` clean vectors are kept there, for a start,
-    which many runs measure.
+    which many runs measure. `progress` shows the texts of these.
 
     Returns:
         What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where
@@ -50,7 +52,7 @@ def run_evaluation(
 
     encode, encode_noisy = (SidedEncode.of_prompts(encoder.prompts, f) for f in (clean, noisy))
     if cache is not None:
-        encode = cached(encoder, cache, precision)
+        encode = cached(encoder, cache, precision, progress=progress)
     state = random_state()
     try:
         torch.manual_seed(config.seed)

@@ -10,17 +10,23 @@ from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import Measured
 from isospace.evaluation.elsewhere import elsewhere_scores, elsewhere_sentence
 from isospace.evaluation.pairs import Encode
+from isospace.evaluation.scores import table_rows
+from isospace.evaluation.vector_cache import cached
 from isospace.statistics.choosing import ChosenAmong
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind
+from isospace.system.cache import cache_folder
 from isospace.system.devices import environment
 from isospace.system.processes import arithmetic
+from isospace.system.progress import Progress
 from isospace.training.card import classic_usage, model_card
 from isospace.training.fit import Fit
 from isospace.training.origin import Origin
 from isospace.training.prepare import Data, start_of
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
+
+BEFORE = "before training, x 100"
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,18 @@ class Judged:
         """Measure one."""
         measured = data.benchmark.measure(encode, bm25_weight)
         return cls(measured, data.elsewhere.measure(encode, measured=measured))
+
+    @property
+    def table(self) -> tuple[str, list[dict[str, str]]]:
+        """Return title and rows of what an encoder comes to before it is trained."""
+        return BEFORE, table_rows("", {"start": self.measured.scores})
+
+    @classmethod
+    def of_start(cls, encoder: Encoder, data: Data, progress: Progress) -> Judged:
+        """Measure an encoder that is not trained; it encodes each text once on this machine."""
+        encode = cached(encoder, cache_folder(), progress=progress)
+        weight = data.benchmark.choose_weight(encode, data.held_out)
+        return cls.of(encode, data, weight)
 
 
 def run_results(

@@ -269,6 +269,7 @@ class Fit:
                 self.benchmark,
                 mixed,
                 self._vectors if self.loop.step else cache_folder(),
+                Silent() if self.loop.step else self.progress,  # beside the bar of training
             )
             evaluation = {"step": float(self.loop.step), **measurements}
         evaluation = agreed(self.accelerator, evaluation)
@@ -436,6 +437,7 @@ class Fit:
                     self.accelerator.log({**step.terms, "loss": step.loss}, step.step)
                 evaluated = loop.step in due
                 if evaluated:
+                    advance(0, "evaluating ...")
                     self._evaluate()
                     self._record_evaluation()
                     self._show_evaluation()

@@ -7,6 +7,7 @@ views (`encoder.Encoder`) and calls the objective (`objectives/`).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from isospace.config import TrainConfig
@@ -15,9 +16,8 @@ from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import sts_data
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.scores import table_rows
-from isospace.evaluation.vector_cache import cached
+from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.choosing import ChosenAmong
-from isospace.system.cache import cache_folder
 from isospace.system.processes import agreed
 from isospace.system.progress import Logged, Progress
 from isospace.system.quiet import saying_once
@@ -88,16 +88,11 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
         fit.begin()
         fit.show_too_little()
         progress.line("start", f"scoring the encoder ({benchmark.protocol}) ...")
-        before = None
-        if fit.main:
-            start = cached(fit.encoder, cache_folder())
-            weight = benchmark.choose_weight(start, fit.held_out)
-            before = Judged.of(start, fit.data, weight)
+        before = Judged.of_start(fit.encoder, fit.data, progress) if fit.main else None
         fit.accelerator.wait_for_everyone()
         fit.measure_start()
         if before is not None:
-            rows = table_rows("", {"start": before.measured.scores})
-            progress.table("before training, x 100", rows)
+            progress.table(*before.table)
             progress.line("pairs", benchmark.what_can_be_shown(before.measured))
             progress.line("elsewhere", fit.data.elsewhere.described)
         fit.go()
@@ -111,7 +106,9 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
     checkpoint.put_weights(run.kept_weights, encoder.model)
     after = before
     if choice.step:
-        encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
+        fit.progress.line("result", "scoring the trained encoder ...")
+        embed = partial(embed_with_bar, encoder, fit.progress)
+        encode = SidedEncode.of_prompts(encoder.prompts, embed)
         after = Judged.of(encode, data, before.measured.beside.weight)
     kept = None if choice.step else choice.reason
     among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
