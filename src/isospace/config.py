@@ -55,6 +55,8 @@ RelationName = Literal[
     "links",
 ]
 """Names of `corpus.relations.RELATIONS`."""
+STSColumn = Literal["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
+"""The columns of `evaluation.sts.PAPER_COLUMNS`."""
 Layout = Literal["lines", "paragraphs"]
 Tracker = Literal["tensorboard", "wandb"]
 
@@ -377,6 +379,9 @@ class TrainConfig:
     pairs of the corpus that were held out."""
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    sts_sets: Annotated[tuple[STSColumn, ...], Strict(False)] = get_args(STSColumn)
+    """Which STS sets of `data` are scored. Fewer sets take less time, but the papers' average needs
+    all seven. Name none where `data` is given for its labels alone."""
     elsewhere: Files = ()
     """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
     the verdict, with small sets that isospace brings along and STS (`data`)."""

@@ -168,6 +168,20 @@ def test_the_start_is_encoded_and_shown_once_with_a_bar_at_all_times(base, tmp_p
         assert encoded in cell[cell.index("result") :]
 
 
+def test_the_sts_sets_that_are_named_are_scored_and_any_may_choose(base, tmp_path):
+    write_senteval(tmp_path / "sts")
+    base = replace(base, data=str(tmp_path / "sts"), select="labels", sts_sets=("STS12", "SICK-R"))
+    found = compare({"simcse": candidate("simcse", base)}, 1, tmp_path / "c")
+    columns = [c for c in found.scores["simcse"] if c.startswith(("STS", "SICK", "Avg"))]
+    assert sorted(columns) == ["SICK-R", "STS12"]
+    assert found.protocol.checkpoints == "labels: stsb-dev"
+    write_report(collect([tmp_path / "c"]))
+    with pytest.raises(UserError, match="not all seven STS sets were scored"):
+        compare({"simcse": replace(base, select="last")}, 1, tmp_path / "d", "sts")
+    none = replace(base, sts_sets=())
+    assert "STS12" not in compare({"simcse": none}, 1, tmp_path / "e").scores["simcse"]
+
+
 @pytest.mark.usefixtures("warm_jobs")
 def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
     settings = {name: candidate(name, base) for name in ("simcse:head=none", "dcl")}

@@ -13,11 +13,11 @@ from sentence_transformers import SentenceTransformer
 from toy import sentences
 from warm import run_together
 
-from isospace.cli import _MARKERS
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.verbs.options import MARKERS
 from isospace.verbs.whiten import Whiten
 from isospace.whiten.results import read_results
 from isospace.whiten.whiten import whiten_model
@@ -79,7 +79,7 @@ def test_moments_are_not_enough_for_a_flow():
 
 def test_the_command_line(setting):
     arguments = [setting.model, "--kind", "flow", "--epochs", "3", "--seed", "2"]
-    verb = tyro.cli(Whiten, args=arguments, config=_MARKERS)
+    verb = tyro.cli(Whiten, args=arguments, config=MARKERS)
     assert verb.config.whitening == Whitening(kind="flow", epochs=3, seed=2)
 
 

@@ -39,7 +39,7 @@ from isospace.training.run import REPORT, Run, begun
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
 """Settings of a run that a candidate may change beside its objective's; never the budget."""
-_SHARED = ("pairs", "data", "select", "labels", "elsewhere")
+_SHARED = ("pairs", "data", "sts_sets", "select", "labels", "elsewhere")
 """Settings, beside the text, by which runs are chosen and judged."""
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between two settings, not inside a list."""

@@ -34,6 +34,7 @@ from isospace.evaluation.benchmark import (
 from isospace.evaluation.elsewhere import Elsewhere, require_elsewhere
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import load_pairs
+from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.companions import costs
@@ -326,6 +327,7 @@ def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
     pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
     tasks = load_sts_data(config.data) if config.data else {}
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
+    tasks = {name: task for name, task in tasks.items() if PAPER_COLUMNS[name] in config.sts_sets}
     own_texts = [*pairs.first, *pairs.second] if pairs else []
     corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
     held_out = require_enough(config, corpus)
