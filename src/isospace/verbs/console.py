@@ -63,8 +63,8 @@ class Console:
             yield advance
 
 
-_SOON = 2.0
-"""Seconds of work without a story that need no line."""
+_SOON = 10.0
+"""Seconds without a line that work without a story may take."""
 
 
 class _Lines:
@@ -74,13 +74,14 @@ class _Lines:
         self._console, self._label, self._total = console, label, total
         self._before, self._done, self._started = done, done, time.monotonic()
         self._tenth = 10 * done // max(1, total)
+        self._shown = 0.0
 
     def advance(self, amount: int, story: str) -> None:
         self._done += amount
         seconds, tenth = time.monotonic() - self._started, 10 * self._done // max(1, self._total)
-        if tenth == self._tenth or not (story or seconds > _SOON):
+        if tenth == self._tenth or not (story or seconds - self._shown > _SOON):
             return
-        self._tenth = tenth
+        self._tenth, self._shown = tenth, seconds
         left = seconds / (self._done - self._before) * (self._total - self._done)
         text = "  ".join(filter(None, (f"{self._done:,}/{self._total:,}", story)))
         self._console.line(self._label, f"{text}  eta {_clock(left)}")
