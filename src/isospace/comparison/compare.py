@@ -201,7 +201,7 @@ def _require_comparable(
         )
     if "start" in candidates:
         raise UserError("start: the name of the row that all are compared with; give another")
-    _require_alike(candidates)
+    require_alike(candidates)
     names = list(candidates)
     for place, name in enumerate(names):
         for earlier in names[:place]:
@@ -214,8 +214,12 @@ def _is_comparison(folder: Path) -> bool:
     return any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
 
 
-def _require_alike(candidates: Mapping[str, TrainConfig]) -> None:
-    """Refuse candidates that would be judged, or chosen, by different things."""
+def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
+    """Refuse candidates that would be judged, or chosen, by different things.
+
+    Raises:
+        UserError: they differ in a setting that all must share.
+    """
     (first, own), *others = candidates.items()
     for name, config in others:
         texts = [field.name for field in fields(CorpusConfig)]

@@ -349,8 +349,8 @@ def _require_one_benchmark(runs: Collection[Run]) -> None:
         one, other = list(by_benchmark.values())[:2]
         raise UserError(
             f"{one.folder} and {other.folder}: not trained and scored on the same text; it has "
-            "changed since the comparison began. Remove the runs on the old text, or give another "
-            "`output`"
+            "changed between them. Leave out the runs on the old text: remove them, or give "
+            "another `output`"
         )
 
 

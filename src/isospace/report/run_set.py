@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.comparison.compare import require_alike
+from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, read_results
 from isospace.encoders.loading import LADDER
+from isospace.errors import UserError
 from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates
 from isospace.training.run import Run, begun
+
+NAMED_RUNS = "of these runs"
+"""Name of the comparison of runs that were named one by one."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +37,21 @@ class RunSet:
     Attributes:
         title: a few words.
         runs: those of comparisons first, by name and seed; then the others as given.
-        comparisons: name -> what it says, `None` while unfinished.
+        comparisons: name -> what it says, `None` while unfinished; runs that were named one by one
+            are a comparison `NAMED_RUNS` of their settings.
         home: the folder where the report belongs; `None` for runs that share none.
+        untested: why named runs of several settings are not tested against each other; else empty.
     """
 
     title: str
     runs: tuple[NamedRun, ...]
     comparisons: dict[str, ComparisonResults | None]
     home: Path | None
+    untested: str = ""
 
     def groups(self) -> dict[str, list[Run]]:
         """Runs that differ in their seed alone, by the name of their settings."""
-        groups: dict[str, list[Run]] = {}
-        for named in self.runs:
-            groups.setdefault(named.group, []).append(named.run)
-        return groups
+        return _groups(self.runs)
 
 
 def collect(folders: Sequence[Path]) -> RunSet:
@@ -70,10 +76,44 @@ def collect(folders: Sequence[Path]) -> RunSet:
         else:
             loose.append(Run(folder))
     names = _names([run.folder for run in loose])
-    runs += map(NamedRun, loose, names, _labels(_with_text(loose)))
+    named = list(map(NamedRun, loose, names, _labels(_with_text(loose))))
+    groups = _groups(named)
+    untested = ""
+    if len(groups) > 1:
+        try:
+            comparisons[NAMED_RUNS] = _tested(groups)
+        except UserError as error:
+            untested = str(error)
+    runs += named
     alone = len(folders) == 1
     title = _names(folders)[0] if alone else f"{len(runs)} runs"
-    return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
+    return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None, untested)
+
+
+def _groups(runs: Sequence[NamedRun]) -> dict[str, list[Run]]:
+    """Return runs that differ in their seed alone, by the name of their settings."""
+    groups: dict[str, list[Run]] = {}
+    for named in runs:
+        groups.setdefault(named.group, []).append(named.run)
+    return groups
+
+
+def _tested(groups: Mapping[str, Sequence[Run]]) -> ComparisonResults:
+    """Test runs against each other as a comparison does its candidates.
+
+    Raises:
+        UserError: they cannot be tested; the message says why.
+    """
+    for group, runs in groups.items():
+        for run in runs:
+            if (run.folder / LADDER).is_file():
+                raise UserError(f"{run.folder}: `adapt` made it, from candidates of its own")
+            if run.results is None:
+                raise UserError(f"{run.folder}: is not finished")
+        if len({run.config.seed for run in runs}) < len(runs):
+            raise UserError(f"{group}: two runs have the same seed. Name one of them")
+    require_alike({group: runs[0].config for group, runs in groups.items()})
+    return judge_runs(groups, "MRR")
 
 
 def _rows(

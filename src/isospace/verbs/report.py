@@ -36,8 +36,8 @@ class Report(LoadsModels):
     def run(self) -> int:
         """Write the page and the tables, print the runs."""
         from isospace.report.figures import write_picture
-        from isospace.report.run_set import collect
-        from isospace.report.scoreboard import all_tables, runs_table
+        from isospace.report.run_set import NAMED_RUNS, collect
+        from isospace.report.scoreboard import all_tables, comparison_tables, runs_table
         from isospace.report.write import write_report
         from isospace.system.tables import write_tables
 
@@ -48,11 +48,19 @@ class Report(LoadsModels):
             write_picture(run_set, self.picture)
         page = write_report(run_set, self.output, self.query, as_options)
         written = [page, *write_tables(all_tables(run_set), page)]
-        table = runs_table(run_set)
+        table, console = runs_table(run_set), Console(self.json)
+        tested = run_set.comparisons.get(NAMED_RUNS)
         if self.json:
             print_json({"protocol": table.note, "runs": table.rows})
         else:
             print_table("runs", table.rows)
             print_result(table.note)
-        Console(self.json).line("report", ", ".join(map(str, written)))
+            if tested is not None:
+                for found in comparison_tables(NAMED_RUNS, tested):
+                    if "differences" in found.name:
+                        print_table(found.caption, found.rows, found.note)
+                print_result(tested.verdict.text)
+        if run_set.untested:
+            console.line("tests", f"none between these runs. {run_set.untested}")
+        console.line("report", ", ".join(map(str, written)))
         return 0
