@@ -118,8 +118,10 @@ class Compare(SharesWork):
             console.line("load it", _how_to_load(Path(results.verdict.model)))
         # Last: the folder of a finished comparison may be read-only by now.
         runs = [folder / run for runs in results.runs.values() for run in runs]
-        for reported in (*runs, folder):
-            write_report(collect([reported]), in_words=as_options)
+        with console.bar("report", len(runs) + 1) as advance:
+            for reported in (*runs, folder):
+                write_report(collect([reported]), in_words=as_options)
+                advance(1)
         console.line("report", str(folder / REPORT))
         return 0
 

@@ -53,8 +53,7 @@ class Report(LoadsModels):
         if self.json:
             print_json({"protocol": table.note, "runs": table.rows})
         else:
-            print_table("runs", table.rows)
-            print_result(table.note)
+            print_table("runs", table.rows, table.note)
             if tested is not None:
                 for found in comparison_tables(NAMED_RUNS, tested):
                     if "differences" in found.name:
