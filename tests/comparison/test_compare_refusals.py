@@ -159,7 +159,7 @@ def test_recipes_that_read_text_differently_are_refused_by_the_names_of_the_sett
     ("words", "told"),
     [
         (["simcse", "--recipe", "dropout"], "simcse and --recipe dropout: a comparison is of"),
-        (["--recipe", "simcse-bert-bas"], "close: simcse-bert-base"),
+        (["--recipe", "simcse-bert-bas"], "Did you mean simcse-bert-base"),
         (["--recipe", "dropout", "dropout"], "dropout: the same candidate twice"),
         (["--recipe"], "give one or more objectives"),
     ],
