@@ -83,11 +83,11 @@ HEADLESS: dict[str, Objective] = {
     "contrast": SimCSE(head="none"),
     "contrast-whitened": WhitenedCSE(num_views=2, head="none"),
     "dimension-contrast": DCL(
-        contrast_weight=0.0, dimension_weight=1.0, dimension_temperature=0.05, head="none"
+        contrast_weight=0.0, dimension_weight=1.0, dimension_temperature=0.05
     ),
     "barlow-twins": BarlowTwins(projector=()),
     "vicreg": VICReg(projector=()),
-    "covariance-identity": CovarianceIdentity(contrast_weight=0.0, head="none"),
+    "covariance-identity": CovarianceIdentity(contrast_weight=0.0),
 }
 """On what the encoder gives, so that rows differ by the loss alone."""
 ADDED: dict[str, dict[str, Objective]] = {

@@ -58,8 +58,9 @@ def test_attacks_make_no_tag_and_no_attribute(client, same, attack):
             for asked, text in ((client, attack), (same, harmless(attack)))
         )
         assert found.status_code == expected.status_code
-        # What has no words has no marks.
-        marks = expected.text.replace("</main>", "<mark></mark></main>")
+        # What has no words has no marks; without marks of direction it may be a query that changed.
+        more = "<mark></mark><q><bdi></bdi></q><strong></strong>"
+        marks = expected.text.replace("</main>", f"{more}</main>")
         require_harmless(found.text, marks)
         assert COMPUTED not in found.text
 

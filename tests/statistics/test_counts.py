@@ -17,6 +17,7 @@ SINGULAR = {
     "documents": "document",
     "examples": "example",
     "fields": "field",
+    "files": "file",
     "groups": "group",
     "held-out sentences": "held-out sentence",
     "judged queries": "judged query",

@@ -22,23 +22,24 @@ from isospace.training.results import RunResults
 
 def bm25_table(name: str, results: ComparisonResults) -> Table | None:
     """BM25 alone and fused with each row; `None` of runs of before there was BM25."""
-    if not results.beside:
+    mrr = {row: columns["MRR"] for row, columns in results.scores.items() if "MRR" in columns}
+    if not results.beside or "start" not in mrr:
         return None
     rows = []
     for row, found in results.beside.items():
         scores, over_alone = retrieval_cells(found.scores, "MRR"), found.over_alone
-        cells = {"": row, "MRR": scores["MRR"], GAIN: found.over_start.points}
+        cells = {"": row, "MRR": scores.get("MRR", ""), GAIN: found.over_start.points}
         cells["MRR of its row alone"] = cells["MRR over its row alone"] = ""
         if over_alone is not None:
-            alone = results.scores[row.removesuffix(" + BM25")]["MRR"]
-            cells["MRR of its row alone"] = mean_sd(alone.seeds)
+            if alone := mrr.get(row.removesuffix(" + BM25")):
+                cells["MRR of its row alone"] = mean_sd(alone.seeds)
             cells["MRR over its row alone"] = over_alone.points
             scores["weight of BM25"] = f"{found.weight:g}"
         rows.append(cells | scores)
     chosen = "nothing was chosen among these rows"
     if not results.protocol.split:
         chosen = "the same pairs chose the checkpoints, which flatters all but BM25 and the starts"
-    start = mean_sd(results.scores["start"]["MRR"].seeds)
+    start = mean_sd(mrr["start"].seeds)
     note = (
         f"x 100; the start alone has an MRR of {start}. Fused: cosine and BM25. In brackets 95 % "
         f"intervals {chance(results)}, each by itself; {chosen}. The weight was chosen "
