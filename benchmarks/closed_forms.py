@@ -227,7 +227,9 @@ def _draw_trade(record: Mapping[str, Any]) -> None:
             alt.X("other text:Q").title("change on definitions, points of MRR"),
             alt.Y("gain:Q").title("gain on the corpus, points of MRR"),
             alt.Color("corpus:N"),
-            alt.StrokeDash("kind:N").title(None).legend(symbolType="stroke"),
+            alt.StrokeDash("kind:N")
+            .title(None)
+            .legend(symbolType="stroke", symbolStrokeColor="black", symbolSize=400),
             alt.Order("power:Q"),
         )
         .properties(width=420, height=320)
