@@ -1,19 +1,17 @@
-"""docs/results/domains.md: what `adapt` gains on several domains, beside single objectives.
+"""docs/results/domains.md and closed-forms.md: what `adapt` gains on eight corpora.
 
-    python benchmarks/domains.py FOLDER [--only CORPUS ...] [--rows ROW ...] [--seeds 1] [--jobs 2]
-                                        [--sts FOLDER] [--start all-mpnet-base-v2]
-    python benchmarks/domains.py --judge
+    python benchmarks/domains.py FOLDER [--only CORPUS ...] [--rows ROW ...] [--seeds 3] [--jobs 2]
+                                        [--sts FOLDER] [--base all-mpnet-base-v2]
+    python benchmarks/domains.py --draw
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them, STS the seven sets in SentEval's
-layout. Goes on where it was stopped, and with the runs whose records are in
-docs/results/documents-cells, where benchmarks/relations.py puts its own. With --judge the finished
-runs are judged again: no text, no training. Another start than minilm, such as the folder that
-benchmarks/mpnet.py makes, is named as it lies in the current folder, and has tables of its own; it
-is trained in bf16, on machines that have it.
+layout. A base model other than minilm is a folder, such as benchmarks/mpnet.py makes. Every row is
+measured in a process of its own, whose scores of all pairs go to `--output`; the command goes on
+where it was stopped. What the pages need of them is in docs/results/domains.json, from which --draw
+draws the pages again.
 
-All rows of a corpus are trained on as many tokens, but those named by others, and are judged by a
-relation that trains none of them. With the first seed every rung of the ladder is judged beside
-what was taken, and STS is measured. Rungs have one seed.
+All rows of a corpus that are trained see as many tokens, if their name does not say another number.
+Test pairs are of a relation of the documents that trains none of them. All rows are in float32.
 """
 
 from __future__ import annotations
@@ -21,421 +19,429 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
-from itertools import islice, takewhile
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
-from unittest.mock import patch
+from typing import Any
 
-import archived
-from cell_archive import pack, unpack
-from common import draw
-from documents import CELLS, PRECISION, RUNS, SOURCES, TOKENS, on_one_text, pairs, published
-from domains_picture import draw_gains
+import numpy as np
+import torch
+
+import closed_forms
+from closed_forms import HARD, TEST, VALIDATION
+from documents import PRECISION, SOURCES, TOKENS, on_one_text, pairs, published
+from domains_page import draw_page
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.encoder_states import EncoderStates
-from isospace.adaptation.results import Ladder, Rung, read_ladder
-from isospace.adaptation.states import PAIR_MAPS, SHARES, State
-from isospace.comparison.baselines import Baseline
-from isospace.comparison.results import ComparisonResults
-from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
+from isospace.adaptation.results import read_ladder
+from isospace.adaptation.states import PAIR_MAPS, SHARES, TEXT_MAPS, candidates
+from isospace.config import TrainConfig
+from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.benchmark import load_sts_data
-from isospace.evaluation.elsewhere import STS, Elsewhere, elsewhere_scores
+from isospace.evaluation.benchmark import hard_pairs, load_sts_data
+from isospace.evaluation.beside_bm25 import find_pairs
+from isospace.evaluation.elsewhere import Elsewhere
+from isospace.evaluation.pairs import SidedEncode, TextPairs
+from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.vector_cache import cached
-from isospace.report.papers import mean_sd
-from isospace.statistics.gains import Gain
+from isospace.operators.pair_whitening import PairMoments
+from isospace.statistics.gains import Gain, gain
+from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
-from isospace.system.tables import markdown_table
 from isospace.training import checkpoint
-from isospace.training.finish import Judged
-from isospace.training.prepare import load_data
+from isospace.training.examples import Examples
+from isospace.training.prepare import load_data, start_of
 from isospace.training.run import Run
-from peer_recipes import PEERS, train_peer
+from isospace.training.train import train
+from isospace.whiten.fold import drop_normalize
+from isospace.whiten.whiten import through
+from peer_recipes import train_peer
 
-PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
-PICTURE = PAGE.parents[1] / "images" / "domains.svg"
-ADAPT = "adapt"
-LADDERS: dict[str, dict[str, Any]] = {
-    ADAPT: {},
-    "adapt-teacher": {"teacher": "start+bm25"},
-    "adapt-3-trainings": {"seeds": 3},
-    "adapt-1m-tokens": {"budget": (1_000_000, "tokens")},
+RECORD = Path(__file__).parent.parent / "docs" / "results" / "domains.json"
+RUNS = Path("runs/domains")
+BASE, BM25, HYBRID = "base model", "BM25", "base model + BM25"
+ADAPT = {
+    "adapt, no training": 1,
+    "adapt": TOKENS,
+    "adapt, 2,000,000 tokens": 2_000_000,
 }
-"""Row -> settings of a ladder; the last trains about as long as ten minutes of two cores allow."""
-RUNG = "rung-"
-"""Begins the names of rows that are a rung of the first ladder."""
-SINGLE = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
-"""Objectives of the three papers, of which `adapt` is held against the best."""
-MEASURES = ("MRR", "nDCG@10", "R@1", "R@10")
-Value = TypeVar("Value")
+"""Row -> tokens to fine-tune on. 200,000 are six minutes of two slow cores, 2,000,000 are thirty."""
+PAPERS = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
+"""The objectives of the three papers."""
+MNRL = "st-mnrl"
+MNRL_WHITENED = f"{MNRL}, then whitened by pairs"
+POWER = 0.75
+CLOSED = "closed forms"
+"""The unit of work that measures all rows that train nothing."""
+FITTED_ON = 3_000
+"""Pairs on which whitening behind fine-tuning is fitted, as `adapt` does it."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one process measures.
+
+    Attributes:
+        corpus: a name in `SOURCES`.
+        row: of the tables, or `CLOSED`.
+        seed: of the training.
+    """
+
+    corpus: str
+    row: str
+    seed: int = 0
 
 
 def main() -> None:
-    """Run what is missing; then draw the page."""
+    """Measure what is missing; then draw the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--judge", action="store_true")
+    parser.add_argument("--draw", action="store_true")
     parser.add_argument("--only", nargs="+", choices=SOURCES, default=list(SOURCES))
-    parser.add_argument("--rows", nargs="+", help="those that are run; the others wait")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rows", nargs="+", default=[CLOSED, *ADAPT, MNRL, *PAPERS])
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--sts", type=Path)
-    parser.add_argument("--start", default="minilm")
+    parser.add_argument("--base", default="minilm")
+    parser.add_argument("--tokens", type=int, help="fewer, to try the command")
     parser.add_argument("--output", type=Path, default=RUNS)
     options = parser.parse_args()
-    if options.folder is None and not options.judge:
-        parser.error("give FOLDER, or --judge")
-    # STS is measured once, and chooses nothing: corpora are not held against it.
+    if options.folder is None and not options.draw:
+        parser.error("give FOLDER, or --draw")
+    # STS is measured, and selects nothing.
     os.environ.pop("ISOSPACE_DATA", None)
-    of_start = "" if options.start == "minilm" else f"-{options.start}"
-    for corpus in () if options.judge else options.only:
-        _run(f"{corpus}{of_start}", corpus, options)
-    found = {}
-    for corpus in SOURCES:
-        name = f"{corpus}{of_start}"
-        if (CELLS / name / f"{ADAPT}-seed-0.tar.xz").exists():
-            found[corpus] = _judge(name, corpus, options.start)
-    parts = {f"over corpora{of_start}": _over_corpora(found)}
-    if not of_start:
-        draw_gains(PICTURE, found, {corpus: _drawn(found[corpus]) for corpus in found})
-        parts["stopping"] = _stopping()
-    draw(PAGE, parts)
+    if not options.draw:
+        _measure_missing(options)
+        summarise(options.output, Path(options.base).name)
+    draw_page(json.loads(RECORD.read_text()))
 
 
-def _precision(start: str) -> PrecisionChoice:
-    return PRECISION if start == "minilm" else "bf16"
+def _measure_missing(options: argparse.Namespace) -> None:
+    """Measure every unit whose scores are not there, several at a time."""
+    units = [
+        Unit(corpus, row, seed)
+        for row in options.rows
+        for seed in range(1 if row in (CLOSED, "adapt, no training") else options.seeds)
+        for corpus in options.only
+    ]
+    folder = options.output / Path(options.base).name
+    missing = [unit for unit in units if not _path(folder, unit).exists()]
+    failed = []
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+        work = {pool.submit(_unit, unit, folder, options): unit for unit in missing}
+        for done, future in enumerate(as_completed(work), 1):
+            unit = work[future]
+            try:
+                words = f"{future.result():.0f} s"
+            except Exception:
+                failed.append(unit)
+                words = traceback.format_exc()
+            print(time.strftime("%H:%M:%S"), f"{done}/{len(missing)}", unit, words, flush=True)
+    if failed:
+        sys.exit(f"{len(failed)} of {len(missing)} failed: {failed}")
 
 
-def _rows(corpus: str, folder: Path, start: str) -> dict[str, TrainConfig]:
-    source = SOURCES[corpus]
-    rows = on_one_text(source, folder, start) | published(source, folder, start)
-    return {name: replace(row, precision=_precision(start)) for name, row in rows.items()}
+def _path(folder: Path, unit: Unit) -> Path:
+    name = f"{unit.row} {unit.seed}".replace(",", "").replace(" ", "-")
+    return folder / unit.corpus / f"{name}.json"
 
 
-def _run(name: str, corpus: str, options: argparse.Namespace) -> None:
-    """Train what is missing of a corpus, and put it into the archive."""
-    runs: Path = options.output / name
-    rows = _rows(corpus, options.folder, options.start)
-    wanted = options.rows or [*LADDERS, *rows, *PEERS]
-    text = rows["simcse"].text
-    unpack(CELLS / name, runs, Path(text.corpus[0]), Path())
-    _run_ladders(name, wanted, text, options)
-    on_pairs = pairs(SOURCES[corpus], options.folder, options.start)
-    models = _train_peers(name, wanted, on_pairs, options)
-    candidates = {row: config for row, config in rows.items() if row in wanted}
-    seeds = options.seeds
-    if models and not candidates:  # it takes a run to score others' models beside
-        candidates, seeds = {"simcse": rows["simcse"]}, 1
-    if candidates:
-        archived.run(candidates, seeds, runs, CELLS / name, options.jobs, models, "pairs")
+def _unit(unit: Unit, folder: Path, options: argparse.Namespace) -> float:
+    """Measure one unit, and write what it found; return its seconds."""
+    started = time.monotonic()
+    torch.set_num_threads(1)
+    path = _path(folder, unit)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    study = _Study(unit, options)
+    arrays: dict[str, np.ndarray] = {}
+    about: dict[str, Any] = {}
+    for row, encode, more in study.rows():
+        found, own = study.measure(encode)
+        arrays |= {f"{row}|{name}": values for name, values in found.items()}
+        about[row] = own | more
+    np.savez_compressed(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
+    write_text(path, json.dumps(about, indent=1) + "\n")  # last: it says that all is there
+    return time.monotonic() - started
 
 
-def _run_ladders(
-    name: str, wanted: Collection[str], text: CorpusConfig, options: argparse.Namespace
-) -> None:
-    """Climb what is missing of the wanted ladders."""
-    runs = options.output / name
-    for ladder in (ladder for ladder in LADDERS if ladder in wanted):
-        for seed in range(options.seeds):
-            if _note_of(ladder, seed) in _notes(name):  # what is written last
-                continue
-            usual: dict[str, Any] = {"budget": (TOKENS, "tokens")}
-            config = AdaptConfig(
-                text=text,
-                model=options.start,
-                precision=_precision(options.start),
-                seed=seed,
-                output=runs / ladder / f"seed-{seed}",
-                **usual | LADDERS[ladder],
-            )
-            found = _apart(_climb, config)
-            rungs = {_row_of(rung): rung.seconds for rung in found.rungs[1:]}
-            note: dict[str, Any] = {"seconds": found.seconds, "rungs": rungs}
-            if seed == 0 and ladder == ADAPT:
-                _apart(_judge_rungs, config.output, runs / "baselines")
-            if seed == 0 and options.sts is not None:
-                note[STS] = _apart(_sts, config.output, options.sts)
-            _note(name, _note_of(ladder, seed), note)
-            pack(runs, CELLS / name)
+class _Study:
+    """One corpus and one base model, as a process reads them."""
 
-
-def _train_peers(
-    name: str, wanted: Collection[str], config: TrainConfig, options: argparse.Namespace
-) -> dict[str, Path]:
-    """Row -> model of the wanted recipes of others that are not in the archive, all trained now.
-
-    `config` is of a run on pairs.
-    """
-    config = replace(config, precision=_precision(options.start))
-    models = {}
-    for peer in (peer for peer in PEERS if peer in wanted):
-        for seed, row in enumerate(islice(archived.seeds_of(peer), options.seeds)):
-            if (CELLS / name / f"baseline-{row}.tar.xz").exists():
-                continue
-            models[row] = options.output / "models" / name / row
-            if not models[row].exists():
-                own = replace(config, seed=seed)
-                _note(name, row, {"seconds": _apart(train_peer, peer, own, models[row])})
-    return models
-
-
-def _climb(config: AdaptConfig) -> Ladder:
-    """The ladder of a folder, which is climbed first where it is not there, or not to its end.
-
-    It finds nothing in the cache, so that the minutes of all ladders are of the same work.
-    """
-    assert config.output is not None
-    with TemporaryDirectory() as cache, patch.dict(os.environ, ISOSPACE_CACHE=cache):
-        if config.output.exists():
-            adapt(resume=config.output)
-        else:
-            adapt(config)
-    ladder = read_ladder(config.output)
-    assert ladder is not None
-    return ladder
-
-
-def _judge_rungs(folder: Path, baselines: Path) -> None:
-    """Score every rung on the items that judge, as rows that chose nothing."""
-    run, ladder = Run(folder), read_ladder(folder)
-    assert ladder is not None
-    data = load_data(run.config, elsewhere_chooses=True)
-    states = EncoderStates(run.config, data.corpus)
-    if any(rung.name == "trained" for rung in ladder.rungs):
-        states.trained.append(checkpoint.load_weights(run.kept_weights))
-    known = [State(share, change) for share in (0.0, 1.0, *SHARES) for change in (None, *PAIR_MAPS)]
-    by_words = {state.words: state for state in known}
-    weight = run.finished.start.beside.weight
-    with TemporaryDirectory() as beside:
-        for rung in ladder.rungs[1:]:
-            encode = states.encode(by_words[rung.words], Path(beside))
-            found = Judged.of(encode, data, weight)
-            Baseline.of(rung.words, found, data).write(baselines / _row_of(rung))
-
-
-def _row_of(rung: Rung) -> str:
-    return RUNG + "-".join(rung.name.replace(",", "").split())
-
-
-def _sts(folder: Path, sts: Path) -> dict[str, Any]:
-    """The average of the STS sets before and after a ladder, and the gain."""
-    run = Run(folder)
-    tasks = load_sts_data(str(sts))
-    sets = Elsewhere.make(load_data(run.config).corpus, (), tasks)
-    sets = Elsewhere({}, {}, sets.sts, sets.known, (), "")
-    before, after = (
-        sets.measure(cached(load_encoder(str(model)), cache_folder()))
-        for model in (run.config.model, run.model_folder)
-    )
-    return asdict(elsewhere_scores(before, after)[STS])
-
-
-def _apart(work: Callable[..., Value], *arguments: Any) -> Value:
-    """Do it in a process of its own: one process has one precision."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        return process.submit(work, *arguments).result()
-
-
-def _notes(name: str) -> dict[str, dict[str, Any]]:
-    """What the tables of a corpus have and no cell: rungs, STS, minutes of others' trainings."""
-    path = _notes_path(name)
-    found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
-    return found
-
-
-def _note_of(ladder: str, seed: int) -> str:
-    return f"{ladder} seed {seed}"
-
-
-def _notes_path(name: str) -> Path:
-    return PAGE.with_name(f"domains-{name}-notes.json")
-
-
-def _note(name: str, row: str, note: Mapping[str, Any]) -> None:
-    write_text(_notes_path(name), json.dumps({**_notes(name), row: note}, indent=1) + "\n")
-
-
-def _judge(name: str, corpus: str, start: str) -> ComparisonResults:
-    """Judge all that the archive has of a corpus, and draw it."""
-    rows = _rows(corpus, Path("FOLDER"), start)
-    rungs = sorted(path.name.split(".")[0] for path in (CELLS / name).glob(f"baseline-{RUNG}*"))
-    names = (*LADDERS, *rows, *PEERS, *(rung.removeprefix("baseline-") for rung in rungs))
-    place = Path(rows["simcse"].text.corpus[0])
-    results = archived.judged_again(names, CELLS / name, place, Path(), "MRR")
-    archived.publish(PAGE.with_name(f"domains-{name}.json"), results)
-    notes = _notes(name)
-    with TemporaryDirectory() as folder:
-        unpack(CELLS / name, Path(folder), place, Path())
-        runs: dict[str, list[Run]] = {}
-        for row in results.runs:
-            for run in map(Run, sorted(Path(folder).glob(f"{row}/seed-*"))):
-                # A ladder gets its note last: one that was stopped before has more to do.
-                if row not in LADDERS or _note_of(row, run.config.seed) in notes:
-                    runs.setdefault(row, []).append(run)
-        ladders, costs = _ladders(runs, notes), _costs(runs, notes)
-    draw(
-        PAGE,
-        {
-            f"gains {name}": archived.tested(results, "pairs that choose"),
-            f"scores {name}": _scores(results),
-            f"ladders {name}": ladders,
-            f"costs {name}": costs,
-        },
-    )
-    return results
-
-
-def _scores(results: ComparisonResults) -> str:
-    """Every row with BM25's, and what became of other text."""
-    rows = results.scores | {name: row.scores for name, row in results.beside.items()}
-    return markdown_table(
-        [
-            {"": name}
-            | {c: mean_sd(columns[c].seeds) for c in MEASURES if c in columns}
-            | {
-                f"elsewhere: {other}": found.points
-                for other, found in results.elsewhere.get(name, {}).items()
-            }
-            for name, columns in rows.items()
-        ]
-    )
-
-
-def _ladders(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]) -> str:
-    """What every ladder ended with, and what it said."""
-    rows = []
-    for ladder in (ladder for ladder in LADDERS if ladder in runs):
-        for run in runs[ladder]:
-            seed = run.config.seed
-            sts = notes[_note_of(ladder, seed)].get(STS)
-            rows.append(
-                {
-                    "": ladder,
-                    "seed": str(seed),
-                    "shipped": "the start" if run.finished.ships_start else run.finished.kept,
-                    "verdict": run.finished.verdict.text,
-                    "STS": Gain(**sts["gain"]).points if sts else "",
-                }
-            )
-    return markdown_table(rows)
-
-
-def _costs(runs: Mapping[str, list[Run]], notes: Mapping[str, Mapping[str, Any]]) -> str:
-    """Minutes of each row: with all measuring, but of rows that sentence-transformers trains."""
-    seconds = {
-        row: [
-            notes[_note_of(row, run.config.seed)]["seconds"]
-            if row in LADDERS
-            else run.finished.seconds
-            for run in of_row
-        ]
-        for row, of_row in runs.items()
-    }
-    rungs = notes.get(_note_of(ADAPT, 0), {}).get("rungs", {})
-    seconds |= {f"{rung}, beside what is below it": [own] for rung, own in rungs.items()}
-    for peer in PEERS:
-        there = takewhile(notes.__contains__, archived.seeds_of(peer))
-        if own := [notes[row]["seconds"] for row in there]:
-            seconds[f"{peer}, training alone"] = own
-    return markdown_table(
-        [
-            {"": row, "minutes": f"{sum(times) / len(times) / 60:.1f}"}
-            for row, times in seconds.items()
-        ]
-    )
-
-
-def _stopping() -> str:
-    """What would be lost if trainings ended where their middle finds less than the start.
-
-    Of all trainings on pairs in the archive, those of relations.py too, on the pairs that choose.
-    """
-    rows = []
-    for corpus, source in SOURCES.items():
-        with TemporaryDirectory() as folder:
-            unpack(CELLS / corpus, Path(folder), Path(source.place), Path())
-            curves = [
-                [line["pairs_mrr"] for line in run.metrics() if line["kind"] == "evaluation"]
-                for run in map(Run, sorted(Path(folder).glob("*/seed-*")))
-                if run.config.views != "dropout"
-            ]
-        # The start, the middle, the end; a long training of a ladder is looked at earlier, too.
-        curves = [[curve[0], *curve[-2:]] for curve in curves]
-        stopped = [curve for curve in curves if curve[1] < curve[0]]
-        counts = {
-            "trainings": len(curves),
-            "their middle finds less than the start": len(stopped),
-            "and their end more than their middle": sum(end > mid for _, mid, end in stopped),
-            "and their end more than the start": sum(end > start for start, _, end in stopped),
+    def __init__(self, unit: Unit, options: argparse.Namespace) -> None:
+        self.unit, self.base = unit, options.base
+        self.source, self.folder = SOURCES[unit.corpus], options.folder
+        self.tokens = options.tokens
+        self.config = self._set(pairs(self.source, self.folder, self.base))
+        self.data = load_data(self.config, elsewhere_chooses=True)
+        self.sets: dict[str, TextPairs] = {
+            TEST: self.data.benchmark.pairs,
+            VALIDATION: self.data.held_out.pairs,
+            HARD: hard_pairs(self.data.corpus, self.data.held_out),
+            **self.data.elsewhere.judges,
         }
-        rows.append({"": corpus, **counts})
-    total = {key: sum(row[key] for row in rows) for key in rows[0] if key}
-    return markdown_table(
-        [{key: str(cell) for key, cell in row.items()} for row in [*rows, {"": "all", **total}]]
-    )
+        tasks = load_sts_data(str(options.sts)) if options.sts else {}
+        own = Elsewhere.make(self.data.corpus, (), tasks)
+        self.sts = Elsewhere({}, {}, own.sts, own.known, (), "")
+        self.encoder = start_of(self.config)
+        drop_normalize(self.encoder)
+        self.encode = cached(self.encoder, cache_folder())
+        self.weight = self.data.benchmark.choose_weight(self.encode, self.data.held_out)
 
+    def _set(self, config: TrainConfig) -> TrainConfig:
+        tokens = self.tokens or config.budget[0]
+        return replace(config, seed=self.unit.seed, precision=PRECISION, budget=(tokens, "tokens"))
 
-def _over_corpora(found: Mapping[str, ComparisonResults]) -> str:
-    """Every row's gain over the start, and `adapt` over it, as means of the corpora that have it.
+    def measure(self, encode: SidedEncode) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Score an encoder on every set, alone and fused with BM25, and on STS."""
+        arrays: dict[str, np.ndarray] = {}
+        for name, own in self.sets.items():
+            found = evaluate_retrieval(encode, own)
+            arrays |= _arrays(name, found)
+        _, beside = find_pairs(encode, self.sets[TEST], self.weight)
+        arrays |= _arrays(closed_forms.FUSED, beside.fused) | _arrays(BM25, beside.bm25)
+        sts = {name: own.mean for name, own in self.sts.measure(encode).items()}
+        return arrays, {"sts": next(iter(sts.values()), None)}
 
-    Corpora are few and were not drawn from anything: intervals are for other seeds and items of
-    these, which are independent, so that squares of half-widths add.
-    """
-    rows = []
-    names = dict.fromkeys(name for results in found.values() for name in results.gains)
-    for name in names:
-        having = [results for results in found.values() if name in results.gains]
-        own = [results.gains[name][results.measure].over_start for results in having]
-        row = {"": name, "corpora": str(len(having)), "gain": archived.mean_of(own)}
-        if name != ADAPT:
-            row[f"{ADAPT} over it"] = archived.mean_of(
-                [archived.difference(results, ADAPT, name).gain for results in having]
-            )
-        rows.append(row)
-    ours, others = [], []
-    for results in found.values():
-        if best := _best_single(results):
-            for row, gains in ((ADAPT, ours), (best, others)):
-                gains.append(results.gains[row][results.measure].over_start)
-    if others:
-        times = sum(gain.mean for gain in ours) / sum(gain.mean for gain in others)
-        rows.append(
-            {
-                "": "the best of the three papers by the pairs that choose",
-                "corpora": str(len(others)),
-                "gain": archived.mean_of(others),
-                f"{ADAPT} over it": f"{times:.2f} times its gain",
-            }
+    def rows(self) -> Iterator[tuple[str, SidedEncode, dict[str, Any]]]:
+        """Give the rows of the unit: their encoders, and what else is known of them."""
+        row, started = self.unit.row, time.monotonic()
+
+        def seconds() -> dict[str, Any]:
+            return {"seconds": time.monotonic() - started}
+
+        if row == CLOSED:
+            groups = {name: own.group_numbers().tolist() for name, own in self.sets.items()}
+            yield BASE, self.encode, {"groups": groups, "weight": self.weight}
+            for name, encode in closed_forms.rows(
+                self.encoder, self.encode, self.data, self.config
+            ):
+                yield name, encode, {}
+        elif row in ADAPT:
+            with TemporaryDirectory() as folder:
+                output = Path(folder, "run")
+                model, more = self._adapted(row, output)
+                yield row, cached(model, Path(folder)), more
+        elif row == MNRL:
+            with TemporaryDirectory() as folder:
+                trained = train_peer(row, self.config, Path(folder, "model"))
+                yield (
+                    row,
+                    cached(load_encoder(str(Path(folder, "model"))), Path(folder)),
+                    {"seconds": trained},
+                )
+                encode, own = self._whitened(Path(folder, "model"), Path(folder))
+                yield MNRL_WHITENED, encode, {"seconds": trained + own}
+        else:
+            config = self._papers()[row]
+            with TemporaryDirectory() as folder:
+                output = Path(folder, "run")
+                run = train(self._set(replace(config, output=output))).run
+                own = run.finished
+                more = seconds() | {"updates": own.steps, "selected by": self._validation(run)}
+                yield row, cached(load_encoder(str(run.model_folder)), Path(folder)), more
+
+    def _papers(self) -> Mapping[str, TrainConfig]:
+        return on_one_text(self.source, self.folder, self.base) | published(
+            self.source, self.folder, self.base
         )
-    return markdown_table(rows)
+
+    def _validation(self, run: Run) -> float:
+        """Return the validation MRR of the model that a training kept."""
+        encode = cached(load_encoder(str(run.model_folder)), cache_folder())
+        return evaluate_retrieval(encode, self.data.held_out.pairs).mrr
+
+    def _whitened(self, model: Path, folder: Path) -> tuple[SidedEncode, float]:
+        """Return a tuned model whitened by pairs, and the seconds of fitting."""
+        started = time.monotonic()
+        encoder = load_encoder(str(model))
+        drop_normalize(encoder)
+        corpus = self.data.corpus
+        sides = Examples.of(self.config, corpus).related_texts(corpus, FITTED_ON)
+        embed = partial(encoder.embed, max_length=self.config.max_length)
+        first, second = (
+            torch.from_numpy(embed(texts, side=side))
+            for texts, side in zip(sides, ("query", "document"), strict=True)
+        )
+        fitted = PairMoments.of(first, second).fit(POWER)
+        return through(cached(encoder, folder), fitted), time.monotonic() - started
+
+    def _adapted(self, row: str, output: Path) -> tuple[Encoder, dict[str, Any]]:
+        """Run `adapt`; return the model, and what is known of all its candidates."""
+        started = time.monotonic()
+        tokens = ADAPT[row] if self.tokens is None else min(ADAPT[row], self.tokens)
+        config = AdaptConfig(
+            text=self.source.text(self.folder),
+            model=self.base,
+            precision=PRECISION,
+            seed=self.unit.seed,
+            output=output,
+            budget=(tokens, "tokens"),
+        )
+        finished = adapt(config)
+        about: dict[str, Any] = {"seconds": time.monotonic() - started}
+        run, found = finished.run, read_ladder(output)
+        assert found is not None
+        about |= {
+            "selected": found.chosen.words,
+            "verdict": run.finished.verdict.text,
+            "ships base model": run.finished.ships_start,
+        }
+        if row == "adapt":
+            about["candidates"] = self._candidates(run)
+        return load_encoder(str(run.model_folder)), about
+
+    def _candidates(self, run: Run) -> list[dict[str, Any]]:
+        """Score every candidate of a search on test pairs, and on validation pairs alone."""
+        found = read_ladder(run.folder)
+        assert found is not None
+        states = EncoderStates(run.config, self.data.corpus)
+        if any("trained" in one.words for one in found.tried):
+            states.trained.append(checkpoint.load_weights(run.kept_weights))
+        maps = (*PAIR_MAPS, *TEXT_MAPS)
+        by_words = {state.words: state for state in candidates((0.0, 1.0, *SHARES), maps)}
+        rows = []
+        with TemporaryDirectory() as folder:
+            for one in found.tried:
+                encode = states.encode(by_words[one.words], Path(folder))
+                plain, test = (
+                    evaluate_retrieval(encode, self.sets[name]).mrr for name in (VALIDATION, TEST)
+                )
+                rows.append(
+                    {
+                        "words": one.words,
+                        "validation, harder": one.mrr,
+                        "validation": plain,
+                        "test": test,
+                        "allowed": one.allowed,
+                        "selected": one.words == found.chosen.words,
+                    }
+                )
+        return rows
 
 
-def _best_single(results: ComparisonResults) -> str | None:
-    """Of the objectives of the three papers that which the pairs that choose take."""
-    there = [name for name in SINGLE if name in results.criterion]
-    return max(there, key=results.criterion.__getitem__, default=None)
+def _arrays(name: str, found: RetrievalScores) -> dict[str, np.ndarray]:
+    return {name: found.ranks, f"{name} burdens": found.burdens}
 
 
-def _drawn(results: ComparisonResults) -> dict[str, str]:
-    """Name in the picture -> row."""
-    rows = {
-        "adapt": ADAPT,
-        "sentence-transformers' MNRL": "st-mnrl",
-        "sentence-transformers' CT": "st-ct",
-        "sentence-transformers' SimCSE": "st-simcse",
-        "best of three papers": _best_single(results) or "",
-        "start + BM25, untrained": "start + BM25",
-        "adapt + BM25": f"{ADAPT} + BM25",
-    }
-    known = results.gains.keys() | results.beside.keys()
-    return {name: row for name, row in rows.items() if row in known}
+# What follows needs no encoder: scores to the gains that the pages show.
+
+
+def summarise(output: Path, base: str) -> None:
+    """Put the gains of all measured rows of a base model into the record."""
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    own = record.setdefault(base, {})
+    for folder in sorted(path for path in (output / base).iterdir() if path.is_dir()):
+        if _path(output / base, Unit(folder.name, CLOSED)).exists():
+            own[folder.name] = _Summary(folder).record()
+    write_text(RECORD, json.dumps(record, indent=1) + "\n")
+
+
+class _Summary:
+    """All rows of a corpus, compared with each other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.about: dict[str, list[dict[str, Any]]] = {}
+        self._arrays: dict[str, list[Mapping[str, np.ndarray]]] = {}
+        for path in sorted(folder.glob("*.json")):
+            with np.load(path.with_suffix(".npz")) as file:
+                arrays = dict(file)
+            for row, about in json.loads(path.read_text()).items():
+                self.about.setdefault(row, []).append(about)
+                prefix = f"{row}|"
+                own = {
+                    name.removeprefix(prefix): values
+                    for name, values in arrays.items()
+                    if name.startswith(prefix)
+                }
+                self._arrays.setdefault(row, []).append(own)
+        self.groups = self.about[BASE][0]["groups"]
+        self.sets = list(self.groups)
+
+    def _scores(self, row: str, name: str) -> Scores:
+        """Return the MRR of all seeds of a row on a set."""
+        groups = self.groups[TEST if name in (closed_forms.FUSED, BM25) else name]
+        ranks = np.stack([own[name] for own in self._arrays[row]])
+        burdens = np.stack([own[f"{name} burdens"] for own in self._arrays[row]], axis=1)
+        return mean_scores(1 / ranks, np.array(groups), burdens)
+
+    def record(self) -> dict[str, Any]:
+        """Return what the pages show."""
+        base = {name: self._scores(BASE, name) for name in self.sets}
+        hybrid = self._scores(BASE, closed_forms.FUSED)
+        rows: dict[str, Any] = {
+            BM25: {TEST: _points(gain(self._scores(BASE, BM25), base[TEST]))},
+            HYBRID: {TEST: _points(gain(hybrid, base[TEST]))},
+        }
+        for row in self._arrays:
+            if row == BASE:
+                continue
+            own: dict[str, Any] = {
+                name: _points(gain(self._scores(row, name), base[name])) for name in self.sets
+            }
+            fused = self._scores(row, closed_forms.FUSED)
+            own[closed_forms.HYBRID_GAIN] = _points(gain(fused, hybrid))
+            own["hybrid over base"] = _points(gain(fused, base[TEST]))
+            rows[row] = own | self._known(row)
+        return {
+            "base": {name: round(100 * own.mean, 3) for name, own in base.items()},
+            "pairs": {name: len(own) for name, own in self.groups.items()},
+            "groups": len(set(self.groups[TEST])),
+            "rows": rows,
+            "adapt over": self._over("adapt"),
+            "best paper": self._best_paper(),
+            "candidates": [
+                one["candidates"] for one in self.about.get("adapt", []) if "candidates" in one
+            ],
+        }
+
+    def _known(self, row: str) -> dict[str, Any]:
+        """Return what is known of a row beside its gains."""
+        about = self.about[row]
+        known: dict[str, Any] = {"seeds": len(about)}
+        sts, before = [one["sts"] for one in about], self.about[BASE][0]["sts"]
+        if before is not None and None not in sts:
+            known["STS"] = round(100 * (float(np.mean(sts)) - before), 3)
+        for name in ("seconds",):
+            if name in about[0]:
+                known[name] = round(float(np.mean([one[name] for one in about])), 1)
+        for name in ("selected", "verdict"):
+            if name in about[0]:
+                known[name] = [one[name] for one in about]
+        return known
+
+    def _over(self, row: str) -> dict[str, list[float]]:
+        """Return the gain of a row over every other one."""
+        if row not in self._arrays:
+            return {}
+        mine = self._scores(row, TEST)
+        return {
+            other: _points(gain(mine, self._scores(other, TEST)))
+            for other in self._arrays
+            if other != row
+        }
+
+    def _best_paper(self) -> str | None:
+        """Return the objective of the papers that the validation pairs select."""
+        there = {
+            row: np.mean([one["selected by"] for one in self.about[row]])
+            for row in PAPERS
+            if row in self.about
+        }
+        return max(there, key=there.__getitem__, default=None)
+
+
+def _points(found: Gain) -> list[float]:
+    """Return the gain and the ends of its interval, in points."""
+    return [round(100 * value, 3) for value in (found.mean, found.low, found.high)]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,205 @@
+"""The page of domains.py: its tables and its picture, drawn from docs/results/domains.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+import closed_forms
+from closed_forms import HYBRID_GAIN, TEST
+from common import draw
+from isospace.report.figures import AFTER, INK, styled
+from isospace.system.files import atomic_path
+from isospace.system.tables import markdown_table
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
+PICTURE = PAGE.parents[1] / "images" / "domains.svg"
+ADAPT, MNRL = "adapt", "st-mnrl"
+BEST = "the best of the papers' objectives"
+BY_PAIRS, QUERIES = "by pairs, power 0.75", "queries alone, power 1"
+DRAWN = {
+    "adapt": ADAPT,
+    "whitening by pairs, no training": BY_PAIRS,
+    "queries alone, no training": QUERIES,
+    "fine-tuning by sentence-transformers": MNRL,
+    BEST: BEST,
+}
+"""Name in the picture -> row."""
+WIDTH, LINE = 190, 18
+"""Pixels of a panel, and of a line of it."""
+MINILM = "minilm"
+
+
+def draw_page(record: Mapping[str, Any]) -> None:
+    """Draw both pages from the record: base model -> corpus -> what was measured."""
+    parts = {}
+    for base, corpora in record.items():
+        of_base = "" if base == MINILM else f" {base}"
+        with_best = {corpus: _with_best(own) for corpus, own in corpora.items()}
+        parts[f"over corpora{of_base}"] = _over_corpora(with_best)
+        parts[f"regret{of_base}"] = _regret(corpora)
+        parts[f"selected{of_base}"] = _selected(corpora)
+        for corpus, own in corpora.items():
+            parts[f"{corpus}{of_base}"] = _corpus(own)
+    draw(PAGE, parts)
+    _draw_gains({corpus: _with_best(own) for corpus, own in record[MINILM].items()})
+    closed_forms.draw_page(record[MINILM])
+
+
+def _with_best(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was measured of a corpus, with a row of the best of the papers' objectives."""
+    best = own["best paper"]
+    if best is None:
+        return dict(own)
+    rows, over = dict(own["rows"]), dict(own["adapt over"])
+    rows[BEST] = rows[best]
+    if best in over:
+        over[BEST] = over[best]
+    return {**own, "rows": rows, "adapt over": over}
+
+
+def _rows(corpora: Mapping[str, Any]) -> list[str]:
+    """Return the rows that the page shows: of the closed forms those that matter."""
+    names = dict.fromkeys(row for own in corpora.values() for row in own["rows"])
+    hidden = [
+        row
+        for row in names
+        if row.startswith(("by ", "queries alone")) and row not in closed_forms.ON_THE_PAGE
+    ]
+    return [row for row in names if row not in hidden]
+
+
+def _over_corpora(corpora: Mapping[str, Any]) -> str:
+    """Draw every row's means over the corpora; squares of half-widths add.
+
+    Corpora are few and were not drawn from anything: intervals are for other seeds and items.
+    """
+    table = []
+    for row in _rows(corpora):
+        having = [own for own in corpora.values() if row in own["rows"]]
+        cells = {"": row, "corpora": str(len(having))}
+        for name, title in ((TEST, "gain"), (HYBRID_GAIN, "hybrid, gain over base + BM25")):
+            cells[title] = _mean([own["rows"][row].get(name) for own in having])
+        for name in ("docstrings", "definitions"):
+            cells[name] = _mean([own["rows"][row].get(name) for own in having])
+        sts = [own["rows"][row].get("STS") for own in having]
+        cells["STS"] = f"{sum(sts) / len(sts):+.2f}" if sts and None not in sts else ""
+        cells["adapt over it"] = _mean([own["adapt over"].get(row) for own in having])
+        table.append(cells)
+    return markdown_table(table)
+
+
+def _mean(found: list[list[float] | None]) -> str:
+    """Return the mean of gains with its interval, in points; nothing where none has one."""
+    there = [value for value in found if value is not None]
+    if not there:
+        return ""
+    mean = sum(value for value, _, _ in there) / len(there)
+    half = sum(((high - low) / 2) ** 2 for _, low, high in there) ** 0.5 / len(there)
+    return closed_forms.cell([mean, mean - half, mean + half])
+
+
+def _corpus(own: Mapping[str, Any]) -> str:
+    """Draw the table of a corpus, the largest gain first."""
+    names = sorted(_rows({"": own}), key=lambda row: -own["rows"][row][TEST][0])
+    table = []
+    for row in names:
+        found = own["rows"][row]
+        cells = {"": row, "gain": closed_forms.cell(found[TEST])}
+        cells["hybrid, gain over base + BM25"] = (
+            closed_forms.cell(found[HYBRID_GAIN]) if HYBRID_GAIN in found else ""
+        )
+        for name in ("docstrings", "definitions"):
+            if name in own["pairs"]:
+                cells[name] = f"{found[name][0]:+.2f}" if name in found else ""
+        cells["STS"] = f"{found['STS']:+.2f}" if "STS" in found else ""
+        cells["seeds"] = str(found.get("seeds", ""))
+        table.append(cells)
+    base = own["base"][TEST]
+    about = f"Base model: MRR {base:.2f}. {own['pairs'][TEST]:,} test pairs in {own['groups']:,} groups."
+    return f"{about}\n\n{markdown_table(table)}"
+
+
+def _selected(corpora: Mapping[str, Any]) -> str:
+    """Draw what each search selected, and its verdict."""
+    return markdown_table(
+        [
+            {"": corpus, "seed": str(seed), "selected": words, "verdict": verdict}
+            for corpus, own in corpora.items()
+            if ADAPT in own["rows"]
+            for seed, (words, verdict) in enumerate(
+                zip(own["rows"][ADAPT]["selected"], own["rows"][ADAPT]["verdict"], strict=True)
+            )
+        ]
+    )
+
+
+def _regret(corpora: Mapping[str, Any]) -> str:
+    """Draw by how much the selected candidate is behind the best one, in points of test MRR."""
+    table = []
+    sums: dict[str, list[float]] = {}
+    for corpus, own in corpora.items():
+        if not own["candidates"]:
+            continue
+        row = {"": corpus}
+        for title, of in _SELECTIONS.items():
+            regrets = []
+            for found in own["candidates"]:
+                allowed = [one for one in found if one["allowed"]]
+                best = max(one["test"] for one in allowed)
+                regrets.append(100 * (best - of(allowed)["test"]))
+            sums.setdefault(title, []).append(sum(regrets) / len(regrets))
+            row[title] = f"{sums[title][-1]:.2f}"
+        table.append(row)
+    means = {title: f"{sum(own) / len(own):.2f}" for title, own in sums.items()}
+    return markdown_table([*table, {"": "mean", **means}])
+
+
+_SELECTIONS = {
+    "as selected": lambda found: next(one for one in found if one["selected"]),
+    "by harder validation pairs": lambda found: max(
+        found, key=lambda one: one["validation, harder"]
+    ),
+    "by validation pairs among themselves (as before)": lambda found: max(
+        found, key=lambda one: one["validation"]
+    ),
+    "always the last": lambda found: found[-1],
+}
+
+
+def _draw_gains(corpora: Mapping[str, Any]) -> None:
+    """Draw the gains over the base model, a panel for each corpus."""
+    panels = []
+    for corpus, own in corpora.items():
+        points = [
+            {"row": name, "gain": gain, "low": low, "high": high}
+            for name, row in DRAWN.items()
+            if row in own["rows"]
+            for gain, low, high in [own["rows"][row][TEST]]
+        ]
+        panels.append(_panel(points, corpus))
+    chart = styled(alt.concat(*panels, columns=2, spacing=16))
+    with atomic_path(PICTURE) as temporary:
+        chart.save(str(temporary), format="svg")
+
+
+def _panel(points: list[dict[str, Any]], corpus: str) -> alt.LayerChart:
+    names = list(DRAWN)
+    first = alt.datum.row == names[0]
+    colour = alt.condition(first, alt.value(AFTER), alt.value(INK))
+    y = alt.Y("row:N").title(None).sort(names).scale(domain=names).axis(labelLimit=0, ticks=False)
+    x = alt.X("gain:Q").title("gain over the base model, points of MRR")
+    zero = alt.Chart({"values": [{"gain": 0}]}).mark_rule(color=INK).encode(x=x)
+    values = {"values": points}
+    lines = (
+        alt.Chart(values)
+        .mark_rule(strokeWidth=2)
+        .encode(alt.X("low:Q"), y, color=colour, x2="high:Q")
+    )
+    dots = alt.Chart(values).mark_point(filled=True, size=60, opacity=1)
+    return alt.layer(zero, lines, dots.encode(x, y, color=colour)).properties(
+        title=corpus, width=WIDTH, height=LINE * len(names)
+    )
