@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -105,11 +105,23 @@ PACKAGES = {
     ),
 }
 
+ANARCHISM = Package(
+    "anarchism",
+    "cf21c10948b00e923c62eb31c39a3390413fa26c5ee0e3b925feb0ec7fe42948",
+    "usr/share/doc/anarchism/html",
+    "[as]*[0-9].html",
+)
 FOLDOC = Package(
     "dict-foldoc",
     "745cbedb55c2da609cc88ee0284e9d11a67a11ae3709daf7bad0e895ac3294c3",
     "usr/share/dictd",
     "foldoc.*",
+)
+GCIDE = Package(
+    "dict-gcide",
+    "7b0af5cfde3cbdef5e9d6e78f92ec335ced7c2790f37a40f49bebc6f7347ac0f",
+    "usr/share/dictd",
+    "gcide.*",
 )
 
 
@@ -189,19 +201,81 @@ def documents(package: Package, folder: Path, scratch: Path) -> str:
     return str(folder)
 
 
-def glossary(folder: Path, scratch: Path) -> str:
-    """The Free On-line Dictionary of Computing: headword and explanation of each entry."""
-    documents(FOLDOC, scratch / "dictd", scratch)
-    text = gzip.decompress((scratch / "dictd" / "foldoc.dict.dz").read_bytes())
-    index = (scratch / "dictd" / "foldoc.index").read_text("utf-8").splitlines()
-    words = (line.split("\t") for line in index if not line.startswith("00-database"))
-    places = {(number(start), number(length)) for _, start, length in words}
-    with (folder / "foldoc.jsonl").open("w", encoding="utf-8") as file:
-        for start, length in sorted(places):
-            row = explained(text[start : start + length].decode("utf-8"))
+def questions(folder: Path, scratch: Path) -> str:
+    """Write a document for each question of An Anarchist FAQ.
+
+    Returns:
+        How isospace reads the folder.
+    """
+    documents(ANARCHISM, scratch / "html", scratch)
+    for path in sorted((scratch / "html").glob("*.html")):
+        # A section opens with a question of its own, in h1.
+        parts = re.split(r"<h[12]>(.*?)</h[12]>", path.read_text("utf-8"), flags=re.DOTALL)
+        for place, (question, answer) in enumerate(zip(parts[1::2], parts[2::2], strict=True)):
+            if not _PROSE.search(answer):
+                continue  # a table of contents
+            title = _NUMBER.sub("", one_line(_TAGS.sub("", question)))
+            page = f"<title>{title}</title>\n<h1>{title}</h1>\n{answer}"
+            (folder / f"{path.stem}-{place + 1}.html").write_text(page, "utf-8")
+    return str(folder)
+
+
+_NUMBER = re.compile(r"\A(?:[A-J](?:\.\d+)+|\d+\.?|-)\s+")
+_TAGS = re.compile("<[^>]*>")
+_PROSE = re.compile(r"<p>(?:\s|<[^>]*>)*\w")
+
+
+def foldoc(folder: Path, scratch: Path) -> str:
+    """Write headword and explanation of each entry of the dictionary of computing.
+
+    Returns:
+        How isospace reads the folder.
+    """
+    return glossary("foldoc", map(explained, entries(FOLDOC, scratch)), folder)
+
+
+def webster(folder: Path, scratch: Path) -> str:
+    """Write the longer entries of Webster's dictionary of 1913, one row a headword.
+
+    Entries that somebody added or changed after 1913 are left out.
+
+    Returns:
+        How isospace reads the folder.
+    """
+    texts: dict[str, list[str]] = {}
+    for row in map(defined, filter(only_of_1913, entries(GCIDE, scratch))):
+        texts.setdefault(row["title"], []).append(row["text"])
+    rows = ({"title": title, "text": "\n\n".join(parts)} for title, parts in texts.items())
+    return glossary("webster", (row for row in rows if len(row["text"]) >= PROSE), folder)
+
+
+PROSE = 200
+"""Characters of an entry that says more than a synonym."""
+
+
+def glossary(name: str, rows: Iterable[Mapping[str, str]], folder: Path) -> str:
+    """Write the rows that have a text; return how isospace reads them."""
+    with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
+        for row in rows:
             if row["text"]:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return f"{folder} --title-column title"
+
+
+def entries(package: Package, scratch: Path) -> Iterator[str]:
+    """Yield each entry of a dictionary in dictd's format, in its order."""
+    documents(package, scratch / "dictd", scratch)
+    [compressed] = (scratch / "dictd").glob("*.dict.dz")
+    [index] = (scratch / "dictd").glob("*.index")
+    text = gzip.decompress(compressed.read_bytes())
+    words = (line.split("\t") for line in index.read_text("utf-8").splitlines())
+    places = {
+        (number(start), number(length))
+        for word, start, length in words
+        if not word.startswith("00-database")
+    }
+    for start, length in sorted(places):
+        yield text[start : start + length].decode("utf-8", "replace")
 
 
 def number(digits: str) -> int:
@@ -231,6 +305,40 @@ def explained(entry: str) -> dict[str, str]:
 
 _MARKS = re.compile(r"\A(?:\d+\. )?<[^>]*> ?|\A\(\d{4}-\d\d-\d\d\)\Z|[{}]")
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def only_of_1913(entry: str) -> bool:
+    """Return whether all sources that an entry names are Webster's dictionary of 1913."""
+    sources = set(_SOURCES.findall(entry))
+    return bool(sources) and sources <= {"1913 Webster", "Webster 1913 Suppl."}
+
+
+def defined(entry: str) -> dict[str, str]:
+    r"""Return headword and definition, without pronunciation, etymology and names of sources.
+
+    >>> defined("Caloric \\Ca*lor\"ic\\, n. [L. calor.] (Physics)\n   The cause of {heat}.\n")
+    {'title': 'Caloric', 'text': 'The cause of heat.'}
+    """
+    entry = _LETTERS.sub(r"\1\2\3", _SOURCES.sub("\n", entry))
+    for name, sign in _SIGNS.items():
+        entry = entry.replace(f"[{name}]", sign)
+    title, _, rest = entry.strip().partition("\\")
+    paragraphs = [one_line(part) for part in rest.split("\n\n")]
+    # The head ends with the pronunciation of the last way to write the word.
+    paragraphs[0] = _GRAMMAR.sub("", paragraphs[0].rpartition("\\")[2])
+    cleaned = (_AUTHOR.sub("", part).translate(_BRACES).strip() for part in paragraphs)
+    return {"title": title.strip(" ,"), "text": "\n\n".join(filter(None, cleaned))}
+
+
+_SOURCES = re.compile(r"\[((?=[^\]]*(?:Webster|WordNet|PJC|RDH|Century))[^\]]*)\].*")
+_LETTERS = re.compile(r"\[(?:[^\w\s\]](\w\w?)|(ae|oe|AE|OE)|(\w\w?)[^\w\s\].])\]")
+_SIGNS = {"deg": " degrees", "sect": "§", "pounds": "£", "root": "", "imac": "i", "aum": "a"}
+_SIGNS |= {"eth": "th", "thorn": "th"}
+_GRAMMAR = re.compile(
+    r"\A(?:[\s,;.&]|(?:[a-z]+\.)|\((?:[^()]|\([^()]*\))*\)|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*"
+)
+_AUTHOR = re.compile(r"\s*--[A-Z(][^;]{0,60}\Z")
+_BRACES = str.maketrans("", "", "{}")
 
 
 def require_hash(path: Path, sha256: str) -> None:
@@ -309,7 +417,9 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 CORPORA: dict[str, Callable[[Path, Path], str]] = {
     "docstrings": docstrings,
-    "foldoc": glossary,
+    "foldoc": foldoc,
+    "webster": webster,
+    "anarchism": questions,
     **{f"debian-{code}": partial(descriptions, code) for code in ("de", "en", "ja", "ru")},
     **{name: partial(documents, package) for name, package in PACKAGES.items()},
 }

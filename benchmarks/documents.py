@@ -74,6 +74,8 @@ SOURCES = {
         ("title-passage", "first-rest", "neighbours", "crops", "links"),
     ),
     "foldoc": Source("{folder}/foldoc", "title-passage", title_column="title"),
+    "webster": Source("{folder}/webster", "title-passage", title_column="title"),
+    "anarchism": Source("{folder}/anarchism", "title-passage"),
     "debian-de": Source(
         "{folder}/debian-de", "title-passage", title_column="title", group="source"
     ),

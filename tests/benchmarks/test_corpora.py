@@ -126,9 +126,56 @@ def test_a_glossary_gives_its_entries(corpora, tmp_path, monkeypatch):
         (folder / "foldoc.index").write_text(index)
 
     monkeypatch.setattr(corpora, "documents", unpacked)
-    assert corpora.glossary(tmp_path, tmp_path).endswith("--title-column title")
+    assert corpora.foldoc(tmp_path, tmp_path).endswith("--title-column title")
     [row] = (tmp_path / "foldoc.jsonl").read_text().splitlines()
     assert json.loads(row) == {"title": "ALEC", "text": "A language for an ICL."}
+
+
+def test_an_entry_of_webster_is_cleaned(corpora):
+    entry = (
+        'Trawl \\Trawl\\, Trawle \\Trawl"e\\\n   (tr[add]l), v. t. [OF. trauler. See {Troll}.] (Naut.)\n'
+        "   1. To fish at 40[deg] from C[ae]sarea. [Obs.]\n      [1913 Webster]\n\n"
+        "         A net that drags.   --Sir W.\n                            Scott.\n   [1913 Webster] Traw\n"
+    )
+    assert corpora.only_of_1913(entry)
+    assert corpora.defined(entry) == {
+        "title": "Trawl",
+        "text": "1. To fish at 40 degrees from Caesarea. [Obs.]\n\nA net that drags.",
+    }
+
+
+@pytest.mark.parametrize("source", ["[WordNet 1.5]", "[1913 Webster +PJC]", ""])
+def test_an_entry_that_another_wrote_is_left_out(corpora, source):
+    assert not corpora.only_of_1913(f'Laser \\La"ser\\, n.\n   A light.\n   {source}\n')
+
+
+def test_webster_joins_entries_of_one_headword(corpora, tmp_path, monkeypatch):
+    long = "very " * 40 + "long"
+    written = [
+        f"{word} \\{word}\\, n.\n   {text}\n   [1913 Webster]\n"
+        for word, text in [("Bow", f"A {long} knot."), ("Cow", "An animal."), ("Bow", "To bend.")]
+    ]
+    monkeypatch.setattr(corpora, "entries", lambda package, scratch: iter(written))
+    corpora.webster(tmp_path, tmp_path)
+    [row] = map(json.loads, (tmp_path / "webster.jsonl").read_text().splitlines())
+    assert row == {"title": "Bow", "text": f"A {long} knot.\n\nTo bend."}
+
+
+def test_each_question_becomes_a_document(corpora, tmp_path, monkeypatch):
+    def unpacked(package, folder: Path, scratch: Path) -> None:
+        folder.mkdir()
+        (folder / "secA1.html").write_text(
+            "<title>A.1</title><h1>A.1 Who?</h1><ul>A.1.1</ul>"
+            '<h2><a name="x">A.1.1 Who <i>is</i> it?</a></h2><p>Nobody.</p>'
+        )
+
+    monkeypatch.setattr(corpora, "documents", unpacked)
+    folder = tmp_path / "made"
+    folder.mkdir()
+    corpora.questions(folder, tmp_path)
+    [page] = folder.iterdir()
+    assert "<title>Who is it?</title>" in page.read_text()
+    assert "<p>Nobody.</p>" in page.read_text()
 
 
 def digits(value: int) -> str:
@@ -160,7 +207,8 @@ def test_a_wheel_gives_its_python_files(corpora, tmp_path, monkeypatch):
 
 def test_everything_has_a_hash(corpora):
     pinned = [*corpora.WHEELS.values(), *corpora.LISTS.values()]
-    pinned += [package.sha256 for package in corpora.PACKAGES.values()]
+    packages = [*corpora.PACKAGES.values(), corpora.ANARCHISM, corpora.FOLDOC, corpora.GCIDE]
+    pinned += [package.sha256 for package in packages]
     assert all(re.fullmatch("[0-9a-f]{64}", one) for one in pinned)
     assert {f"i18n_Translation-{name[7:]}" for name in corpora.CORPORA if "debian-" in name} == {
         name for name in corpora.LISTS if "Translation" in name
