@@ -74,7 +74,7 @@ ADAPT = {
     "adapt": TOKENS,
     "adapt, 2,000,000 tokens": 2_000_000,
 }
-"""Row -> tokens to fine-tune on. 200,000 are six minutes of two slow cores, 2,000,000 are thirty."""
+"""Row -> tokens to fine-tune on: 200,000 in six minutes of two slow cores, 2,000,000 in thirty."""
 PAPERS = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
 """The objectives of the three papers."""
 MNRL = "st-mnrl"

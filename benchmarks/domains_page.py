@@ -119,7 +119,8 @@ def _corpus(own: Mapping[str, Any]) -> str:
         cells["seeds"] = str(found.get("seeds", ""))
         table.append(cells)
     base = own["base"][TEST]
-    about = f"Base model: MRR {base:.2f}. {own['pairs'][TEST]:,} test pairs in {own['groups']:,} groups."
+    counts = f"{own['pairs'][TEST]:,} test pairs in {own['groups']:,} groups"
+    about = f"Base model: MRR {base:.2f}. {counts}."
     return f"{about}\n\n{markdown_table(table)}"
 
 
